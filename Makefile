@@ -1,0 +1,32 @@
+# The two commands: `make demo` shows the whole road, `make test` runs everything that can run here.
+SHELL := /bin/bash
+CARGO ?= cargo
+export CARGO_TERM_COLOR ?= auto
+
+.PHONY: demo test bench build deps lint
+
+## demo: install what is missing, build, start a dev cluster with the etcd operator and a three-member etcd
+demo: deps
+	$(CARGO) build --release --bins
+	exec target/release/olm up --demo
+
+## test: run everything that can run on this machine; say what was skipped and why
+test: deps
+	scripts/test.sh
+
+## bench: speed and memory, as a table
+bench: deps
+	$(CARGO) build --release --workspace --bins
+	target/release/olm-bench
+
+## build: the binaries, optimised
+build: deps
+	$(CARGO) build --release --bins
+
+deps:
+	@scripts/deps.sh
+
+## lint: format, clippy
+lint: deps
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings

@@ -1,0 +1,410 @@
+//! What a catalog must be like, beyond the shape of its documents.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use olm_bundle::{Gvk, PackageRequirement};
+use olm_version::{Range, Version};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::assemble::{Assembly, BUNDLE, CHANNEL, PACKAGE, Subject};
+use crate::icon;
+use crate::index::Disorder;
+use crate::model::{BundleEntry, Package};
+use crate::problem::Severity::{self, Error, Warning};
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PackageProperty {
+    package_name: String,
+    version: String,
+}
+
+/// Checks a bundle by itself and finds its version.
+pub(crate) fn bundle(assembly: &mut Assembly, bundle: &BundleEntry) -> Option<Version> {
+    let name = &bundle.name;
+    let mut found: Vec<(Severity, &'static str, String, &'static str)> = Vec::new();
+    let mut error = |code, text: String, fix| found.push((Error, code, text, fix));
+
+    for property in &bundle.properties {
+        let broken = match property.type_.as_str() {
+            "olm.package" => property.parse::<PackageProperty>().err(),
+            "olm.gvk" | "olm.gvk.required" => property.parse::<Gvk>().err(),
+            "olm.package.required" => property.parse::<PackageRequirement>().err(),
+            "olm.bundle.object" => property.parse::<BTreeMap<String, Value>>().err(),
+            _ => None,
+        };
+        if let Some(reason) = broken {
+            let reason = reason.to_string();
+            let reason = reason.split(" at line ").next().unwrap_or_default();
+            let text = format!("property {} of bundle {name} does not parse: {reason}", property.type_);
+            error("property-invalid", text, "correct the value; it is ignored until then");
+        }
+    }
+
+    let mut version = None;
+    let packages: Vec<_> = bundle.properties_of("olm.package").collect();
+    if packages.len() != 1 {
+        let text = format!("bundle {name} has {} properties olm.package", packages.len());
+        error("bundle-package-property", text, "give exactly one, with packageName and version");
+    }
+    if let Some(property) = packages.first().and_then(|property| property.parse::<PackageProperty>().ok()) {
+        if property.package_name != bundle.package {
+            let text = format!(
+                "bundle {name} is of package {} and its property says {:?}",
+                bundle.package, property.package_name
+            );
+            error("bundle-package-mismatch", text, "make both the same");
+        }
+        match Version::parse(&property.version) {
+            Ok(parsed) => version = Some(parsed),
+            Err(reason) => {
+                let text = format!(
+                    "version {:?} of bundle {name} is not a semantic version: {reason}",
+                    property.version
+                );
+                error("bundle-version", text, "use MAJOR.MINOR.PATCH without a leading \"v\"");
+            }
+        }
+    }
+    match &bundle.image {
+        None if !bundle.is_inline() => {
+            let text = format!("bundle {name} has neither an image nor inline manifests");
+            error("bundle-image-missing", text, "give image, or olm.bundle.object properties");
+        }
+        Some(image) if !is_image_reference(image) => {
+            error(
+                "image-invalid",
+                format!("image {image:?} of bundle {name} is not an image reference"),
+                IMAGE_FIX,
+            );
+        }
+        _ => {}
+    }
+    for related in &bundle.related_images {
+        if !related.image.is_empty() && !is_image_reference(&related.image) {
+            let text =
+                format!("related image {:?} of bundle {name} is not an image reference", related.image);
+            error("image-invalid", text, IMAGE_FIX);
+        }
+    }
+    found.extend(doubts(bundle));
+
+    let subject = Subject { package: &bundle.package, kind: BUNDLE, name };
+    for (severity, code, text, fix) in found {
+        assembly.report(&subject, severity, code, text, fix);
+    }
+    version
+}
+
+const IMAGE_FIX: &str = "write HOST/NAME:TAG or HOST/NAME@sha256:DIGEST, without a scheme";
+
+/// What `opm validate` lets pass and users stumble over.
+fn doubts(bundle: &BundleEntry) -> Vec<(Severity, &'static str, String, &'static str)> {
+    let name = &bundle.name;
+    let mut doubts = Vec::new();
+    if bundle.related_images.iter().any(|related| related.image.is_empty()) {
+        let text = format!("bundle {name} has a related image without a reference");
+        doubts.push((Warning, "related-image-empty", text, "remove it; mirrors for air gaps fail on it"));
+    }
+    for requirement in bundle.required_packages() {
+        if let Err(error) = Range::parse(&requirement.version_range) {
+            let text = format!(
+                "bundle {name} requires {} in {:?}: {error}",
+                requirement.package_name, requirement.version_range
+            );
+            doubts.push((
+                Warning,
+                "requirement-range",
+                text,
+                "correct the range; the requirement cannot be met until then",
+            ));
+        }
+    }
+    for property in bundle.properties_of("olm.constraint") {
+        if let Some(key) = unknown_constraint_key(&property.value()) {
+            let text = format!("olm.constraint of bundle {name} has the unknown key {key:?}");
+            doubts.push((
+                Warning,
+                "constraint-key",
+                text,
+                "use one of gvk, package, all, any, not, cel; OLM refuses to install it",
+            ));
+        }
+    }
+    doubts
+}
+
+fn unknown_constraint_key(constraint: &Value) -> Option<String> {
+    const KNOWN: [&str; 7] = ["failureMessage", "gvk", "package", "all", "any", "not", "cel"];
+    let map = constraint.as_object()?;
+    if let Some(key) = map.keys().find(|key| !KNOWN.contains(&key.as_str())) {
+        return Some(key.clone());
+    }
+    let nested =
+        ["all", "any", "not"].into_iter().filter_map(|key| map.get(key)?.get("constraints")?.as_array());
+    nested.flatten().find_map(unknown_constraint_key)
+}
+
+/// Checks what holds a package together, and leaves out packages that nobody could install from.
+pub(crate) fn packages(assembly: &mut Assembly) {
+    let names: Vec<String> = assembly.packages.keys().cloned().collect();
+    for name in names {
+        let Some(mut package) = assembly.packages.remove(&name) else { continue };
+        membership(assembly, &package);
+        versions(assembly, &package);
+        for channel in package.channels.keys() {
+            channel_graph(assembly, &package, channel);
+        }
+        if default_channel(assembly, &mut package) {
+            if package.icon.is_none() {
+                package.icon = inline_icon(&package);
+            }
+            assembly.packages.insert(name, package);
+        }
+    }
+}
+
+/// Chooses a default channel where the package has none; false when there is no channel at all.
+fn default_channel(assembly: &mut Assembly, package: &mut Package) -> bool {
+    let subject = Subject { package: &package.name.clone(), kind: PACKAGE, name: &package.name.clone() };
+    let Some(first) = package.channels.keys().next().cloned() else {
+        let text = format!("package {} has no channel and is left out", package.name);
+        assembly.report(&subject, Error, "package-no-channels", text, "add an olm.channel document");
+        return false;
+    };
+    let (code, text) = match package.default_channel.as_str() {
+        "" => (
+            "default-channel-missing",
+            format!("package {} has no default channel; {first} stands in", package.name),
+        ),
+        name if !package.channels.contains_key(name) => {
+            let nearest = olm_version::suggest(name, package.channels.keys(), 1);
+            let hint = nearest.first().map(|near| format!(" (did you mean {near}?)")).unwrap_or_default();
+            let text = format!(
+                "the default channel {name} of package {} does not exist{hint}; {first} stands in",
+                package.name
+            );
+            ("default-channel-unknown", text)
+        }
+        _ => return true,
+    };
+    assembly.report(&subject, Error, code, text, "set defaultChannel to a channel of the package");
+    package.default_channel = first;
+    true
+}
+
+/// Every entry has a bundle and every bundle an entry, in every channel.
+fn membership(assembly: &mut Assembly, package: &Package) {
+    let mut listed = BTreeSet::new();
+    for channel in package.channels.values() {
+        listed.extend(channel.entries.iter().map(|entry| entry.name.as_str()));
+        let missing: Vec<&str> = channel
+            .entries
+            .iter()
+            .map(|entry| entry.name.as_str())
+            .filter(|name| !package.bundles.contains_key(*name))
+            .collect();
+        if !missing.is_empty() {
+            let text =
+                format!("channel {} has entries without a bundle: {}", channel.name, missing.join(", "));
+            let subject = Subject { package: &package.name, kind: CHANNEL, name: &channel.name };
+            assembly.report(
+                &subject,
+                Error,
+                "channel-entry-no-bundle",
+                text,
+                "add the olm.bundle documents or remove the entries",
+            );
+        }
+    }
+    for bundle in package.bundles.keys().filter(|name| !listed.contains(name.as_str())) {
+        let text = format!("bundle {bundle} is in no channel and cannot be installed");
+        let subject = Subject { package: &package.name, kind: BUNDLE, name: bundle };
+        assembly.report(&subject, Error, "bundle-in-no-channel", text, "add it to the entries of a channel");
+    }
+}
+
+/// Two bundles of one version cannot be told apart. Here build metadata counts, as upstream.
+fn versions(assembly: &mut Assembly, package: &Package) {
+    let mut by_version: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for bundle in package.bundles.values() {
+        if let Some(version) = &bundle.version {
+            let release = bundle.property("olm.package").map(|property| property.value());
+            let release = release.as_ref().and_then(|value| value.get("release")?.as_str());
+            let key =
+                release.map_or_else(|| version.to_string(), |release| format!("{version} release {release}"));
+            by_version.entry(key).or_default().push(&bundle.name);
+        }
+    }
+    for (version, bundles) in by_version.into_iter().filter(|(_, bundles)| bundles.len() > 1) {
+        let text = format!("version {version} is that of several bundles: {}", bundles.join(", "));
+        let subject = Subject { package: &package.name, kind: BUNDLE, name: bundles[1] };
+        assembly.report(&subject, Error, "version-duplicate", text, "give each bundle a version of its own");
+    }
+}
+
+fn channel_graph(assembly: &mut Assembly, package: &Package, name: &str) {
+    let Some(channel) = package.channels.get(name) else { return };
+    let subject = Subject { package: &package.name, kind: CHANNEL, name };
+    let problem = channel.disorder().map(|disorder| match disorder {
+        Disorder::Empty => {
+            ("channel-empty", format!("channel {name} has no entries"), "add entries or remove the channel")
+        }
+        Disorder::NoHead => (
+            "channel-no-head",
+            format!("channel {name} has no newest entry: each is replaced or skipped by another"),
+            "remove the replaces or skips that closes the circle",
+        ),
+        Disorder::SeveralHeads(heads) => (
+            "channel-several-heads",
+            format!("channel {name} has several newest entries: {}", heads.join(", ")),
+            "let one of them replace or skip the others",
+        ),
+        Disorder::Cycle(cycle) => (
+            "channel-cycle",
+            format!("the replaces of channel {name} come back to where they were: {}", cycle.join(" -> ")),
+            "remove the replaces that closes the circle",
+        ),
+        Disorder::Stranded(stranded) => (
+            "channel-stranded",
+            format!(
+                "entries of channel {name} are neither on the way from its head nor skipped: {}",
+                stranded.join(", ")
+            ),
+            "let an entry on the way replace or skip them",
+        ),
+    });
+    if let Some((code, text, fix)) = problem {
+        assembly.report(&subject, Error, code, text, fix);
+    }
+    for entry in &channel.entries {
+        let Some(source) = &entry.skip_range else { continue };
+        match Range::parse(source) {
+            Err(error) => {
+                let text = format!("skipRange {source:?} of {} in channel {name}: {error}", entry.name);
+                assembly.report(
+                    &subject,
+                    Error,
+                    "skip-range-invalid",
+                    text,
+                    "correct the range; it is ignored until then",
+                );
+            }
+            Ok(range) => {
+                if let Some(remark) = range.remark() {
+                    let text = format!("skipRange {source:?} of {} in channel {name}: {remark}", entry.name);
+                    assembly.report(
+                        &subject,
+                        Warning,
+                        "skip-range-remark",
+                        text,
+                        "write the range that is meant",
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// The icon of the default channel's head, for packages that leave theirs to the bundle.
+fn inline_icon(package: &Package) -> Option<icon::Icon> {
+    let csv = package.head()?.inline_csv()?;
+    icon::decode(csv.pointer("/spec/icon/0")?).ok().map(|(icon, _)| icon)
+}
+
+/// A DNS-1123 label.
+pub(crate) fn is_dns_label(name: &str) -> bool {
+    let letter = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    !name.is_empty()
+        && name.len() <= 63
+        && name.chars().all(letter)
+        && !name.starts_with('-')
+        && !name.ends_with('-')
+}
+
+/// `[HOST[:PORT]/]PATH[:TAG][@ALGORITHM:HEX]`
+fn is_image_reference(reference: &str) -> bool {
+    let (name, digest) = match reference.split_once('@') {
+        Some((name, digest)) => (name, Some(digest)),
+        None => (reference, None),
+    };
+    if let Some(digest) = digest {
+        let Some((algorithm, hex)) = digest.split_once(':') else { return false };
+        let length = match algorithm {
+            "sha256" => 64,
+            "sha384" => 96,
+            "sha512" => 128,
+            _ => return false,
+        };
+        if hex.len() != length || !hex.chars().all(|c| c.is_ascii_digit() || ('a'..='f').contains(&c)) {
+            return false;
+        }
+    }
+    let (host, rest) = match name.split_once('/') {
+        Some((host, rest))
+            if host.contains(['.', ':'])
+                || host == "localhost"
+                || host.chars().any(|c| c.is_ascii_uppercase()) =>
+        {
+            (Some(host), rest)
+        }
+        _ => (None, name),
+    };
+    if let Some(host) = host {
+        let (host, port) = host.split_once(':').map_or((host, None), |(host, port)| (host, Some(port)));
+        let good_port = port.is_none_or(|port| !port.is_empty() && port.chars().all(|c| c.is_ascii_digit()));
+        let good_host =
+            !host.is_empty() && host.chars().all(|c| c.is_ascii_alphanumeric() || "-.".contains(c));
+        if !good_port || !good_host {
+            return false;
+        }
+    }
+    let (path, tag) = rest.split_once(':').map_or((rest, None), |(path, tag)| (path, Some(tag)));
+    let good_tag = tag.is_none_or(|tag| {
+        !tag.is_empty()
+            && tag.len() <= 128
+            && !tag.starts_with(['.', '-'])
+            && tag.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c))
+    });
+    let good_component = |part: &str| {
+        let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_.-".contains(c);
+        let edge = |c: Option<char>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
+        part.chars().all(inner) && edge(part.chars().next()) && edge(part.chars().last())
+    };
+    good_tag && path.split('/').all(good_component)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn image_references() {
+        let digest = "a".repeat(64);
+        for good in [
+            "etcd",
+            "quay.io/coreos/etcd:v3.4.23",
+            "localhost/olm/etcd-operator:0.10.0",
+            "localhost:5000/a/b",
+            "a/b_c.d-e:T_1",
+        ] {
+            assert!(is_image_reference(good), "{good}");
+        }
+        assert!(is_image_reference(&format!("quay.io/a/b@sha256:{digest}")));
+        assert!(is_image_reference(&format!("quay.io/a/b:1.0@sha256:{digest}")));
+        for bad in [
+            "",
+            "oci://quay.io/a/b",
+            "quay.io/a/b@",
+            "quay.io/a/b:",
+            "quay.io/A/b",
+            "a b",
+            "quay.io//b",
+            "x@md5:abc",
+            "x@sha256:abc",
+        ] {
+            assert!(!is_image_reference(bad), "{bad}");
+        }
+    }
+}

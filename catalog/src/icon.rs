@@ -1,0 +1,81 @@
+//! Icons of packages.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+
+/// The largest icon that is kept, in bytes. Real ones have a few kilobytes; pages load many of them.
+const LARGEST: usize = 512 * 1024;
+
+/// A picture that is one: its bytes were looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Icon {
+    /// As the bytes say, whatever the catalog says: `image/png`, `image/jpeg`, `image/gif` or `image/svg+xml`.
+    pub mediatype: String,
+    /// The picture.
+    pub data: Vec<u8>,
+}
+
+/// Why an icon cannot be shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NoIcon {
+    pub code: &'static str,
+    pub text: String,
+}
+
+/// Decodes an icon of a package or ClusterServiceVersion (`base64data`, `mediatype`).
+///
+/// `Ok` with a remark is an icon that is usable although strict validators complain.
+pub(crate) fn decode(icon: &Value) -> Result<(Icon, Option<NoIcon>), NoIcon> {
+    let text = |key: &str| icon.get(key).and_then(Value::as_str).unwrap_or_default();
+    let (encoded, claimed) = (text("base64data"), text("mediatype"));
+    let problem = |code, text: String| NoIcon { code, text };
+    if encoded.is_empty() {
+        return Err(problem("icon-empty", "the icon has no data".into()));
+    }
+    if encoded.len() / 4 * 3 > LARGEST {
+        let text = format!("the icon has {} bytes, more than {LARGEST}", encoded.len() / 4 * 3);
+        return Err(problem("icon-large", text));
+    }
+    let compact: String = encoded.split_ascii_whitespace().collect();
+    let data = STANDARD
+        .decode(compact)
+        .map_err(|error| problem("icon-not-base64", format!("the icon is not base64: {error}")))?;
+    let Some(kind) = olm_bundle::sniff(&data) else {
+        let text = "the icon is not a PNG, JPEG, GIF or SVG picture".to_owned();
+        return Err(problem("icon-not-image", text));
+    };
+    let mediatype = kind.mediatype();
+    let remark = (mediatype != claimed)
+        .then(|| problem("icon-mediatype", format!("the icon says {claimed:?} and is {mediatype}")));
+    Ok((Icon { mediatype: mediatype.to_owned(), data }, remark))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn icon(data: &[u8], mediatype: &str) -> Value {
+        json!({"base64data": STANDARD.encode(data), "mediatype": mediatype})
+    }
+
+    #[test]
+    fn the_bytes_decide() {
+        let svg = b"<?xml version='1.0'?>\n<!-- x -->\n<svg xmlns='x'/>";
+        let (decoded, remark) = decode(&icon(svg, "image/svg+xml")).unwrap();
+        assert_eq!((decoded.mediatype.as_str(), remark), ("image/svg+xml", None));
+        let (decoded, remark) = decode(&icon(b"\x89PNG\r\n\x1a\nrest", "image/svg+xml")).unwrap();
+        assert_eq!((decoded.mediatype.as_str(), remark.unwrap().code), ("image/png", "icon-mediatype"));
+        for (value, code) in [
+            (icon(b"<html><script>alert(1)</script></html>", "image/svg+xml"), "icon-not-image"),
+            (icon(&vec![0xff; LARGEST + 10], "image/jpeg"), "icon-large"),
+            (json!({"base64data": "%%%", "mediatype": "image/png"}), "icon-not-base64"),
+            (json!({}), "icon-empty"),
+            (json!(3), "icon-empty"),
+        ] {
+            assert_eq!(decode(&value).unwrap_err().code, code);
+        }
+    }
+}

@@ -1,0 +1,83 @@
+use std::fs;
+
+use super::*;
+
+const GOOD: &str = "---\nschema: olm.package\nname: good\ndefaultChannel: c\n---\nschema: olm.channel\npackage: good\nname: c\nentries:\n- name: good.v1\n---\nschema: olm.bundle\npackage: good\nname: good.v1\nimage: quay.io/a/b:1\nproperties:\n- type: olm.package\n  value: {packageName: good, version: 1.0.0}\n";
+
+fn codes(catalog: &Catalog) -> Vec<&str> {
+    catalog.problems.iter().map(|problem| problem.code).collect()
+}
+
+#[test]
+fn a_syntax_error_has_its_place_and_other_packages_load() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir_all(dir.path().join("a/b")).unwrap();
+    fs::write(dir.path().join("a/b/good.yaml"), GOOD).unwrap();
+    fs::write(
+        dir.path().join("broken.yaml"),
+        "---\nschema: olm.package\nname: broken\n---\nschema: olm.channel\npackage: broken\nname: [\n",
+    )
+    .unwrap();
+    let catalog = Catalog::load_dir(dir.path());
+    assert_eq!(catalog.packages.keys().collect::<Vec<_>>(), ["good"]);
+    let syntax = catalog.problems.iter().find(|problem| problem.code == "syntax").unwrap();
+    assert!(syntax.path.ends_with("broken.yaml"));
+    assert!((7..=8).contains(&syntax.line) && syntax.column > 0, "{syntax}");
+    assert_eq!(syntax.package.as_deref(), Some("broken"));
+    assert!(syntax.to_string().contains("broken.yaml:"), "{syntax}");
+}
+
+#[test]
+fn ignored_files_are_not_read() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir_all(dir.path().join("docs")).unwrap();
+    fs::write(dir.path().join("catalog.yaml"), GOOD).unwrap();
+    fs::write(dir.path().join("README.md"), "# not yaml: [\n").unwrap();
+    fs::write(dir.path().join("docs/x.yaml"), "[").unwrap();
+    fs::write(dir.path().join(".indexignore"), "*.md\ndocs/\n").unwrap();
+    let catalog = Catalog::load_dir(dir.path());
+    assert_eq!(codes(&catalog), Vec::<&str>::new());
+    assert_eq!(catalog.packages.len(), 1);
+}
+
+#[test]
+fn the_digest_is_of_the_content() {
+    let yaml = Catalog::from_bytes("a", GOOD.as_bytes());
+    let json = Catalog::from_bytes("b", &yaml.to_json_lines());
+    let mut chunks: Vec<&str> = GOOD.split("---\n").filter(|chunk| !chunk.is_empty()).collect();
+    chunks.reverse();
+    let reversed = Catalog::from_bytes("c", chunks.join("---\n").as_bytes());
+    assert!(yaml.digest.starts_with("sha256:") && yaml.digest.len() == 71);
+    assert_eq!(yaml.digest, json.digest);
+    assert_eq!(yaml.digest, reversed.digest);
+    assert_eq!(yaml.to_json_lines(), json.to_json_lines());
+    let other = Catalog::from_bytes("d", GOOD.replace("1.0.0", "1.0.1").as_bytes());
+    assert_ne!(yaml.digest, other.digest);
+}
+
+#[test]
+fn missing_bundles_are_found_in_every_channel() {
+    let text = GOOD.to_owned()
+        + "---\n{schema: olm.channel, package: good, name: a, entries: [{name: gone.v1}]}\n---\n{schema: olm.channel, package: good, name: z, entries: [{name: gone.v2}]}\n";
+    let catalog = Catalog::from_bytes("x", text.as_bytes());
+    let missing: Vec<String> = catalog.problems.iter().map(ToString::to_string).collect();
+    assert_eq!(codes(&catalog), ["channel-entry-no-bundle", "channel-entry-no-bundle"]);
+    assert!(missing[0].contains("channel a has entries without a bundle: gone.v1"), "{}", missing[0]);
+    assert!(missing[0].starts_with("x:20:1: "), "{}", missing[0]);
+    assert_eq!(catalog.packages["good"].head().unwrap().name, "good.v1");
+}
+
+#[test]
+fn a_default_channel_stands_in() {
+    let catalog =
+        Catalog::from_bytes("x", GOOD.replace("defaultChannel: c", "defaultChannel: stable").as_bytes());
+    assert_eq!(codes(&catalog), ["default-channel-unknown"]);
+    assert_eq!(catalog.packages["good"].default_channel, "c");
+}
+
+#[test]
+fn nothing_at_all_is_a_problem_not_a_crash() {
+    assert_eq!(codes(&Catalog::load_dir(Path::new("/nonexistent"))), ["unreadable"]);
+    assert_eq!(codes(&Catalog::from_bytes("x", b"")), ["catalog-empty"]);
+    assert_eq!(codes(&Catalog::from_bytes("x", b"\xff")), ["syntax"]);
+}

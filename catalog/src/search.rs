@@ -1,0 +1,210 @@
+//! Finding packages by what people remember of them.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::model::{Catalog, Package};
+
+/// A package that fits a search.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct Hit {
+    /// The package.
+    pub package: String,
+    /// Higher fits better.
+    pub score: u32,
+    /// What fits, for people: `name`, `provides EtcdCluster`, `keyword database`.
+    pub why: String,
+}
+
+/// What packages are found by, in small letters; made once per catalog.
+#[derive(Debug, Default)]
+pub(crate) struct SearchIndex {
+    packages: Vec<Indexed>,
+}
+
+#[derive(Debug)]
+struct Indexed {
+    name: String,
+    display_name: String,
+    provider: String,
+    keywords: Vec<String>,
+    categories: Vec<String>,
+    /// Kinds as written, and in small letters.
+    kinds: Vec<(String, String)>,
+    text: String,
+}
+
+/// More of a description says nothing about what it is.
+const LONGEST_TEXT: usize = 4_000;
+
+impl Catalog {
+    /// The packages that fit a text, best first; every package by name for an empty text.
+    ///
+    /// Every word of the text must fit somewhere. A word fits a name, a display name, a provided kind,
+    /// a keyword, a category, the provider or the description, in this order of worth; words of four
+    /// letters and more may have a typing error (of eight and more, two).
+    #[must_use]
+    pub fn search(&self, text: &str) -> Vec<Hit> {
+        let words: Vec<String> = text.split_whitespace().map(str::to_lowercase).collect();
+        let index = self.search_index.get_or_init(|| SearchIndex::of(self));
+        let mut hits: Vec<Hit> = index.packages.iter().filter_map(|package| package.fit(&words)).collect();
+        hits.sort_by(|a, b| b.score.cmp(&a.score).then_with(|| a.package.cmp(&b.package)));
+        hits
+    }
+}
+
+impl SearchIndex {
+    fn of(catalog: &Catalog) -> Self {
+        Self { packages: catalog.packages.values().map(Indexed::of).collect() }
+    }
+}
+
+impl Indexed {
+    fn of(package: &Package) -> Self {
+        let head = package.head();
+        let metadata = head.and_then(|bundle| bundle.csv_metadata()).unwrap_or_default();
+        let mut kinds: Vec<String> = head
+            .map(|bundle| bundle.provided_gvks().into_iter().map(|gvk| gvk.kind).collect())
+            .unwrap_or_default();
+        let owned = metadata.crd_descriptions.get("owned").and_then(Value::as_array);
+        kinds.extend(
+            owned.into_iter().flatten().filter_map(|crd| crd.get("kind")?.as_str().map(str::to_owned)),
+        );
+        kinds.sort();
+        kinds.dedup();
+        let list = |text: &str| {
+            text.split(',').map(|word| word.trim().to_lowercase()).filter(|word| !word.is_empty()).collect()
+        };
+        let mut text = format!(
+            "{} {} {}",
+            package.description,
+            metadata.annotations.get("description").map(String::as_str).unwrap_or_default(),
+            metadata.description
+        )
+        .to_lowercase();
+        let mut end = text.len().min(LONGEST_TEXT);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text.truncate(end);
+        Self {
+            name: package.name.clone(),
+            display_name: metadata.display_name.to_lowercase(),
+            provider: metadata.provider.name.to_lowercase(),
+            keywords: metadata.keywords.iter().map(|word| word.to_lowercase()).collect(),
+            categories: metadata.annotations.get("categories").map(|text| list(text)).unwrap_or_default(),
+            kinds: kinds.into_iter().map(|kind| (kind.to_lowercase(), kind)).collect(),
+            text,
+        }
+    }
+
+    fn fit(&self, words: &[String]) -> Option<Hit> {
+        let mut score = 0;
+        let mut best: (u32, String) = (0, String::new());
+        for word in words {
+            let fit = self.fit_word(word)?;
+            score += fit.0;
+            if fit.0 > best.0 {
+                best = fit;
+            }
+        }
+        Some(Hit { package: self.name.clone(), score, why: best.1 })
+    }
+
+    fn fit_word(&self, word: &str) -> Option<(u32, String)> {
+        let mut fits: Vec<(u32, String)> = Vec::new();
+        fits.extend(closeness(word, &self.name).map(|fit| (fit * 10, "name".to_owned())));
+        fits.extend(closeness(word, &self.display_name).map(|fit| (fit * 9, "display name".to_owned())));
+        for (small, kind) in &self.kinds {
+            fits.extend(closeness(word, small).map(|fit| (fit * 8, format!("provides {kind}"))));
+        }
+        for keyword in &self.keywords {
+            fits.extend(closeness(word, keyword).map(|fit| (fit * 6, format!("keyword {keyword}"))));
+        }
+        for category in &self.categories {
+            fits.extend(closeness(word, category).map(|fit| (fit * 4, format!("category {category}"))));
+        }
+        fits.extend(closeness(word, &self.provider).map(|fit| (fit * 3, "provider".to_owned())));
+        if self.text.contains(word) {
+            fits.push((5, "description".to_owned()));
+        }
+        // A word that fits in several places is what the package is about, not a thing it also does.
+        let places: BTreeSet<&str> = fits.iter().filter_map(|(_, why)| why.split(' ').next()).collect();
+        let several = 2 * u32::try_from(places.len()).unwrap_or_default();
+        fits.into_iter().max_by_key(|(score, _)| *score).map(|(score, why)| (score + several, why))
+    }
+}
+
+/// 10 for the same, 8 for a beginning, 7 for a word in it, 5 for a part, 4 with a typing error.
+fn closeness(word: &str, text: &str) -> Option<u32> {
+    if text.is_empty() {
+        return None;
+    }
+    if text == word {
+        return Some(10);
+    }
+    if text.starts_with(word) {
+        return Some(8);
+    }
+    let mut parts = text.split(|c: char| !c.is_alphanumeric()).filter(|part| !part.is_empty());
+    if parts.clone().any(|part| part == word) {
+        return Some(7);
+    }
+    if text.contains(word) {
+        return Some(5);
+    }
+    let allowed = match word.chars().count() {
+        0..=3 => return None,
+        4..=7 => 1,
+        _ => 2,
+    };
+    let near = |part: &str| {
+        part.len().abs_diff(word.len()) <= allowed && olm_version::distance(word, part) <= allowed
+    };
+    (near(text) || parts.any(near)).then_some(4)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn catalog() -> Catalog {
+        let package = |name: &str, display: &str, keyword: &str, kind: &str, description: &str| {
+            format!(
+                "---\n{{schema: olm.package, name: {name}, defaultChannel: c}}\n---\n{{schema: olm.channel, package: {name}, name: c, entries: [{{name: {name}.v1}}]}}\n---\n{{schema: olm.bundle, package: {name}, name: {name}.v1, image: a/b, properties: [{{type: olm.package, value: {{packageName: {name}, version: 1.0.0}}}}, {{type: olm.gvk, value: {{group: g, version: v1, kind: {kind}}}}}, {{type: olm.csv.metadata, value: {{displayName: {display}, keywords: [{keyword}], description: {description}}}}}]}}\n"
+            )
+        };
+        let text = package("etcd", "etcd Operator", "key-value", "EtcdCluster", "a store")
+            + &package("redis", "Redis", "database", "RedisCluster", "cache used beside etcd")
+            + &package("postgresql", "Postgres", "database", "Cluster", "a database");
+        let catalog = Catalog::from_bytes("test", text.as_bytes());
+        assert_eq!(catalog.problems, []);
+        catalog
+    }
+
+    fn found(text: &str) -> Vec<(String, String)> {
+        catalog().search(text).into_iter().map(|hit| (hit.package, hit.why)).collect()
+    }
+
+    fn pair(package: &str, why: &str) -> (String, String) {
+        (package.to_owned(), why.to_owned())
+    }
+
+    #[test]
+    fn ranked_by_where_it_fits() {
+        assert_eq!(found("etcd"), [pair("etcd", "name"), pair("redis", "description")]);
+        assert_eq!(found("EtcdCluster")[0], pair("etcd", "provides EtcdCluster"));
+        assert_eq!(found("database")[0], pair("postgresql", "keyword database"));
+        assert_eq!(found("cluster")[0], pair("postgresql", "provides Cluster"));
+        assert_eq!(found("redis cache"), [pair("redis", "name")]);
+        assert_eq!(found("").len(), 3);
+        assert_eq!(found("nothing-like-it"), []);
+    }
+
+    #[test]
+    fn typing_errors_are_forgiven() {
+        assert_eq!(found("ectd")[0], pair("etcd", "name"));
+        assert_eq!(found("postgersql"), [pair("postgresql", "name")]);
+    }
+}

@@ -1,0 +1,199 @@
+//! CatalogSource: where bundles come from.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::condition::Condition;
+use crate::lenient::{any_object, nul, opt};
+
+/// `spec.sourceType` of a catalog in an image or behind an address.
+pub const SOURCE_GRPC: &str = "grpc";
+/// `spec.sourceType` of a catalog in a ConfigMap.
+pub const SOURCE_CONFIGMAP: &str = "configmap";
+/// Deprecated alias of [`SOURCE_CONFIGMAP`].
+pub const SOURCE_INTERNAL: &str = "internal";
+/// `spec.sourceType` of a catalog in a directory that the manager can read (not upstream).
+pub const SOURCE_DIRECTORY: &str = "directory";
+
+/// What to serve as a catalog.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "operators.coreos.com",
+    version = "v1alpha1",
+    kind = "CatalogSource",
+    plural = "catalogsources",
+    shortname = "catsrc",
+    category = "olm",
+    namespaced,
+    status = "CatalogSourceStatus",
+    derive = "Default",
+    derive = "PartialEq",
+    doc = "A catalog of operators that Subscriptions can name.",
+    printcolumn(name = "Display", type_ = "string", json_path = ".spec.displayName"),
+    printcolumn(name = "Type", type_ = "string", json_path = ".spec.sourceType"),
+    printcolumn(name = "Publisher", type_ = "string", json_path = ".spec.publisher"),
+    printcolumn(name = "State", type_ = "string", json_path = ".status.connectionState.lastObservedState"),
+    printcolumn(name = "Packages", type_ = "integer", json_path = ".status.packages"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CatalogSourceSpec {
+    /// grpc, configmap, internal, or directory.
+    #[serde(deserialize_with = "nul")]
+    pub source_type: String,
+    /// Image that holds the catalog (grpc).
+    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    /// host:port of a running catalog server (grpc).
+    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    /// ConfigMap that holds the catalog (configmap).
+    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    pub config_map: Option<String>,
+    /// Directory of a file-based catalog on the manager's disk (directory; not upstream).
+    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    pub directory: Option<String>,
+    /// Higher wins where several catalogs could satisfy a dependency.
+    #[serde(deserialize_with = "nul", skip_serializing_if = "is_zero")]
+    pub priority: i32,
+    /// When to look for a newer image.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub update_strategy: Option<UpdateStrategy>,
+    /// Image pull secrets in the same namespace.
+    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<String>,
+    /// Name for humans.
+    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    pub display_name: Option<String>,
+    /// What is in it.
+    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Who publishes it.
+    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    pub publisher: Option<String>,
+    /// Icon of the catalog.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub icon: Option<crate::csv::Icon>,
+    /// Upstream's settings of the catalog pod; read and kept, there is no such pod here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "any_object")]
+    pub grpc_pod_config: Option<Value>,
+}
+
+fn is_zero(value: &i32) -> bool {
+    *value == 0
+}
+
+/// When to look for a newer image.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct UpdateStrategy {
+    /// Ask the registry again at this interval.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub registry_poll: Option<RegistryPoll>,
+}
+
+/// Polling of a registry.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RegistryPoll {
+    /// Go duration, such as 10m.
+    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    pub interval: Option<String>,
+}
+
+/// What became of the catalog.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CatalogSourceStatus {
+    /// One sentence for a human.
+    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// A stable word for the cause.
+    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// When the image was last asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latest_image_registry_poll: Option<Time>,
+    /// The ConfigMap that was read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub config_map_reference: Option<ConfigMapReference>,
+    /// Where the catalog is served.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub registry_service: Option<RegistryService>,
+    /// Whether the catalog can be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connection_state: Option<ConnectionState>,
+    /// Content digest of what is served (not upstream).
+    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    /// Number of packages served (not upstream).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub packages: Option<i32>,
+    /// Parts of the catalog that could not be used (not upstream).
+    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<String>,
+    /// Observations.
+    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+}
+
+/// The ConfigMap that was read.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ConfigMapReference {
+    /// Name of the ConfigMap.
+    #[serde(deserialize_with = "nul")]
+    pub name: String,
+    /// Namespace of the ConfigMap.
+    #[serde(deserialize_with = "nul")]
+    pub namespace: String,
+    /// UID of the ConfigMap.
+    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    pub uid: Option<String>,
+    /// Resource version that was read.
+    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    pub resource_version: Option<String>,
+    /// When it was read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_update_time: Option<Time>,
+}
+
+/// Where the catalog is served.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RegistryService {
+    /// grpc, or http for catalogs that the manager serves itself.
+    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<String>,
+    /// Name of the Service.
+    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    pub service_name: Option<String>,
+    /// Namespace of the Service.
+    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    pub service_namespace: Option<String>,
+    /// Port of the Service.
+    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    pub port: Option<String>,
+    /// Since when.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub created_at: Option<Time>,
+}
+
+/// Whether the catalog can be read.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ConnectionState {
+    /// Where it is served.
+    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    /// READY, CONNECTING, TRANSIENT_FAILURE, IDLE or SHUTDOWN.
+    #[serde(deserialize_with = "nul")]
+    pub last_observed_state: String,
+    /// When it was last read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_connect: Option<Time>,
+}

@@ -1,0 +1,236 @@
+//! APIs that an operator provides and needs, and its webhooks.
+
+use k8s_openapi::api::admissionregistration::v1::RuleWithOperations;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::lenient::{any_object, any_objects, any_value, int_or_string, nul, opt};
+
+/// A kind of object.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct GroupVersionKind {
+    /// API group.
+    #[serde(deserialize_with = "nul")]
+    pub group: String,
+    /// API version.
+    #[serde(deserialize_with = "nul")]
+    pub version: String,
+    /// Kind.
+    #[serde(deserialize_with = "nul")]
+    pub kind: String,
+}
+
+/// CRDs that an operator provides and needs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CustomResourceDefinitions {
+    /// It brings them.
+    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    pub owned: Vec<CrdDescription>,
+    /// Others must bring them.
+    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    pub required: Vec<CrdDescription>,
+}
+
+/// One version of one CRD.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CrdDescription {
+    /// Name of the CRD: plural.group.
+    #[serde(deserialize_with = "nul")]
+    pub name: String,
+    /// API version.
+    #[serde(deserialize_with = "nul")]
+    pub version: String,
+    /// Kind.
+    #[serde(deserialize_with = "nul")]
+    pub kind: String,
+    /// Name for humans.
+    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    pub display_name: Option<String>,
+    /// What it is.
+    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Objects that the operator makes for it.
+    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    pub resources: Vec<ApiResourceReference>,
+    /// How to show fields of its spec.
+    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    pub spec_descriptors: Vec<SpecDescriptor>,
+    /// How to show fields of its status.
+    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    pub status_descriptors: Vec<StatusDescriptor>,
+    /// What can be done with it.
+    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    pub action_descriptors: Vec<ActionDescriptor>,
+}
+
+impl CrdDescription {
+    /// The API group, the part of the name after the first dot.
+    pub fn group(&self) -> &str {
+        self.name.split_once('.').map_or("", |(_, group)| group)
+    }
+
+    /// The kind with its group and version.
+    pub fn gvk(&self) -> GroupVersionKind {
+        GroupVersionKind {
+            group: self.group().to_owned(),
+            version: self.version.clone(),
+            kind: self.kind.clone(),
+        }
+    }
+}
+
+/// Aggregated APIs that an operator provides and needs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ApiServiceDefinitions {
+    /// It serves them.
+    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    pub owned: Vec<ApiServiceDescription>,
+    /// Others must serve them.
+    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    pub required: Vec<ApiServiceDescription>,
+}
+
+/// One aggregated API.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ApiServiceDescription {
+    /// Plural name of the resource.
+    #[serde(deserialize_with = "nul")]
+    pub name: String,
+    /// API group.
+    #[serde(deserialize_with = "nul")]
+    pub group: String,
+    /// API version.
+    #[serde(deserialize_with = "nul")]
+    pub version: String,
+    /// Kind.
+    #[serde(deserialize_with = "nul")]
+    pub kind: String,
+    /// Deployment that serves it.
+    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    pub deployment_name: Option<String>,
+    /// Port of the container; 443 when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub container_port: Option<i32>,
+    /// Name for humans.
+    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    pub display_name: Option<String>,
+    /// What it is.
+    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Objects that the operator makes for it.
+    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    pub resources: Vec<ApiResourceReference>,
+    /// How to show fields of its spec.
+    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    pub spec_descriptors: Vec<SpecDescriptor>,
+    /// How to show fields of its status.
+    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    pub status_descriptors: Vec<StatusDescriptor>,
+    /// What can be done with it.
+    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    pub action_descriptors: Vec<ActionDescriptor>,
+}
+
+/// A kind of object that an operator makes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ApiResourceReference {
+    /// Name of its CRD, if it has one.
+    #[serde(deserialize_with = "nul")]
+    pub name: String,
+    /// Kind.
+    #[serde(deserialize_with = "nul")]
+    pub kind: String,
+    /// API version.
+    #[serde(deserialize_with = "nul")]
+    pub version: String,
+}
+
+/// How to show one field.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SpecDescriptor {
+    /// Where the field is.
+    #[serde(deserialize_with = "nul")]
+    pub path: String,
+    /// Name for humans.
+    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    pub display_name: Option<String>,
+    /// What it is.
+    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// How to show it, as URNs.
+    #[serde(rename = "x-descriptors", deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    pub x_descriptors: Vec<String>,
+    /// A value to show.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "any_value")]
+    pub value: Option<Value>,
+}
+
+/// How to show one field of a status.
+pub type StatusDescriptor = SpecDescriptor;
+/// What can be done with an object.
+pub type ActionDescriptor = SpecDescriptor;
+
+/// One webhook.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct WebhookDescription {
+    /// Name of the webhook.
+    #[serde(deserialize_with = "nul")]
+    pub generate_name: String,
+    /// ValidatingAdmissionWebhook, MutatingAdmissionWebhook or ConversionWebhook.
+    #[serde(rename = "type", deserialize_with = "nul")]
+    pub type_: String,
+    /// Deployment that serves it.
+    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    pub deployment_name: Option<String>,
+    /// Port of the container; 443 when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub container_port: Option<i32>,
+    /// Port that the Service points at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "int_or_string")]
+    pub target_port: Option<IntOrString>,
+    /// Requests that it wants to see.
+    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "any_objects")]
+    pub rules: Vec<RuleWithOperations>,
+    /// Fail or Ignore.
+    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    pub failure_policy: Option<String>,
+    /// Exact or Equivalent.
+    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    pub match_policy: Option<String>,
+    /// Objects that it wants to see.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "any_object")]
+    pub object_selector: Option<LabelSelector>,
+    /// None, NoneOnDryRun, Some or Unknown.
+    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    pub side_effects: Option<String>,
+    /// How long to wait for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_seconds: Option<i32>,
+    /// Versions of AdmissionReview that it understands.
+    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    pub admission_review_versions: Vec<String>,
+    /// Never or IfNeeded.
+    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    pub reinvocation_policy: Option<String>,
+    /// Path of its URL.
+    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    pub webhook_path: Option<String>,
+    /// CRDs that it converts.
+    #[serde(rename = "conversionCRDs", deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    pub conversion_crds: Vec<String>,
+}

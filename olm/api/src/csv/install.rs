@@ -1,0 +1,66 @@
+//! How an operator runs: Deployments and permissions.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::rbac::v1::PolicyRule;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::lenient::{any_object, nul};
+
+/// How an operator runs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct InstallStrategy {
+    /// Always "deployment".
+    #[serde(deserialize_with = "nul")]
+    pub strategy: String,
+    /// Deployments and permissions.
+    #[serde(deserialize_with = "nul")]
+    pub spec: StrategyDetails,
+}
+
+/// Deployments and permissions of an operator.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct StrategyDetails {
+    /// Deployments to run.
+    #[serde(deserialize_with = "nul")]
+    pub deployments: Vec<StrategyDeployment>,
+    /// Rights in the namespaces that the operator watches.
+    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    pub permissions: Vec<StrategyPermissions>,
+    /// Rights in the whole cluster.
+    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    pub cluster_permissions: Vec<StrategyPermissions>,
+}
+
+/// One Deployment.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct StrategyDeployment {
+    /// Name of the Deployment.
+    #[serde(deserialize_with = "nul")]
+    pub name: String,
+    /// Labels of the Deployment.
+    #[serde(deserialize_with = "nul", skip_serializing_if = "BTreeMap::is_empty")]
+    pub label: BTreeMap<String, String>,
+    /// A DeploymentSpec, passed through untouched.
+    #[serde(skip_serializing_if = "Value::is_null")]
+    #[schemars(schema_with = "any_object")]
+    pub spec: Value,
+}
+
+/// Rights of one ServiceAccount.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct StrategyPermissions {
+    /// Name of the ServiceAccount.
+    #[serde(deserialize_with = "nul")]
+    pub service_account_name: String,
+    /// What it may do.
+    #[serde(deserialize_with = "nul")]
+    #[schemars(schema_with = "crate::lenient::any_objects")]
+    pub rules: Vec<PolicyRule>,
+}

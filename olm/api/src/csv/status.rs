@@ -1,0 +1,170 @@
+//! What became of a ClusterServiceVersion.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::lenient::{any_object, nul, opt, string_enum};
+
+string_enum! {
+    /// Where a ClusterServiceVersion stands.
+    CsvPhase {
+        /// Nobody looked yet.
+        None = "",
+        /// Requirements are not met yet.
+        Pending = "Pending",
+        /// Requirements are met.
+        InstallReady = "InstallReady",
+        /// Objects are being made.
+        Installing = "Installing",
+        /// It runs.
+        Succeeded = "Succeeded",
+        /// It does not run.
+        Failed = "Failed",
+        /// Nobody can say.
+        Unknown = "Unknown",
+        /// A newer version takes over.
+        Replacing = "Replacing",
+        /// It goes away.
+        Deleting = "Deleting",
+    }
+    default None, unknown Unknown, schema open
+}
+
+string_enum! {
+    /// Whether a requirement is met.
+    RequirementState {
+        /// It is.
+        Present = "Present",
+        /// It is not.
+        NotPresent = "NotPresent",
+        /// It is there but does not do.
+        PresentNotSatisfied = "PresentNotSatisfied",
+        /// It is there but does not answer.
+        PresentNotAvailable = "PresentNotAvailable",
+        /// The Deployment is there.
+        DeploymentFound = "DeploymentFound",
+        /// The Deployment is not there.
+        DeploymentNotFound = "DeploymentNotFound",
+        /// A dependent is satisfied.
+        Satisfied = "Satisfied",
+        /// A dependent is not satisfied.
+        NotSatisfied = "NotSatisfied",
+        /// Nobody looked yet.
+        Unknown = "Unknown",
+    }
+    default Unknown, unknown Unknown, schema open
+}
+
+/// What became of the version.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClusterServiceVersionStatus {
+    /// Pending, InstallReady, Installing, Succeeded, Failed, Replacing or Deleting.
+    #[serde(deserialize_with = "nul")]
+    pub phase: CsvPhase,
+    /// A stable word for the cause.
+    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// One sentence for a human.
+    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// When the status was last written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_update_time: Option<Time>,
+    /// When the phase last changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_transition_time: Option<Time>,
+    /// Former phases, at most 20.
+    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<CsvCondition>,
+    /// What it needs, and whether it is there.
+    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    pub requirement_status: Vec<RequirementStatus>,
+    /// When certificates were last made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub certs_last_updated: Option<Time>,
+    /// When certificates will be made again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub certs_rotate_at: Option<Time>,
+    /// Upstream's state of clean-up; read and kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "any_object")]
+    pub cleanup: Option<Value>,
+}
+
+/// A phase that the version was in.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CsvCondition {
+    /// The phase.
+    #[serde(deserialize_with = "nul")]
+    pub phase: CsvPhase,
+    /// A stable word for the cause.
+    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// One sentence for a human.
+    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// When it was last confirmed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_update_time: Option<Time>,
+    /// When the phase began.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_transition_time: Option<Time>,
+}
+
+/// One requirement.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RequirementStatus {
+    /// API group.
+    #[serde(deserialize_with = "nul")]
+    pub group: String,
+    /// API version.
+    #[serde(deserialize_with = "nul")]
+    pub version: String,
+    /// Kind.
+    #[serde(deserialize_with = "nul")]
+    pub kind: String,
+    /// Name.
+    #[serde(deserialize_with = "nul")]
+    pub name: String,
+    /// Whether it is met.
+    #[serde(deserialize_with = "nul")]
+    pub status: RequirementState,
+    /// One sentence for a human.
+    #[serde(deserialize_with = "nul")]
+    pub message: String,
+    /// UID of the object.
+    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    pub uuid: Option<String>,
+    /// What depends on it.
+    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    pub dependents: Vec<DependentStatus>,
+}
+
+/// What depends on a requirement.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DependentStatus {
+    /// API group.
+    #[serde(deserialize_with = "nul")]
+    pub group: String,
+    /// API version.
+    #[serde(deserialize_with = "nul")]
+    pub version: String,
+    /// Kind.
+    #[serde(deserialize_with = "nul")]
+    pub kind: String,
+    /// Satisfied or NotSatisfied.
+    #[serde(deserialize_with = "nul")]
+    pub status: RequirementState,
+    /// One sentence for a human.
+    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// UID of the object.
+    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    pub uuid: Option<String>,
+}

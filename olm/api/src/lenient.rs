@@ -1,0 +1,122 @@
+//! Tolerant reading: Go writes `null` for empty lists and `""` for absent strings.
+
+use serde::{Deserialize, Deserializer};
+
+/// `null` means the default value.
+pub(crate) fn nul<'de, D, T>(de: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    Ok(Option::<T>::deserialize(de)?.unwrap_or_default())
+}
+
+/// `null` and `""` mean absent.
+pub(crate) fn opt<'de, D>(de: D) -> Result<Option<String>, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    Ok(Option::<String>::deserialize(de)?.filter(|text| !text.is_empty()))
+}
+
+pub(crate) fn is_false(value: &bool) -> bool {
+    !*value
+}
+
+/// An enum that is a string on the wire. `default` is what an absent or empty value means, `unknown` what any other
+/// text means: a watch must not stop because one object holds a word we do not know.
+macro_rules! string_enum {
+    (
+        $(#[$meta:meta])*
+        $name:ident { $( $(#[$vmeta:meta])* $variant:ident = $text:literal ),+ $(,)? }
+        default $default:ident, unknown $unknown:ident, schema $schema:ident
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum $name { $( $(#[$vmeta])* $variant ),+ }
+
+        impl $name {
+            /// The word on the wire.
+            pub const fn as_str(self) -> &'static str {
+                match self { $( Self::$variant => $text ),+ }
+            }
+            /// Every word of this type.
+            pub const ALL: &'static [Self] = &[ $( Self::$variant ),+ ];
+        }
+
+        impl Default for $name {
+            fn default() -> Self { Self::$default }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result { f.pad(self.as_str()) }
+        }
+
+        impl From<&str> for $name {
+            fn from(text: &str) -> Self {
+                match text {
+                    $( $text => Self::$variant, )+
+                    // some enums have a variant whose word is ""; then this arm is its second spelling
+                    #[allow(unreachable_patterns)]
+                    "" => Self::$default,
+                    _ => Self::$unknown,
+                }
+            }
+        }
+
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, ser: S) -> Result<S::Ok, S::Error> {
+                ser.serialize_str(self.as_str())
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(de: D) -> Result<Self, D::Error> {
+                let text = <Option<std::borrow::Cow<'de, str>> as serde::Deserialize>::deserialize(de)?;
+                Ok(text.map_or(Self::$default, |text| Self::from(text.as_ref())))
+            }
+        }
+
+        impl schemars::JsonSchema for $name {
+            fn schema_name() -> std::borrow::Cow<'static, str> { stringify!($name).into() }
+            fn inline_schema() -> bool { true }
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                $crate::lenient::$schema(&[ $( $text ),+ ])
+            }
+        }
+    };
+}
+pub(crate) use string_enum;
+
+/// The schema of a string whose words users write: the API server refuses others with the field path.
+pub(crate) fn closed(words: &[&str]) -> schemars::Schema {
+    schemars::json_schema!({ "type": "string", "enum": words })
+}
+
+/// The schema of a string whose words controllers write.
+pub(crate) fn open(_words: &[&str]) -> schemars::Schema {
+    schemars::json_schema!({ "type": "string" })
+}
+
+/// An object whose inside we pass through untouched.
+pub(crate) fn any_object(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })
+}
+
+/// A list of objects that we pass through untouched.
+pub(crate) fn any_objects(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({
+        "type": "array",
+        "items": { "type": "object", "x-kubernetes-preserve-unknown-fields": true }
+    })
+}
+
+/// Any JSON value.
+pub(crate) fn any_value(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({ "x-kubernetes-preserve-unknown-fields": true })
+}
+
+/// A port number or the name of a port.
+pub(crate) fn int_or_string(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({ "x-kubernetes-int-or-string": true })
+}

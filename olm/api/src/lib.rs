@@ -1,0 +1,29 @@
+//! Types of the `operators.coreos.com` API.
+//!
+//! JSON names and defaults are upstream's, so that existing manifests work unchanged; reading is tolerant (unknown
+//! fields are ignored, whatever upstream leaves out may be left out) because these objects come from strangers.
+//! Fields that upstream does not have are optional and say so in their description.
+
+// every `printcolumn(...)` of kube's derive has its own `type_`; the lint takes them for one list
+#![allow(clippy::duplicated_attributes)]
+
+pub mod catalog_source;
+pub mod condition;
+pub mod crds;
+pub mod csv;
+pub mod install_plan;
+pub mod names;
+pub mod operator_condition;
+pub mod operator_group;
+pub mod subscription;
+
+mod lenient;
+
+pub use catalog_source::{CatalogSource, CatalogSourceSpec, CatalogSourceStatus};
+pub use condition::Condition;
+pub use crds::crds;
+pub use csv::{ClusterServiceVersion, ClusterServiceVersionSpec, ClusterServiceVersionStatus};
+pub use install_plan::{InstallPlan, InstallPlanSpec, InstallPlanStatus};
+pub use operator_condition::{OperatorCondition, OperatorConditionSpec, OperatorConditionStatus};
+pub use operator_group::{OperatorGroup, OperatorGroupSpec, OperatorGroupStatus};
+pub use subscription::{Subscription, SubscriptionSpec, SubscriptionStatus};

@@ -1,0 +1,109 @@
+//! Names that go over the wire: labels, annotations, condition types, finalizers.
+
+/// The API group of all our kinds.
+pub const GROUP: &str = "operators.coreos.com";
+
+/// Label: name of the object that owns this one.
+pub const LABEL_OWNER: &str = "olm.owner";
+/// Label: namespace of the owner.
+pub const LABEL_OWNER_NAMESPACE: &str = "olm.owner.namespace";
+/// Label: kind of the owner.
+pub const LABEL_OWNER_KIND: &str = "olm.owner.kind";
+/// Label: `true` on everything that is managed.
+pub const LABEL_MANAGED: &str = "olm.managed";
+/// Label: namespace a copied object came from.
+pub const LABEL_COPIED_FROM: &str = "olm.copiedFrom";
+/// Label: hash of the Deployment spec that was rendered.
+pub const LABEL_DEPLOYMENT_SPEC_HASH: &str = "olm.deployment-spec-hash";
+/// Label: hash of the permission rules.
+pub const LABEL_PERMISSIONS_HASH: &str = "olm.permissions.hash";
+/// Label: name of the catalog that a generated object came from.
+pub const LABEL_CATALOG_SOURCE: &str = "olm.catalogSource";
+/// Prefix of the label that says which package (`<package>.<namespace>`) an object is a component of.
+pub const LABEL_COMPONENT_PREFIX: &str = "operators.coreos.com/";
+
+/// Annotation: name of the OperatorGroup of the operator's namespace.
+pub const ANNOTATION_OPERATOR_GROUP: &str = "olm.operatorGroup";
+/// Annotation: namespace of the operator.
+pub const ANNOTATION_OPERATOR_NAMESPACE: &str = "olm.operatorNamespace";
+/// Annotation: namespaces the operator watches, comma-joined; empty means all.
+pub const ANNOTATION_TARGET_NAMESPACES: &str = "olm.targetNamespaces";
+/// Annotation on an OperatorGroup: the APIs its members provide.
+pub const ANNOTATION_PROVIDED_APIS: &str = "olm.providedAPIs";
+/// Annotation on a CSV: range of versions it can be installed over.
+pub const ANNOTATION_SKIP_RANGE: &str = "olm.skipRange";
+/// Annotation on a CSV: properties of its bundle, as JSON.
+pub const ANNOTATION_PROPERTIES: &str = "olm.properties";
+/// Annotation on an on-cluster CSV: properties projected from the catalog, as JSON.
+pub const ANNOTATION_PROJECTED_PROPERTIES: &str = "operatorframework.io/properties";
+/// Annotation on a CSV: namespace the author suggests.
+pub const ANNOTATION_SUGGESTED_NAMESPACE: &str = "operatorframework.io/suggested-namespace";
+/// Annotation on a CSV: custom resource to create after the install.
+pub const ANNOTATION_INITIALIZATION_RESOURCE: &str = "operatorframework.io/initialization-resource";
+/// Annotation on a CSV: sample custom resources, as JSON.
+pub const ANNOTATION_ALM_EXAMPLES: &str = "alm-examples";
+/// Annotation on a CRD: operator it was installed alongside of (prefix; a hash follows).
+pub const ANNOTATION_INSTALLED_ALONGSIDE: &str = "operatorframework.io/installed-alongside";
+/// Annotation on InstallPlan and approved objects: digest of the plan that was approved (ours).
+pub const ANNOTATION_PLAN_DIGEST: &str = "olm.planDigest";
+
+/// Environment variable that tells an operator the name of its OperatorCondition.
+pub const ENV_OPERATOR_CONDITION_NAME: &str = "OPERATOR_CONDITION_NAME";
+
+/// Finalizer that cleans up the cluster-scoped objects of a CSV.
+pub const FINALIZER_CSV_CLEANUP: &str = "operators.coreos.com/csv-cleanup";
+/// Finalizer that applies `deletionPolicy` of a Subscription (ours).
+pub const FINALIZER_SUBSCRIPTION_CLEANUP: &str = "operators.coreos.com/subscription-cleanup";
+
+/// Field manager of the manager.
+pub const FIELD_MANAGER: &str = "olm.manager";
+/// Field manager of the console.
+pub const FIELD_MANAGER_CONSOLE: &str = "olm.console";
+/// Field manager of the command line.
+pub const FIELD_MANAGER_CLI: &str = "olm.cli";
+
+/// Subscription condition: a catalog it needs cannot be read.
+pub const CONDITION_CATALOG_SOURCES_UNHEALTHY: &str = "CatalogSourcesUnhealthy";
+/// Subscription condition: no bundle can be chosen.
+pub const CONDITION_RESOLUTION_FAILED: &str = "ResolutionFailed";
+/// Subscription condition: its InstallPlan is waiting or at work.
+pub const CONDITION_INSTALL_PLAN_PENDING: &str = "InstallPlanPending";
+/// Subscription condition: its InstallPlan failed.
+pub const CONDITION_INSTALL_PLAN_FAILED: &str = "InstallPlanFailed";
+/// Subscription condition: its InstallPlan is gone.
+pub const CONDITION_INSTALL_PLAN_MISSING: &str = "InstallPlanMissing";
+/// Subscription condition: the bundle could not be read.
+pub const CONDITION_BUNDLE_UNPACK_FAILED: &str = "BundleUnpackFailed";
+/// Subscription condition: package, channel or bundle is deprecated.
+pub const CONDITION_DEPRECATED: &str = "Deprecated";
+/// Subscription condition: the package is deprecated.
+pub const CONDITION_PACKAGE_DEPRECATED: &str = "PackageDeprecated";
+/// Subscription condition: the channel is deprecated.
+pub const CONDITION_CHANNEL_DEPRECATED: &str = "ChannelDeprecated";
+/// Subscription condition: the bundle is deprecated.
+pub const CONDITION_BUNDLE_DEPRECATED: &str = "BundleDeprecated";
+/// InstallPlan condition: the plan was made.
+pub const CONDITION_RESOLVED: &str = "Resolved";
+/// InstallPlan condition: the plan was carried out.
+pub const CONDITION_INSTALLED: &str = "Installed";
+/// OperatorCondition: the operator may be replaced.
+pub const CONDITION_UPGRADEABLE: &str = "Upgradeable";
+/// OperatorGroup condition: there are several in the namespace.
+pub const CONDITION_MULTIPLE_OPERATOR_GROUPS: &str = "MultipleOperatorGroup";
+
+/// The label key that marks components of a package: `operators.coreos.com/<package>.<namespace>`. Its name part is at
+/// most 63 characters, as the API server wants it; upstream cuts the same way.
+pub fn component_label(package: &str, namespace: &str) -> String {
+    let name: String = format!("{package}.{namespace}").chars().take(63).collect();
+    format!("{LABEL_COMPONENT_PREFIX}{}", name.trim_end_matches(['.', '-', '_']))
+}
+
+/// The labels that say which ClusterServiceVersion owns an object, and that it is managed.
+pub fn owner_labels(csv: &str, namespace: &str) -> [(&'static str, String); 4] {
+    [
+        (LABEL_OWNER, csv.to_owned()),
+        (LABEL_OWNER_NAMESPACE, namespace.to_owned()),
+        (LABEL_OWNER_KIND, "ClusterServiceVersion".to_owned()),
+        (LABEL_MANAGED, "true".to_owned()),
+    ]
+}

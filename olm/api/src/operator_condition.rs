@@ -1,0 +1,75 @@
+//! OperatorCondition: how an operator talks back, above all `Upgradeable`.
+
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::condition::{Condition, find};
+use crate::lenient::nul;
+use crate::names::CONDITION_UPGRADEABLE;
+
+/// What the operator says, and what the administrator overrides.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "operators.coreos.com",
+    version = "v2",
+    kind = "OperatorCondition",
+    plural = "operatorconditions",
+    shortname = "condition",
+    category = "olm",
+    namespaced,
+    status = "OperatorConditionStatus",
+    derive = "Default",
+    derive = "PartialEq",
+    doc = "How an operator talks back to its manager."
+)]
+#[serde(rename_all = "camelCase", default)]
+pub struct OperatorConditionSpec {
+    /// Accounts of the operator; they may write this object.
+    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    pub service_accounts: Vec<String>,
+    /// Deployments of the operator.
+    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    pub deployments: Vec<String>,
+    /// What the administrator says instead.
+    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    pub overrides: Vec<Condition>,
+    /// What the operator says.
+    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+}
+
+/// What the operator said, as it was taken over.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct OperatorConditionStatus {
+    /// Observations.
+    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+}
+
+impl OperatorCondition {
+    /// Whether the operator may be replaced by a newer version, else why not. An override of the administrator wins;
+    /// a condition that was written for an older generation does not count as a yes.
+    pub fn upgradeable(&self) -> Result<(), String> {
+        let why = |c: &Condition| {
+            let reason = c.reason.as_deref().unwrap_or("no reason given");
+            match &c.message {
+                Some(message) => format!("{reason}: {message}"),
+                None => reason.to_owned(),
+            }
+        };
+        if let Some(over) = find(&self.spec.overrides, CONDITION_UPGRADEABLE) {
+            return if over.is_true() { Ok(()) } else { Err(why(over)) };
+        }
+        let Some(said) = find(&self.spec.conditions, CONDITION_UPGRADEABLE) else { return Ok(()) };
+        if let (Some(observed), Some(generation)) = (said.observed_generation, self.metadata.generation)
+            && observed != generation
+        {
+            return Err(format!(
+                "the condition Upgradeable is outdated (written for generation {observed}, now {generation})"
+            ));
+        }
+        if said.status == crate::condition::ConditionStatus::False { Err(why(said)) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,86 @@
+//! OperatorGroup: which namespaces the operators of a namespace watch.
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, Time};
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::condition::Condition;
+use crate::lenient::{is_false, nul, opt, string_enum};
+
+string_enum! {
+    /// What to do about a failed upgrade.
+    UpgradeStrategy {
+        /// Wait for a human.
+        Default = "Default",
+        /// Go on to the next version.
+        TechPreviewUnsafeFailForward = "TechPreviewUnsafeFailForward",
+    }
+    default Default, unknown Default, schema closed
+}
+
+/// Which namespaces operators watch.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "operators.coreos.com",
+    version = "v1",
+    kind = "OperatorGroup",
+    plural = "operatorgroups",
+    shortname = "og",
+    category = "olm",
+    namespaced,
+    status = "OperatorGroupStatus",
+    derive = "Default",
+    derive = "PartialEq",
+    doc = "Which namespaces the operators of this namespace watch.",
+    printcolumn(name = "Namespaces", type_ = "string", json_path = ".status.namespaces"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[serde(rename_all = "camelCase", default)]
+pub struct OperatorGroupSpec {
+    /// Namespaces to watch; wins over the selector. Neither means all namespaces.
+    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    pub target_namespaces: Vec<String>,
+    /// Namespaces to watch, by label.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub selector: Option<LabelSelector>,
+    /// Account that installs are limited to.
+    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    pub service_account_name: Option<String>,
+    /// Keep the annotation olm.providedAPIs as it is.
+    #[serde(rename = "staticProvidedAPIs", deserialize_with = "nul", skip_serializing_if = "is_false")]
+    pub static_provided_apis: bool,
+    /// Default or TechPreviewUnsafeFailForward.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upgrade_strategy: Option<UpgradeStrategy>,
+}
+
+impl OperatorGroupSpec {
+    /// Whether operators watch all namespaces.
+    pub fn is_global(&self) -> bool {
+        let no_selector = self.selector.as_ref().is_none_or(|s| {
+            s.match_labels.as_ref().is_none_or(|m| m.is_empty())
+                && s.match_expressions.as_ref().is_none_or(|m| m.is_empty())
+        });
+        self.target_namespaces.is_empty() && no_selector
+    }
+}
+
+/// What became of the group.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct OperatorGroupStatus {
+    /// Namespaces that are watched; one empty string means all.
+    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    pub namespaces: Vec<String>,
+    /// The account that installs are limited to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service_account_ref: Option<ObjectReference>,
+    /// When the status was last written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_updated: Option<Time>,
+    /// Observations.
+    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+}

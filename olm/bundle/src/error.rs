@@ -1,0 +1,121 @@
+//! Why a bundle cannot be read or rendered.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// A place in a file; line and column count from 1.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The file, or the name of whatever was read.
+    pub file: String,
+    /// Line, 0 when unknown.
+    pub line: usize,
+    /// Column, 0 when unknown.
+    pub column: usize,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => f.write_str(&self.file),
+            line => write!(f, "{}:{line}:{}", self.file, self.column),
+        }
+    }
+}
+
+/// Why something is not a bundle.
+#[derive(Debug, thiserror::Error)]
+pub enum BundleError {
+    /// A file or folder cannot be read.
+    #[error("failed to read {path}: {source}")]
+    Read {
+        /// What was to be read.
+        path: PathBuf,
+        /// Why it could not be.
+        source: std::io::Error,
+    },
+    /// A part of the layout is missing.
+    #[error(
+        "{path} is not a registry+v1 bundle: {what}; a bundle has manifests/ and metadata/annotations.yaml"
+    )]
+    Layout {
+        /// The folder.
+        path: PathBuf,
+        /// What is missing.
+        what: String,
+    },
+    /// A file is no YAML.
+    #[error("{place}: {message}")]
+    Syntax {
+        /// Where.
+        place: Place,
+        /// What the parser says.
+        message: String,
+    },
+    /// A document parses, but is not what belongs there.
+    #[error("{place}: {message}")]
+    Shape {
+        /// Where.
+        place: Place,
+        /// What is wrong.
+        message: String,
+    },
+    /// There is no ClusterServiceVersion, or more than one.
+    #[error("{origin} has {found} ClusterServiceVersions{names}; a bundle has exactly one")]
+    CsvCount {
+        /// The bundle.
+        origin: String,
+        /// How many there are.
+        found: usize,
+        /// Which, as ` (a, b)`.
+        names: String,
+    },
+    /// The ClusterServiceVersion does not have the type's shape.
+    #[error("ClusterServiceVersion {name} in {origin} does not parse: {message}")]
+    Csv {
+        /// The bundle.
+        origin: String,
+        /// The name in the manifest.
+        name: String,
+        /// What is wrong, with the field.
+        message: String,
+    },
+}
+
+/// Why a bundle cannot be turned into objects.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RenderError {
+    /// The target namespaces do not fit the install modes.
+    #[error(
+        "bundle {bundle} cannot watch {wanted}: it supports {supported}; \
+         choose target namespaces that one of these covers (OperatorGroup spec.targetNamespaces)"
+    )]
+    InstallMode {
+        /// The bundle.
+        bundle: String,
+        /// What was asked for.
+        wanted: String,
+        /// What the bundle can do.
+        supported: String,
+    },
+    /// It needs something that this version cannot do yet.
+    #[error("bundle {bundle} uses {feature}, which this version of olm does not install yet: {later}")]
+    Unsupported {
+        /// The bundle.
+        bundle: String,
+        /// What it uses, with the field.
+        feature: String,
+        /// Which planned work brings it.
+        later: String,
+    },
+    /// A part of the bundle is broken.
+    #[error("bundle {bundle} cannot be rendered: {field}: {text}")]
+    Invalid {
+        /// The bundle.
+        bundle: String,
+        /// The field.
+        field: String,
+        /// What is wrong with it.
+        text: String,
+    },
+}

@@ -1,0 +1,48 @@
+//! The kinds that a `registry+v1` bundle may hold.
+
+use crate::render::Phase;
+
+/// Whether objects of a kind live in a namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// In a namespace.
+    Namespaced,
+    /// In the cluster.
+    Cluster,
+}
+
+/// Kind, scope, and the phase in which a bundle's own object of it is applied.
+const KINDS: &[(&str, Scope, Phase)] = &[
+    ("CustomResourceDefinition", Scope::Cluster, Phase::Crds),
+    ("PriorityClass", Scope::Cluster, Phase::Prerequisites),
+    ("NetworkPolicy", Scope::Namespaced, Phase::Prerequisites),
+    ("PodDisruptionBudget", Scope::Namespaced, Phase::Prerequisites),
+    ("ServiceAccount", Scope::Namespaced, Phase::Rbac),
+    ("ClusterRole", Scope::Cluster, Phase::Rbac),
+    ("ClusterRoleBinding", Scope::Cluster, Phase::Rbac),
+    ("Role", Scope::Namespaced, Phase::Rbac),
+    ("RoleBinding", Scope::Namespaced, Phase::Rbac),
+    ("Secret", Scope::Namespaced, Phase::Config),
+    ("ConfigMap", Scope::Namespaced, Phase::Config),
+    ("Service", Scope::Namespaced, Phase::Config),
+    ("VerticalPodAutoscaler", Scope::Namespaced, Phase::Config),
+    ("ServiceMonitor", Scope::Namespaced, Phase::Config),
+    ("PodMonitor", Scope::Namespaced, Phase::Config),
+    ("PrometheusRule", Scope::Namespaced, Phase::Config),
+    ("ConsoleYAMLSample", Scope::Cluster, Phase::Config),
+    ("ConsoleQuickStart", Scope::Cluster, Phase::Config),
+    ("ConsoleCLIDownload", Scope::Cluster, Phase::Config),
+    ("ConsoleLink", Scope::Cluster, Phase::Config),
+    ("ConsolePlugin", Scope::Cluster, Phase::Config),
+];
+
+/// The scope of a kind that bundles may hold; `None` for every other kind.
+#[must_use]
+pub fn scope_of(kind: &str) -> Option<Scope> {
+    KINDS.iter().find(|(name, ..)| *name == kind).map(|(_, scope, _)| *scope)
+}
+
+/// The phase of a bundle's own object; `None` for a kind that bundles may not hold.
+pub(crate) fn phase_of(kind: &str) -> Option<Phase> {
+    KINDS.iter().find(|(name, ..)| *name == kind).map(|(.., phase)| *phase)
+}

@@ -1,0 +1,247 @@
+//! From a bundle to the objects that install it.
+//!
+//! What is generated follows OLM v0 where operators can see it (annotations of the pod template, the
+//! variable `OPERATOR_CONDITION_NAME`, names of Deployments and ServiceAccounts) and OLM v1 in the
+//! names of roles.
+
+mod config;
+mod deployments;
+mod names;
+mod rbac;
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+use crate::csv::InstallMode;
+use crate::error::RenderError;
+use crate::kinds::{Scope, phase_of, scope_of};
+use crate::model::{Bundle, kind, name};
+
+/// The steps of an installation, in order; each is complete before the next begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+pub enum Phase {
+    /// What must be there before anything else: priority classes, network policies, disruption budgets.
+    Prerequisites,
+    /// CustomResourceDefinitions, established.
+    Crds,
+    /// ServiceAccounts, roles and bindings.
+    Rbac,
+    /// Services, ConfigMaps, Secrets and the like.
+    Config,
+    /// Deployments, rolled out.
+    Workloads,
+}
+
+/// Where and how a bundle is installed.
+#[derive(Debug, Clone, Default)]
+pub struct RenderOptions {
+    /// The namespace that the operator runs in.
+    pub install_namespace: String,
+    /// The namespaces that it watches; empty or `[""]` means all.
+    pub target_namespaces: Vec<String>,
+    /// The OperatorGroup's name, for the annotation `olm.operatorGroup`.
+    pub operator_group: Option<String>,
+    /// `Subscription.spec.config`.
+    pub subscription_config: Option<Value>,
+}
+
+/// The objects of an installation by phase. The ClusterServiceVersion is not among them, and they
+/// have no owner references: whoever applies them knows the owner.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rendered {
+    /// Every phase that has objects, in order.
+    pub phases: Vec<(Phase, Vec<Value>)>,
+}
+
+impl Rendered {
+    /// All objects in the order of their phases.
+    pub fn objects(&self) -> impl Iterator<Item = (Phase, &Value)> {
+        self.phases.iter().flat_map(|(phase, objects)| objects.iter().map(|object| (*phase, object)))
+    }
+}
+
+/// Turns a bundle into the objects that install it. The same input gives the same output, byte for byte.
+///
+/// # Errors
+/// [`RenderError`] when the target namespaces do not fit the bundle's install modes, when the bundle
+/// needs what this version cannot do, or when it is broken in a part that is needed.
+pub fn render(bundle: &Bundle, options: &RenderOptions) -> Result<Rendered, RenderError> {
+    let target = Target::of(bundle, options)?;
+    refuse_what_is_missing(bundle)?;
+    check(bundle)?;
+
+    let mut objects: Vec<(Phase, Value)> = Vec::new();
+    let mut own_accounts = BTreeSet::new();
+    for object in &bundle.objects {
+        if kind(object) == "ServiceAccount" {
+            own_accounts.insert(name(object).to_owned());
+        }
+        let phase = phase_of(kind(object)).expect("check() refuses kinds that have no phase");
+        objects.push((phase, target.adopt(object.clone())));
+    }
+    for object in rbac::objects(&target, &own_accounts) {
+        objects.push((Phase::Rbac, object));
+    }
+    for object in deployments::objects(&target)? {
+        objects.push((Phase::Workloads, object));
+    }
+
+    // Stable: within a phase the order of the bundle's files stays.
+    objects.sort_by_key(|(phase, object)| (*phase, rank(kind(object))));
+    let mut phases: Vec<(Phase, Vec<Value>)> = Vec::new();
+    for (phase, object) in objects {
+        match phases.last_mut() {
+            Some((last, list)) if *last == phase => list.push(object),
+            _ => phases.push((phase, vec![object])),
+        }
+    }
+    Ok(Rendered { phases })
+}
+
+/// Within the RBAC phase: who, what they may, that they may it.
+fn rank(kind: &str) -> u8 {
+    match kind {
+        "ServiceAccount" => 0,
+        "ClusterRole" | "Role" => 1,
+        "ClusterRoleBinding" | "RoleBinding" => 2,
+        _ => 3,
+    }
+}
+
+/// A bundle on its way to a namespace.
+pub(crate) struct Target<'a> {
+    pub bundle: &'a Bundle,
+    pub options: &'a RenderOptions,
+    pub mode: InstallMode,
+    /// Sorted, without repetition; empty for all namespaces.
+    pub namespaces: Vec<String>,
+}
+
+impl<'a> Target<'a> {
+    fn of(bundle: &'a Bundle, options: &'a RenderOptions) -> Result<Self, RenderError> {
+        let targets = &options.target_namespaces;
+        let modes = bundle.install_modes();
+        let mode =
+            modes.check(&options.install_namespace, targets).map_err(|wanted| RenderError::InstallMode {
+                bundle: bundle.name().to_owned(),
+                wanted: match targets.as_slice() {
+                    [] => wanted.to_owned(),
+                    [all] if all.is_empty() => wanted.to_owned(),
+                    names => format!("{wanted} ({})", names.join(", ")),
+                },
+                supported: modes.to_string(),
+            })?;
+        let namespaces: BTreeSet<&String> = targets.iter().filter(|name| !name.is_empty()).collect();
+        Ok(Self { bundle, options, mode, namespaces: namespaces.into_iter().cloned().collect() })
+    }
+
+    /// Labels of every generated object, which tools find an operator's parts by.
+    pub fn owner_labels(&self) -> Map<String, Value> {
+        let mut labels = Map::new();
+        labels.insert("olm.managed".into(), "true".into());
+        labels.insert("olm.owner".into(), self.bundle.name().into());
+        labels.insert("olm.owner.kind".into(), "ClusterServiceVersion".into());
+        labels.insert("olm.owner.namespace".into(), self.options.install_namespace.as_str().into());
+        labels
+    }
+
+    /// Puts a manifest of the bundle into the install namespace and labels it.
+    fn adopt(&self, mut object: Value) -> Value {
+        let kind = kind(&object).to_owned();
+        let labels = match kind.as_str() {
+            // A CustomResourceDefinition outlives the operator: it has no owner.
+            "CustomResourceDefinition" => Map::from_iter([("olm.managed".to_owned(), json!("true"))]),
+            _ => self.owner_labels(),
+        };
+        merge(map_at(&mut object, &["metadata", "labels"]), labels);
+        let metadata = map_at(&mut object, &["metadata"]);
+        metadata.remove("creationTimestamp");
+        match scope_of(&kind) {
+            Some(Scope::Cluster) => metadata.remove("namespace"),
+            _ => metadata.insert("namespace".into(), self.options.install_namespace.as_str().into()),
+        };
+        if let Some(object) = object.as_object_mut() {
+            object.remove("status");
+        }
+        object
+    }
+}
+
+/// Refuses what cannot be installed yet, before anything is made of it.
+fn refuse_what_is_missing(bundle: &Bundle) -> Result<(), RenderError> {
+    let features = [
+        (bundle.webhooks(), "webhooks (spec.webhookdefinitions)"),
+        (bundle.owned_api_services(), "aggregated APIs (spec.apiservicedefinitions.owned)"),
+    ];
+    match features.into_iter().find(|(list, _)| !list.is_empty()) {
+        Some((_, feature)) => Err(RenderError::Unsupported {
+            bundle: bundle.name().to_owned(),
+            feature: feature.to_owned(),
+            later: "they come with built-in certificates (issue 5, lifecycle)".to_owned(),
+        }),
+        None => Ok(()),
+    }
+}
+
+/// What must be right for an installation to make sense.
+fn check(bundle: &Bundle) -> Result<(), RenderError> {
+    let invalid = |field: &str, text: String| {
+        Err(RenderError::Invalid { bundle: bundle.name().to_owned(), field: field.to_owned(), text })
+    };
+    if bundle.name().len() > 63 {
+        let text = "it has more than 63 characters and cannot be the value of the label olm.owner".to_owned();
+        return invalid("metadata.name", text);
+    }
+    let mut seen = BTreeSet::new();
+    for object in &bundle.objects {
+        let (kind, name) = (kind(object), name(object));
+        if phase_of(kind).is_none() {
+            return invalid(&format!("{kind} {name}"), "bundles cannot hold this kind".to_owned());
+        }
+        if name.is_empty() {
+            return invalid(kind, "a manifest has no metadata.name".to_owned());
+        }
+        if !seen.insert((kind, name)) {
+            return invalid(&format!("{kind} {name}"), "the bundle has it twice".to_owned());
+        }
+        if kind == "CustomResourceDefinition" && object["apiVersion"] != "apiextensions.k8s.io/v1" {
+            let text =
+                "it is of an API version that Kubernetes 1.22 removed; it must be apiextensions.k8s.io/v1";
+            return invalid(&format!("{kind} {name}"), text.to_owned());
+        }
+    }
+    for owned in bundle.owned_crds() {
+        if !seen.contains(&("CustomResourceDefinition", owned.name.as_str())) {
+            let text = format!("the owned CustomResourceDefinition {} is not in the bundle", owned.name);
+            return invalid("spec.customresourcedefinitions.owned", text);
+        }
+    }
+    Ok(())
+}
+
+/// The map at a path, made where there is none.
+pub(crate) fn map_at<'a>(value: &'a mut Value, path: &[&str]) -> &'a mut Map<String, Value> {
+    let mut value = value;
+    for key in path {
+        value = as_map(value).entry(*key).or_insert(Value::Null);
+    }
+    as_map(value)
+}
+
+fn as_map(value: &mut Value) -> &mut Map<String, Value> {
+    if !value.is_object() {
+        *value = Value::Object(Map::new());
+    }
+    value.as_object_mut().expect("it was made a map above")
+}
+
+/// Puts one map over another.
+pub(crate) fn merge(map: &mut Map<String, Value>, over: Map<String, Value>) {
+    for (key, value) in over {
+        map.insert(key, value);
+    }
+}
+
+#[cfg(test)]
+mod tests;

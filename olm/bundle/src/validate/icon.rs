@@ -1,0 +1,107 @@
+//! The icon.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+
+use super::Findings;
+use crate::model::Bundle;
+
+/// The formats that browsers show and catalogs may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ImageKind {
+    /// PNG
+    Png,
+    /// JPEG
+    Jpeg,
+    /// GIF
+    Gif,
+    /// SVG
+    Svg,
+}
+
+impl ImageKind {
+    /// The media type.
+    #[must_use]
+    pub fn mediatype(self) -> &'static str {
+        match self {
+            Self::Png => "image/png",
+            Self::Jpeg => "image/jpeg",
+            Self::Gif => "image/gif",
+            Self::Svg => "image/svg+xml",
+        }
+    }
+}
+
+/// What kind of picture the bytes are, by looking at them.
+#[must_use]
+pub fn sniff(data: &[u8]) -> Option<ImageKind> {
+    if data.starts_with(b"\x89PNG\r\n\x1a\n") {
+        return Some(ImageKind::Png);
+    }
+    if data.starts_with(&[0xff, 0xd8, 0xff]) {
+        return Some(ImageKind::Jpeg);
+    }
+    if data.starts_with(b"GIF87a") || data.starts_with(b"GIF89a") {
+        return Some(ImageKind::Gif);
+    }
+    is_svg(data).then_some(ImageKind::Svg)
+}
+
+/// An SVG is text whose first element is `svg`, behind declarations, comments and doctypes.
+fn is_svg(data: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(data) else { return false };
+    let mut rest = text.trim_start_matches('\u{feff}').trim_start();
+    loop {
+        let end = match rest {
+            _ if rest.starts_with("<!--") => "-->",
+            _ if rest.starts_with("<?") => "?>",
+            // A doctype may hold declarations of its own in brackets.
+            _ if rest.starts_with("<!") && rest.find('[') < rest.find('>') && rest.find('[').is_some() => {
+                "]>"
+            }
+            _ if rest.starts_with("<!") => ">",
+            _ => break,
+        };
+        match rest.find(end) {
+            Some(position) => rest = rest[position + end.len()..].trim_start(),
+            None => return false,
+        }
+    }
+    let name = rest.strip_prefix('<').unwrap_or_default();
+    let name = name.split(|c: char| c.is_whitespace() || c == '>' || c == '/').next().unwrap_or_default();
+    name == "svg" || name.ends_with(":svg")
+}
+
+pub(super) fn check(bundle: &Bundle, findings: &mut Findings) {
+    let Some(icon) = bundle.list("/spec/icon").first() else {
+        return findings.warn("icon-missing", "spec.icon", "catalogs show a placeholder instead");
+    };
+    let text = |key: &str| icon.get(key).and_then(Value::as_str).unwrap_or_default();
+    let encoded: String = text("base64data").split_whitespace().collect();
+    if encoded.is_empty() {
+        return findings.warn(
+            "icon-missing",
+            "spec.icon[0].base64data",
+            "it is empty; catalogs show a placeholder instead",
+        );
+    }
+    let Ok(data) = STANDARD.decode(&encoded) else {
+        return findings.warn(
+            "icon-not-base64",
+            "spec.icon[0].base64data",
+            "it is not base64 and cannot be shown",
+        );
+    };
+    let Some(kind) = sniff(&data) else {
+        return findings.warn(
+            "icon-not-image",
+            "spec.icon[0].base64data",
+            "it is not a PNG, JPEG, GIF or SVG picture",
+        );
+    };
+    if kind.mediatype() != text("mediatype") {
+        let text = format!("it says {:?} and the picture is {}", text("mediatype"), kind.mediatype());
+        findings.warn("icon-mediatype", "spec.icon[0].mediatype", text);
+    }
+}

@@ -1,0 +1,26 @@
+//! `olm approve`.
+
+use olm_manager::ops;
+
+use super::wait;
+use crate::{
+    args::{ApproveArgs, Global},
+    context,
+    exit::Failure,
+    output::print_one,
+};
+
+pub async fn run(global: &Global, args: ApproveArgs) -> Result<(), Failure> {
+    let client = context::connect(global).await?;
+    let approved = ops::approve(&client, global.namespace.as_deref(), &args.name, args.digest.as_deref())
+        .await
+        .map_err(wait::failure)?;
+    if args.wait.wait {
+        let csv = Some(approved.csv.clone());
+        wait::installed(&client, &approved.namespace, &approved.package, csv, args.wait.timeout).await?;
+    }
+    print_one(&approved, args.out.output, &approved.plan, || {
+        let how = if approved.already { "was approved already" } else { "approved" };
+        format!("plan {} {how}: {}", approved.plan, approved.summary)
+    })
+}

@@ -1,0 +1,81 @@
+//! `olm dev images`: what the dev cluster can run.
+
+use std::path::PathBuf;
+
+use olm_devcluster::node::{Image, ImageTable};
+use serde::Serialize;
+
+use crate::{
+    args::{DevArgs, DevCommand},
+    exit::Failure,
+    output::Listing,
+};
+
+/// Our own images are this very program, and `etcd-operator` beside it; etcd is what the machine has.
+pub fn images() -> ImageTable {
+    let olm = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("olm"));
+    let etcd_operator = olm.with_file_name("etcd-operator");
+    let version = env!("CARGO_PKG_VERSION");
+    let image = |pattern: String, name: &str, path: &PathBuf, entrypoint: &[&str], description: &str| Image {
+        pattern,
+        programs: vec![(name.to_string(), path.clone())],
+        entrypoint: entrypoint.iter().map(ToString::to_string).collect(),
+        default_args: Vec::new(),
+        description: description.to_string(),
+    };
+    ImageTable::discover(vec![
+        image(format!("localhost/olm/olm:{version}"), "olm", &olm, &["olm"], "the manager and the console"),
+        image(
+            "localhost/olm/staticweb:0.1.0".to_string(),
+            "olm",
+            &olm,
+            &["olm", "staticweb"],
+            "a small static file server",
+        ),
+        image(
+            "localhost/olm/etcd-operator:0.10.*".to_string(),
+            "etcd-operator",
+            &etcd_operator,
+            &["etcd-operator"],
+            "the etcd operator; every 0.10 image is the one program that was built here",
+        ),
+    ])
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Shown {
+    image: String,
+    program: String,
+    description: String,
+}
+
+pub fn run(args: DevArgs) -> Result<(), Failure> {
+    let DevCommand::Images(out) = args.command;
+    let shown: Vec<Shown> = images()
+        .entries()
+        .into_iter()
+        .map(|image| Shown {
+            program: image.programs.first().map(|(_, path)| path.display().to_string()).unwrap_or_default(),
+            image: image.pattern,
+            description: image.description,
+        })
+        .collect();
+    Listing {
+        header: &["IMAGE", "PROGRAM", "WHAT"],
+        items: &shown,
+        row: |s| vec![s.image.clone(), s.program.clone(), s.description.clone()],
+        name: |s| s.image.clone(),
+        empty: "Nothing.",
+    }
+    .print(out.output, !out.no_headers)
+}
+
+/// The version of etcd to use when nobody asks for one: the newest on this machine.
+pub fn newest_etcd(images: &ImageTable) -> Option<String> {
+    let versions = images.entries().into_iter().filter_map(|image| {
+        let version = image.pattern.strip_prefix("*/etcd:v")?.to_string();
+        Some((semver::Version::parse(&version).ok()?, version))
+    });
+    versions.max_by(|a, b| a.0.cmp_precedence(&b.0)).map(|(_, text)| text)
+}

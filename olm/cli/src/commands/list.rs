@@ -1,0 +1,36 @@
+//! `olm list`.
+
+use olm_manager::ops;
+
+use super::wait;
+use crate::{
+    args::{Global, ListArgs},
+    context,
+    exit::Failure,
+    output::Listing,
+};
+
+pub async fn run(global: &Global, args: ListArgs) -> Result<(), Failure> {
+    let client = context::connect(global).await?;
+    let namespace = if args.all_namespaces { None } else { global.namespace.as_deref() };
+    let items = ops::list_installed(&client, namespace).await.map_err(wait::failure)?;
+    Listing {
+        header: &["NAMESPACE", "NAME", "PACKAGE", "STATUS", "VERSION", "NEXT", "CHANNEL", "REASON"],
+        items: &items,
+        row: |i| {
+            vec![
+                i.namespace.clone(),
+                i.name.clone(),
+                i.package.clone(),
+                i.status.to_string(),
+                i.version.clone().unwrap_or_default(),
+                i.next.clone().unwrap_or_default(),
+                i.channel.clone().unwrap_or_default(),
+                i.reason.clone(),
+            ]
+        },
+        name: |i| i.name.clone(),
+        empty: "Nothing is installed.",
+    }
+    .print(args.out.output, !args.out.no_headers)
+}

@@ -1,0 +1,81 @@
+//! One command a file.
+
+mod approve;
+mod catalogs;
+mod console;
+#[cfg(feature = "devcluster")]
+mod dev;
+mod install;
+mod list;
+mod manager;
+mod search;
+mod show;
+mod staticweb;
+mod status;
+mod uninstall;
+#[cfg(feature = "devcluster")]
+mod up;
+mod upgrade;
+mod version;
+mod wait;
+
+use clap::CommandFactory as _;
+
+use crate::{
+    args::{Args, Command},
+    exit::{Code, Failure},
+};
+
+/// Runs the command. Servers and `olm up` stop in their own time when they are told to; any other command stops at once.
+pub async fn run(args: Args) -> Result<(), Failure> {
+    if args.command.stops_by_itself() {
+        return dispatch(args).await;
+    }
+    tokio::select! {
+        result = dispatch(args) => result,
+        () = terminated() => Err(Failure::new(Code::Interrupted, "interrupted")
+            .hint("what was asked of the cluster goes on there; `olm list` shows how it stands")),
+    }
+}
+
+async fn dispatch(args: Args) -> Result<(), Failure> {
+    let global = args.global;
+    match args.command {
+        #[cfg(feature = "devcluster")]
+        Command::Up(args) => up::run(args).await,
+        Command::Search(args) => search::run(&global, args).await,
+        Command::Show(args) => show::run(&global, args).await,
+        Command::Install(args) => install::run(&global, args).await,
+        Command::Approve(args) => approve::run(&global, args).await,
+        Command::Upgrade(args) => upgrade::run(&global, args).await,
+        Command::List(args) => list::run(&global, args).await,
+        Command::Status(args) => status::run(&global, args).await,
+        Command::Uninstall(args) => uninstall::run(&global, args).await,
+        #[cfg(feature = "devcluster")]
+        Command::Token(args) => up::token(args).await,
+        #[cfg(feature = "devcluster")]
+        Command::Dev(args) => dev::run(args),
+        Command::Manifests(args) => manager::manifests(&args),
+        Command::Version(out) => version::run(&global, out).await,
+        Command::Completion { shell } => {
+            clap_complete::generate(shell, &mut Args::command(), "olm", &mut std::io::stdout());
+            Ok(())
+        }
+        Command::Manager(args) => manager::run(&global, args).await,
+        Command::Console(args) => console::run(&global, args).await,
+        Command::Staticweb(args) => staticweb::run(args).await,
+    }
+}
+
+/// Resolves on Ctrl-C or SIGTERM.
+pub async fn terminated() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) else {
+        // Without handlers the signals end the process by themselves.
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+}

@@ -1,0 +1,62 @@
+//! `olm search`.
+
+use serde::Serialize;
+
+use super::catalogs;
+use crate::{
+    args::{Global, SearchArgs},
+    exit::Failure,
+    output::Listing,
+};
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Found {
+    package: String,
+    display_name: String,
+    version: String,
+    channel: String,
+    catalog: String,
+    why: String,
+    #[serde(skip)]
+    score: u32,
+}
+
+pub async fn run(global: &Global, args: SearchArgs) -> Result<(), Failure> {
+    let catalogs = catalogs::read(global, &args.source).await?;
+    let mut found: Vec<Found> = Vec::new();
+    for loaded in &catalogs {
+        for hit in loaded.catalog.search(&args.text) {
+            let Some(package) = loaded.catalog.packages.get(&hit.package) else { continue };
+            let head = package.head();
+            found.push(Found {
+                display_name: head.and_then(|h| h.csv_metadata()).map(|m| m.display_name).unwrap_or_default(),
+                version: head.and_then(|h| h.version.as_ref()).map(ToString::to_string).unwrap_or_default(),
+                channel: package.default_channel.clone(),
+                catalog: loaded.reference.name.clone(),
+                package: hit.package,
+                why: hit.why,
+                score: hit.score,
+            });
+        }
+    }
+    // Best first over all catalogs; equals by name, so that the order never depends on chance.
+    found.sort_by(|a, b| b.score.cmp(&a.score).then_with(|| a.package.cmp(&b.package)));
+    Listing {
+        header: &["PACKAGE", "DISPLAY", "VERSION", "CHANNEL", "CATALOG", "WHY"],
+        items: &found,
+        row: |f| {
+            vec![
+                f.package.clone(),
+                f.display_name.clone(),
+                f.version.clone(),
+                f.channel.clone(),
+                f.catalog.clone(),
+                f.why.clone(),
+            ]
+        },
+        name: |f| f.package.clone(),
+        empty: "Nothing found.",
+    }
+    .print(args.out.output, !args.out.no_headers)
+}

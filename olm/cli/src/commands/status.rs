@@ -1,0 +1,71 @@
+//! `olm status`.
+
+use std::fmt::Write as _;
+
+use olm_manager::ops::{self, StepState, Timeline};
+
+use super::wait;
+use crate::{
+    args::{Global, StatusArgs},
+    context,
+    exit::Failure,
+    output::{age, print_one, printable, table},
+};
+
+pub async fn run(global: &Global, args: StatusArgs) -> Result<(), Failure> {
+    let client = context::connect(global).await?;
+    let installed = ops::find_installed(&client, global.namespace.as_deref(), &args.name)
+        .await
+        .map_err(wait::failure)?;
+    let timeline =
+        ops::timeline(&client, &installed.namespace, &installed.name).await.map_err(wait::failure)?;
+    print_one(&timeline, args.out.output, &installed.name, || text(&timeline))
+}
+
+fn text(timeline: &Timeline) -> String {
+    let i = &timeline.installed;
+    let mut out = format!("{} in namespace {}: {}", printable(&i.package), i.namespace, i.status);
+    if !i.reason.is_empty() {
+        let _ = write!(out, ", {}", printable(&i.reason));
+    }
+    let mut line = |key: &str, value: Option<&str>| {
+        if let Some(value) = value.filter(|v| !v.is_empty()) {
+            let _ = write!(out, "\n{:<10}{}", format!("{key}:"), printable(value));
+        }
+    };
+    line("version", i.csv.as_deref());
+    line("next", i.next.as_deref());
+    line("channel", i.channel.as_deref());
+    line("catalog", i.catalog.as_deref());
+    line("approval", Some(&i.approval));
+    line("plan", i.plan.as_deref());
+    let watches = if i.watches.iter().any(String::is_empty) { "all namespaces".to_string() } else { i.watches.join(", ") };
+    line("watches", Some(&watches));
+    out.push('\n');
+    for step in &timeline.steps {
+        let mark = match step.state {
+            StepState::Done => "✔",
+            StepState::Running => "…",
+            StepState::Waiting => "‖",
+            StepState::Failed => "✖",
+            StepState::Pending => " ",
+        };
+        let _ = write!(out, "\n{mark} {:<26}{}", step.title, printable(&step.text));
+        if let Some(object) = &step.object {
+            let _ = write!(out, "\n  {:<26}{object}", "");
+        }
+    }
+    if !timeline.events.is_empty() {
+        let now = jiff::Timestamp::now();
+        let rows: Vec<Vec<String>> = timeline
+            .events
+            .iter()
+            .map(|e| {
+                let seen = e.time.parse().map(|t| age(t, now)).unwrap_or_default();
+                vec![seen, e.type_.clone(), e.reason.clone(), e.object.clone(), e.message.clone()]
+            })
+            .collect();
+        let _ = write!(out, "\n\n{}", table(&["AGE", "TYPE", "REASON", "OBJECT", "MESSAGE"], &rows));
+    }
+    out
+}

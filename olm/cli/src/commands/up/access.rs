@@ -1,0 +1,84 @@
+//! The way from the host's 127.0.0.1 to the console, and one-time login links.
+
+use std::net::SocketAddr;
+
+use http::{Request, header};
+use olm_devcluster::DevCluster;
+use serde::Deserialize;
+use tokio::net::TcpListener;
+
+use crate::exit::{Code, Failure};
+
+/// Where the console answers on this host.
+pub struct ConsoleAccess {
+    base: String,
+    _forward: Option<tokio::task::AbortHandle>,
+}
+
+impl Drop for ConsoleAccess {
+    fn drop(&mut self) {
+        if let Some(forward) = &self._forward {
+            forward.abort();
+        }
+    }
+}
+
+impl ConsoleAccess {
+    /// Forwards an address of this host to the console's Service.
+    pub async fn in_cluster(cluster: &DevCluster, listen: SocketAddr) -> Result<Self, Failure> {
+        let listener = TcpListener::bind(listen).await.map_err(|e| {
+            Failure::new(Code::Unexpected, format!("failed to listen on {listen} for the console: {e}"))
+                .hint("choose another address with --console, such as --console 127.0.0.1:0")
+        })?;
+        let local = listener.local_addr()?;
+        let service = cluster
+            .service_address(olm_manager::manifests::NAMESPACE, olm_manager::manifests::CONSOLE)
+            .await
+            .map_err(|e| Failure::new(Code::Unexpected, e))?;
+        let backend = cluster.backend().ok_or_else(|| Failure::new(Code::Unexpected, "no pods can run here"))?;
+        let forward = tokio::spawn(async move {
+            loop {
+                let Ok((mut inbound, _)) = listener.accept().await else { continue };
+                let backend = backend.clone();
+                tokio::spawn(async move {
+                    match backend.dial(service).await {
+                        Ok(mut outbound) => {
+                            // Either side may end it; there is nobody to tell.
+                            let _ = tokio::io::copy_bidirectional(&mut inbound, &mut outbound).await;
+                        }
+                        Err(error) => tracing::debug!(%error, "the console does not answer"),
+                    }
+                });
+            }
+        });
+        Ok(Self { base: format!("http://{local}"), _forward: Some(forward.abort_handle()) })
+    }
+
+    /// The console answers here by itself.
+    pub fn at(url: String) -> Self {
+        Self { base: url.trim_end_matches('/').to_string(), _forward: None }
+    }
+
+    /// Base URL.
+    pub fn url(&self) -> String {
+        self.base.clone()
+    }
+
+    /// A link that logs in the bearer of the token, once.
+    pub async fn login_link(&self, token: &str) -> Result<String, Failure> {
+        #[derive(Deserialize)]
+        struct Answer {
+            code: String,
+        }
+        let failed = |e: String| Failure::new(Code::Unexpected, format!("failed to get a login link from {}: {e}", self.base));
+        let uri = self.base.parse().map_err(|e: http::uri::InvalidUri| failed(e.to_string()))?;
+        let client = kube::Client::try_from(kube::Config::new(uri)).map_err(|e| failed(e.to_string()))?;
+        let request = Request::post("/api/v1/login-codes")
+            .header(header::AUTHORIZATION, format!("Bearer {token}"))
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(b"{}".to_vec())
+            .map_err(|e| failed(e.to_string()))?;
+        let answer: Answer = client.request(request).await.map_err(|e| failed(e.to_string()))?;
+        Ok(format!("{}/login?code={}", self.base, answer.code))
+    }
+}

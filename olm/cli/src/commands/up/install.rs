@@ -1,0 +1,102 @@
+//! Puts the manager and the console into the dev cluster, with the very manifests that a real cluster gets.
+
+use std::{path::PathBuf, time::Duration};
+
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
+use kube::{Api, Client, ResourceExt as _, api::ListParams};
+use olm_manager::manifests::{ManifestOptions, manifests};
+use serde_json::{Value, json};
+
+use super::progress::{Progress, Seen, pod_state};
+use crate::exit::{Code, Failure};
+
+const FIELD_MANAGER: &str = "olm.up";
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Applies the manifests, in their order; CRDs are waited for before what needs them.
+pub async fn apply(client: &Client, catalogs: &[(String, PathBuf)]) -> Result<(), Failure> {
+    let options = ManifestOptions {
+        extra_catalogs: catalogs.iter().map(|(name, dir)| directory_catalog(name, dir)).collect(),
+        ..ManifestOptions::default()
+    };
+    let mut objects = manifests(&options);
+    mount_directories(&mut objects, catalogs);
+    olm_manager::manifests::apply(client, &objects, FIELD_MANAGER)
+        .await
+        .map_err(|e| Failure::new(Code::Unexpected, e.to_string()))
+}
+
+fn directory_catalog(name: &str, dir: &std::path::Path) -> Value {
+    json!({
+        "apiVersion": "operators.coreos.com/v1alpha1",
+        "kind": "CatalogSource",
+        "metadata": {"name": name, "namespace": olm_manager::manifests::NAMESPACE},
+        "spec": {
+            "sourceType": "directory",
+            "directory": format!("/catalogs/{name}"),
+            "displayName": name,
+            "publisher": dir.display().to_string(),
+        }
+    })
+}
+
+/// The manager reads directories in its own file system: the host's are mounted there.
+fn mount_directories(objects: &mut [Value], catalogs: &[(String, PathBuf)]) {
+    let manager = objects.iter_mut().find(|o| {
+        o["kind"] == "Deployment" && o["metadata"]["name"] == olm_manager::manifests::MANAGER
+    });
+    let Some(pod) = manager.map(|m| &mut m["spec"]["template"]["spec"]) else { return };
+    for (name, dir) in catalogs {
+        let volume = format!("catalog-{name}");
+        push(pod, "volumes", json!({"name": volume, "hostPath": {"path": dir, "type": "Directory"}}));
+        let mount = json!({"name": volume, "mountPath": format!("/catalogs/{name}"), "readOnly": true});
+        if let Some(container) = pod["containers"].get_mut(0) {
+            push(container, "volumeMounts", mount);
+        }
+    }
+}
+
+fn push(object: &mut Value, list: &str, item: Value) {
+    match object[list].as_array_mut() {
+        Some(items) => items.push(item),
+        None => object[list] = json!([item]),
+    }
+}
+
+/// Waits until a Deployment of ours is available.
+pub async fn available(progress: &Progress, client: &Client, name: &str) -> Result<(), Failure> {
+    let namespace = olm_manager::manifests::NAMESPACE;
+    let deployments: Api<Deployment> = Api::namespaced(client.clone(), namespace);
+    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
+    progress
+        .wait(client, namespace, &format!("{name} is available"), LIMIT, || async {
+            let deployment = deployments.get(name).await?;
+            let current = deployment.status.as_ref().and_then(|s| s.observed_generation) == deployment.metadata.generation;
+            let available = deployment.status.as_ref().and_then(|s| s.available_replicas).unwrap_or(0);
+            let updated = deployment.status.as_ref().and_then(|s| s.updated_replicas).unwrap_or(0);
+            if current && available > 0 && updated > 0 {
+                return Ok(Seen::Ready(()));
+            }
+            let list = pods.list(&ListParams::default()).await?;
+            let pod = list.iter().find(|p| p.name_any().starts_with(name));
+            Ok(Seen::Waiting(pod.map_or("no pod yet".into(), |p| format!("pod {}: {}", p.name_any(), pod_state(p)))))
+        })
+        .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_catalog_directory_is_mounted_into_the_manager() {
+        let catalogs = vec![("mine".to_string(), PathBuf::from("/tmp/c"))];
+        let mut objects = manifests(&ManifestOptions::default());
+        mount_directories(&mut objects, &catalogs);
+        let manager = objects.iter().find(|o| o["kind"] == "Deployment" && o["metadata"]["name"] == "olm-manager").unwrap();
+        let pod = &manager["spec"]["template"]["spec"];
+        assert!(pod["volumes"].as_array().unwrap().iter().any(|v| v["hostPath"]["path"] == "/tmp/c"));
+        let mounts = pod["containers"][0]["volumeMounts"].as_array().unwrap();
+        assert!(mounts.iter().any(|m| m["mountPath"] == "/catalogs/mine" && m["readOnly"] == true));
+    }
+}

@@ -1,0 +1,166 @@
+//! `olm up`: a dev cluster with the manager, the console and the shipped catalog, until Ctrl-C.
+
+mod access;
+mod demo;
+mod install;
+mod local;
+mod progress;
+
+use std::path::{Path, PathBuf};
+
+use olm_devcluster::{DevCluster, DevClusterConfig, StartError};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    args::{Global, TokenArgs, UpArgs},
+    commands::{dev, terminated},
+    context,
+    exit::{Code, Failure},
+};
+use access::ConsoleAccess;
+use progress::Progress;
+
+/// What a running `olm up` tells other commands: `DATA/state.json`.
+#[derive(Debug, Serialize, Deserialize)]
+struct State {
+    pid: u32,
+    api: String,
+    console: String,
+}
+
+pub async fn run(args: UpArgs) -> Result<(), Failure> {
+    let data_dir = args.data_dir.clone().unwrap_or_else(context::default_data_dir);
+    let mut stop = Box::pin(stopped(args.until_stdin_closes));
+    let progress = Progress::new(true);
+    let starting = DevCluster::start(DevClusterConfig {
+        data_dir: data_dir.clone(),
+        listen: args.listen,
+        images: dev::images(),
+        pods: !args.no_pods,
+    });
+    let cluster = tokio::select! {
+        cluster = starting => cluster.map_err(refused)?,
+        () = &mut stop => return Ok(()),
+    };
+    progress.done(&format!("Kubernetes is ready on {}", cluster.url()));
+
+    let result = tokio::select! {
+        result = serve(&args, &data_dir, &cluster, &progress) => result,
+        () = &mut stop => Ok(()),
+    };
+    if result.is_ok() {
+        eprintln!("stopping; the state stays in {}", data_dir.display());
+    }
+    let _ = std::fs::remove_file(data_dir.join("state.json"));
+    cluster.shutdown().await;
+    result
+}
+
+/// Everything after the API is up; ends only by an error.
+async fn serve(args: &UpArgs, data_dir: &Path, cluster: &DevCluster, progress: &Progress) -> Result<(), Failure> {
+    let kubeconfig = data_dir.join("kubeconfig");
+    write_private(&kubeconfig, cluster.kubeconfig().as_bytes())?;
+    // From here on everything goes through the front door, as a user's commands do.
+    let global = Global { kubeconfig: Some(kubeconfig.clone()), ..Global::default() };
+    let client = context::connect(&global).await?;
+
+    install::apply(&client, &args.catalog).await?;
+    // Held for as long as the cluster runs: processes that stand in for pods where there can be none.
+    let mut stand_ins = None;
+    let console = match cluster.pods_unavailable() {
+        None => {
+            let (manager, console) = tokio::join!(
+                install::available(progress, &client, olm_manager::manifests::MANAGER),
+                install::available(progress, &client, olm_manager::manifests::CONSOLE),
+            );
+            manager.and(console)?;
+            ConsoleAccess::in_cluster(cluster, args.console).await?
+        }
+        Some(why) => {
+            eprintln!("warning: no pods can run here: {why}");
+            let (processes, address) = local::start(cluster, &client, data_dir, args.console).await?;
+            stand_ins = Some(processes);
+            progress.done("manager and console run as plain processes");
+            ConsoleAccess::at(address)
+        }
+    };
+    let state = State { pid: std::process::id(), api: cluster.url(), console: console.url() };
+    write_private(&data_dir.join("state.json"), &serde_json::to_vec_pretty(&state).map_err(anyhow::Error::from)?)?;
+    progress.done("ready");
+
+    if args.demo {
+        if let Some(why) = cluster.pods_unavailable() {
+            return Err(Failure::new(Code::Refused, format!("the demo needs pods, and none can run here: {why}")));
+        }
+        let version = dev::newest_etcd(&dev::images()).ok_or_else(|| {
+            Failure::new(Code::NotFound, "no etcd was found on this machine")
+                .hint("install one (Debian: apt-get install etcd-server etcd-client)")
+        })?;
+        demo::run(progress, &client, &version).await?;
+    }
+    let link = console.login_link(&cluster.admin_token()).await?;
+    println!();
+    println!("export KUBECONFIG={}", kubeconfig.display());
+    println!("console: {link}   (works once; `olm token` prints another)");
+    println!("Ctrl-C stops everything; the state stays in {}", data_dir.display());
+    let () = std::future::pending().await;
+    drop(stand_ins);
+    Ok(())
+}
+
+/// Ctrl-C, SIGTERM, or the end of standard input where that was asked for.
+async fn stopped(until_stdin_closes: bool) {
+    let closed = async {
+        if until_stdin_closes {
+            let mut sink = tokio::io::sink();
+            let _ = tokio::io::copy(&mut tokio::io::stdin(), &mut sink).await;
+        } else {
+            std::future::pending::<()>().await;
+        }
+    };
+    tokio::select! {
+        () = terminated() => {}
+        () = closed => {}
+    }
+}
+
+/// Why the cluster did not start, in one line, and what to do.
+fn refused(error: StartError) -> Failure {
+    let hint = error.hint();
+    let failure = Failure::new(Code::Unexpected, error.to_string());
+    match hint {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+}
+
+/// Written beside and moved into place, readable by the user alone: it holds credentials.
+fn write_private(path: &Path, content: &[u8]) -> Result<(), Failure> {
+    use std::{io::Write as _, os::unix::fs::OpenOptionsExt as _};
+    let beside = path.with_extension("new");
+    let write = || -> std::io::Result<()> {
+        let mut file =
+            std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
+        file.write_all(content)?;
+        std::fs::rename(&beside, path)
+    };
+    write().map_err(|e| Failure::new(Code::Unexpected, format!("failed to write {}: {e}", path.display())))
+}
+
+/// `olm token`: another login link for the console of a running dev cluster.
+pub async fn token(args: TokenArgs) -> Result<(), Failure> {
+    let data_dir: PathBuf = args.data_dir.unwrap_or_else(context::default_data_dir);
+    let not_running = || {
+        Failure::new(Code::NotFound, format!("no dev cluster is running on {}", data_dir.display()))
+            .hint("start one with `olm up`, or name its folder with --data-dir")
+    };
+    let text = std::fs::read(data_dir.join("state.json")).map_err(|_| not_running())?;
+    let state: State = serde_json::from_slice(&text).map_err(|_| not_running())?;
+    let kubeconfig = std::fs::read(data_dir.join("kubeconfig")).map_err(|_| not_running())?;
+    let kubeconfig: serde_json::Value = serde_yaml::from_slice(&kubeconfig).map_err(anyhow::Error::from)?;
+    let token = kubeconfig["users"][0]["user"]["token"].as_str();
+    let token = token.ok_or_else(|| Failure::new(Code::Unexpected, "the kubeconfig of the dev cluster has no token"))?;
+    let link = ConsoleAccess::at(state.console).login_link(token).await?;
+    println!("{link}");
+    Ok(())
+}

@@ -1,0 +1,36 @@
+//! `olm upgrade`.
+
+use olm_manager::ops::{self, Upgraded};
+
+use super::wait;
+use crate::{
+    args::{Global, UpgradeArgs},
+    context,
+    exit::Failure,
+    output::print_one,
+};
+
+pub async fn run(global: &Global, args: UpgradeArgs) -> Result<(), Failure> {
+    let client = context::connect(global).await?;
+    let namespace = global.namespace.as_deref();
+    if let Some(channel) = &args.channel {
+        ops::set_channel(&client, namespace, &args.name, channel).await.map_err(wait::failure)?;
+        eprintln!("{} follows channel {channel}", args.name);
+    }
+    let upgraded =
+        ops::upgrade(&client, namespace, &args.name, args.to.as_deref()).await.map_err(wait::failure)?;
+    let csv = match &upgraded {
+        Upgraded::Approved(approved) => Some(approved.csv.clone()),
+        Upgraded::InProgress { csv, .. } => Some(csv.clone()),
+        Upgraded::Latest { .. } => None,
+    };
+    if args.wait.wait && csv.is_some() {
+        let installed = ops::find_installed(&client, namespace, &args.name).await.map_err(wait::failure)?;
+        wait::installed(&client, &installed.namespace, &installed.name, csv, args.wait.timeout).await?;
+    }
+    print_one(&upgraded, args.out.output, &args.name, || match &upgraded {
+        Upgraded::Approved(approved) => format!("plan {} approved: {}", approved.plan, approved.summary),
+        Upgraded::InProgress { plan, csv } => format!("plan {plan} is being carried out: {csv}"),
+        Upgraded::Latest { version } => format!("{} {version} is the newest that its channel has", args.name),
+    })
+}

@@ -1,0 +1,69 @@
+//! The command `olm`: installs, upgrades and removes operators; `olm up` starts a cluster to do it in.
+
+mod args;
+mod commands;
+mod context;
+mod exit;
+mod output;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+fn main() -> ExitCode {
+    // The node agent starts this very binary again as a pod's first process: that must come before anything else.
+    #[cfg(feature = "devcluster")]
+    olm_devcluster::node::maybe_run_helper();
+
+    let args = args::Args::parse();
+
+    // A user namespace can only be entered while the process has one thread.
+    #[cfg(feature = "devcluster")]
+    if matches!(args.command, args::Command::Up(_)) {
+        olm_devcluster::node::enter_user_namespace_if_needed();
+    }
+
+    init_tracing(&args);
+    if rustls::crypto::ring::default_provider().install_default().is_err() {
+        eprintln!("error: a TLS provider is already installed");
+        return ExitCode::FAILURE;
+    }
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().worker_threads(2).build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("error: failed to start the runtime: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let color = args.global.color.enabled_on_stderr();
+    let result = runtime.block_on(commands::run(args));
+    // Blocking threads (standard input, DNS) must not hold up the exit.
+    runtime.shutdown_timeout(std::time::Duration::from_millis(200));
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            failure.print(color);
+            ExitCode::from(failure.code.as_u8())
+        }
+    }
+}
+
+/// Logs go to standard error; `OLM_LOG` chooses what (default: warnings, and the servers' own progress).
+fn init_tracing(args: &args::Args) {
+    use tracing_subscriber::{EnvFilter, fmt};
+    let serving = args.command.is_server();
+    let default = match (serving, args.global.verbose) {
+        (true, 0) => "info,kube=warn,hyper=warn",
+        (true, _) => "debug,hyper=info,h2=info,rustls=info",
+        (false, 0) => "error",
+        (false, 1) => "info,kube=warn",
+        (false, _) => "debug,hyper=info,h2=info,rustls=info",
+    };
+    let filter = EnvFilter::try_from_env("OLM_LOG").unwrap_or_else(|_| EnvFilter::new(default));
+    let builder = fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    if serving {
+        builder.json().flatten_event(true).init();
+    } else {
+        builder.with_target(false).without_time().init();
+    }
+}

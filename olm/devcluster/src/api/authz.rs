@@ -1,0 +1,401 @@
+//! Role-based access control.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{
+    authn::Identity,
+    meta,
+    request::Info,
+    status::{ApiError, ApiResult},
+    store::{Key, Store},
+};
+
+pub(crate) const GROUP: &str = "rbac.authorization.k8s.io";
+pub(crate) const MASTERS: &str = "system:masters";
+
+/// What somebody wants to do.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Attributes {
+    pub verb: String,
+    pub group: String,
+    /// With subresource: `pods/log`. Empty for a non-resource request.
+    pub resource: String,
+    pub namespace: String,
+    pub name: String,
+    pub path: String,
+}
+
+impl Attributes {
+    pub(crate) fn of(info: &Info) -> Self {
+        if !info.is_resource {
+            return Self { verb: info.verb.clone(), path: info.path.clone(), ..Self::default() };
+        }
+        Self {
+            verb: info.verb.clone(),
+            group: info.group.clone(),
+            resource: info.full_resource(),
+            namespace: info.namespace.clone(),
+            name: info.name.clone(),
+            path: String::new(),
+        }
+    }
+}
+
+fn key(plural: &str, namespace: &str, name: &str) -> Key {
+    Key::new(&format!("{GROUP}/{plural}"), namespace, name)
+}
+
+/// The roles that bind somebody: those of the whole cluster and those of one namespace.
+fn roles_of(store: &Store, who: &Identity, namespace: &str) -> Vec<Arc<Value>> {
+    let mut roles = Vec::new();
+    for binding in store.list(&format!("{GROUP}/clusterrolebindings"), "").items {
+        if subjects(&binding).iter().any(|s| subject_is(s, who, "")) {
+            roles.extend(store.get(&key("clusterroles", "", meta::text(&binding, "/roleRef/name"))));
+        }
+    }
+    if !namespace.is_empty() {
+        for binding in store.list(&format!("{GROUP}/rolebindings"), namespace).items {
+            if subjects(&binding).iter().any(|s| subject_is(s, who, namespace)) {
+                roles.extend(referenced_role(store, &binding, namespace));
+            }
+        }
+    }
+    roles
+}
+
+fn subjects(binding: &Value) -> &[Value] {
+    meta::list(binding, "/subjects")
+}
+
+/// The role that a binding points at.
+fn referenced_role(store: &Store, binding: &Value, namespace: &str) -> Option<Arc<Value>> {
+    let name = meta::text(binding, "/roleRef/name");
+    match meta::text(binding, "/roleRef/kind") {
+        "Role" => store.get(&key("roles", namespace, name)),
+        _ => store.get(&key("clusterroles", "", name)),
+    }
+}
+
+fn subject_is(subject: &Value, who: &Identity, namespace: &str) -> bool {
+    let name = meta::text(subject, "/name");
+    match meta::text(subject, "/kind") {
+        "User" => who.user == name,
+        "Group" => who.groups.iter().any(|g| g == name),
+        "ServiceAccount" => {
+            let own = meta::text(subject, "/namespace");
+            let own = if own.is_empty() { namespace } else { own };
+            who.user
+                .strip_prefix("system:serviceaccount:")
+                .and_then(|rest| rest.split_once(':'))
+                .is_some_and(|(ns, n)| ns == own && n == name)
+        }
+        _ => false,
+    }
+}
+
+fn rules(role: &Value) -> &[Value] {
+    meta::list(role, "/rules")
+}
+
+fn has(rule: &Value, key: &str, wanted: &str) -> bool {
+    rule.get(key).and_then(Value::as_array).is_some_and(|l| l.iter().any(|v| v == wanted || v == "*"))
+}
+
+fn is_empty(rule: &Value, key: &str) -> bool {
+    rule.get(key).and_then(Value::as_array).is_none_or(Vec::is_empty)
+}
+
+fn allows(rule: &Value, wanted: &Attributes) -> bool {
+    if !has(rule, "verbs", &wanted.verb) {
+        return false;
+    }
+    if wanted.resource.is_empty() {
+        return url_matches(rule, &wanted.path);
+    }
+    has(rule, "apiGroups", &wanted.group)
+        && resource_matches(rule, &wanted.resource)
+        && (is_empty(rule, "resourceNames")
+            || meta::list(rule, "/resourceNames").iter().any(|n| n == wanted.name.as_str()))
+}
+
+fn resource_matches(rule: &Value, wanted: &str) -> bool {
+    meta::list(rule, "/resources").iter().filter_map(Value::as_str).any(|resource| {
+        resource == "*"
+            || resource == wanted
+            || resource
+                .strip_prefix("*/")
+                .is_some_and(|sub| wanted.split_once('/').is_some_and(|(_, wanted)| wanted == sub))
+    })
+}
+
+fn url_matches(rule: &Value, wanted: &str) -> bool {
+    meta::list(rule, "/nonResourceURLs").iter().filter_map(Value::as_str).any(|url| {
+        url == wanted || url.strip_suffix('*').is_some_and(|prefix| wanted.starts_with(prefix))
+    })
+}
+
+/// Whether somebody may do something.
+pub(crate) fn allowed(store: &Store, who: &Identity, wanted: &Attributes) -> bool {
+    who.groups.iter().any(|g| g == MASTERS)
+        || roles_of(store, who, &wanted.namespace).iter().any(|role| rules(role).iter().any(|r| allows(r, wanted)))
+}
+
+/// As `allowed`, with the refusal in Kubernetes' words.
+pub(crate) fn check(store: &Store, who: &Identity, wanted: &Attributes) -> ApiResult<()> {
+    if allowed(store, who, wanted) {
+        return Ok(());
+    }
+    if wanted.resource.is_empty() {
+        let message = format!("forbidden: User \"{}\" cannot {} path \"{}\"", who.user, wanted.verb, wanted.path);
+        return Err(ApiError::new(403, "Forbidden", message).details(json!({})));
+    }
+    let scope = if wanted.namespace.is_empty() {
+        "at the cluster scope".to_owned()
+    } else {
+        format!("in the namespace \"{}\"", wanted.namespace)
+    };
+    let why = format!(
+        "User \"{}\" cannot {} resource \"{}\" in API group \"{}\" {scope}",
+        who.user, wanted.verb, wanted.resource, wanted.group
+    );
+    let plural = wanted.resource.split('/').next().unwrap_or_default();
+    Err(ApiError::forbidden(plural, &wanted.group, &wanted.name, &why))
+}
+
+/// All rules that hold for somebody in a namespace.
+pub(crate) fn rules_for(store: &Store, who: &Identity, namespace: &str) -> Vec<Value> {
+    let mut all = Vec::new();
+    if who.groups.iter().any(|g| g == MASTERS) {
+        all.push(json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}));
+        all.push(json!({"verbs": ["*"], "nonResourceURLs": ["*"]}));
+    }
+    all.extend(roles_of(store, who, namespace).iter().flat_map(|role| rules(role).iter().cloned()));
+    all
+}
+
+/// A role or binding is written: nobody may hand out more than they have.
+///
+/// `kind` is that of the object; `live` the stored object of an update.
+pub(crate) fn check_escalation(
+    store: &Store,
+    who: &Identity,
+    kind: &str,
+    object: &Value,
+    live: Option<&Value>,
+) -> ApiResult<()> {
+    let (plural, namespace, name) = (plural_of(kind), meta::namespace(object), meta::name(object));
+    if who.groups.iter().any(|g| g == MASTERS) {
+        return Ok(());
+    }
+    let attributes = |verb: &str, resource: &str, namespace: &str, name: &str| Attributes {
+        verb: verb.to_owned(),
+        group: GROUP.to_owned(),
+        resource: resource.to_owned(),
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        path: String::new(),
+    };
+    let granted: Vec<Value> = if kind.ends_with("Binding") {
+        let unchanged = live.is_some_and(|l| l.get("subjects") == object.get("subjects") && l.get("roleRef") == object.get("roleRef"));
+        let (role_kind, role) = (meta::text(object, "/roleRef/kind"), meta::text(object, "/roleRef/name"));
+        let resource = plural_of(role_kind);
+        if unchanged || allowed(store, who, &attributes("bind", resource, namespace, role)) {
+            return Ok(());
+        }
+        let Some(role_object) = referenced_role(store, object, namespace) else {
+            return Err(ApiError::not_found(resource, GROUP, role));
+        };
+        rules(&role_object).to_vec()
+    } else {
+        let unchanged = live.is_some_and(|l| {
+            l.get("rules") == object.get("rules") && l.get("aggregationRule") == object.get("aggregationRule")
+        });
+        if unchanged || allowed(store, who, &attributes("escalate", plural, namespace, name)) {
+            return Ok(());
+        }
+        if object.get("aggregationRule").is_some_and(|a| !a.is_null()) {
+            // Whatever will be aggregated: only somebody who has everything may ask for it.
+            vec![json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}), json!({"verbs": ["*"], "nonResourceURLs": ["*"]})]
+        } else {
+            rules(object).to_vec()
+        }
+    };
+    let held = rules_for(store, who, namespace);
+    let missing = uncovered(&held, &granted);
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let groups: Vec<String> = who.groups.iter().map(|g| format!("\"{g}\"")).collect();
+    let list: Vec<String> = missing.iter().map(rule_text).collect();
+    let why = format!(
+        "user \"{}\" (groups=[{}]) is attempting to grant RBAC permissions not currently held:\n{}",
+        who.user,
+        groups.join(" "),
+        list.join("\n")
+    );
+    Err(ApiError::forbidden(plural, GROUP, name, &why))
+}
+
+fn plural_of(kind: &str) -> &'static str {
+    match kind {
+        "Role" => "roles",
+        "RoleBinding" => "rolebindings",
+        "ClusterRoleBinding" => "clusterrolebindings",
+        _ => "clusterroles",
+    }
+}
+
+/// The single permissions of `wanted` that no rule of `held` gives, merged where only the verb differs.
+fn uncovered(held: &[Value], wanted: &[Value]) -> Vec<Value> {
+    let mut missing: Vec<Value> = Vec::new();
+    for simple in wanted.iter().flat_map(simple_rules) {
+        if held.iter().any(|rule| covers(rule, &simple)) {
+            continue;
+        }
+        let same = |m: &&mut Value| ["apiGroups", "resources", "resourceNames", "nonResourceURLs"].iter().all(|k| m.get(k) == simple.get(k));
+        match missing.iter_mut().find(same) {
+            Some(other) => {
+                let verbs = simple["verbs"].as_array().cloned().unwrap_or_default();
+                if let Some(list) = other.get_mut("verbs").and_then(Value::as_array_mut) {
+                    for verb in verbs {
+                        if !list.contains(&verb) {
+                            list.push(verb);
+                        }
+                    }
+                }
+            }
+            None => missing.push(simple),
+        }
+    }
+    missing
+}
+
+/// Splits a rule into rules of one group, one resource, one name and one verb each.
+fn simple_rules(rule: &Value) -> Vec<Value> {
+    let list = |key: &str| rule.get(key).and_then(Value::as_array).cloned().unwrap_or_default();
+    let mut simple = Vec::new();
+    for group in list("apiGroups") {
+        for resource in list("resources") {
+            for verb in list("verbs") {
+                let one = json!({"verbs": [verb], "apiGroups": [group], "resources": [resource]});
+                let names = list("resourceNames");
+                if names.is_empty() {
+                    simple.push(one);
+                    continue;
+                }
+                for name in names {
+                    let mut one = one.clone();
+                    one["resourceNames"] = json!([name]);
+                    simple.push(one);
+                }
+            }
+        }
+    }
+    for url in list("nonResourceURLs") {
+        for verb in list("verbs") {
+            simple.push(json!({"verbs": [verb], "nonResourceURLs": [url]}));
+        }
+    }
+    simple
+}
+
+/// Whether a rule gives everything that a simple rule gives.
+fn covers(rule: &Value, simple: &Value) -> bool {
+    let first = |key: &str| simple.get(key).and_then(|l| l.get(0)).and_then(Value::as_str);
+    let verb = first("verbs").unwrap_or_default();
+    if !has(rule, "verbs", verb) {
+        return false;
+    }
+    if let Some(url) = first("nonResourceURLs") {
+        return url_matches(rule, url);
+    }
+    let names_fit = match first("resourceNames") {
+        _ if is_empty(rule, "resourceNames") => true,
+        Some(name) => meta::list(rule, "/resourceNames").iter().any(|n| n == name),
+        None => false,
+    };
+    names_fit
+        && has(rule, "apiGroups", first("apiGroups").unwrap_or_default())
+        && resource_matches(rule, first("resources").unwrap_or_default())
+}
+
+/// A rule as Kubernetes prints it: `{APIGroups:[""], Resources:["pods"], Verbs:["get" "list"]}`.
+fn rule_text(rule: &Value) -> String {
+    let fields = [
+        ("apiGroups", "APIGroups"),
+        ("resources", "Resources"),
+        ("resourceNames", "ResourceNames"),
+        ("nonResourceURLs", "NonResourceURLs"),
+        ("verbs", "Verbs"),
+    ];
+    let parts: Vec<String> = fields
+        .iter()
+        .filter(|(key, _)| !is_empty(rule, key))
+        .map(|(key, shown)| {
+            let items: Vec<String> =
+                rule[*key].as_array().into_iter().flatten().map(std::string::ToString::to_string).collect();
+            format!("{shown}:[{}]", items.join(" "))
+        })
+        .collect();
+    format!("{{{}}}", parts.join(", "))
+}
+
+/// The rules of a ClusterRole with an aggregationRule: those of all others that its selectors match.
+pub(crate) fn aggregate(role: &Value, all: &[Arc<Value>]) -> Option<Vec<Value>> {
+    let selectors: Vec<_> = meta::list(role, "/aggregationRule/clusterRoleSelectors")
+        .iter()
+        .map(super::selector::Selector::from_object)
+        .collect();
+    if selectors.is_empty() {
+        return None;
+    }
+    let mut rules: Vec<Value> = Vec::new();
+    for other in all.iter().filter(|o| meta::name(o) != meta::name(role)) {
+        let labels = other.pointer("/metadata/labels");
+        if selectors.iter().any(|s| s.matches_labels(labels)) {
+            for rule in meta::list(other, "/rules") {
+                if !rules.contains(rule) {
+                    rules.push(rule.clone());
+                }
+            }
+        }
+    }
+    Some(rules)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_match_subresources_and_names() {
+        let rule = json!({"verbs": ["get"], "apiGroups": [""], "resources": ["pods", "*/log"], "resourceNames": ["a"]});
+        let wanted = |resource: &str, name: &str| Attributes {
+            verb: "get".into(),
+            resource: resource.into(),
+            name: name.into(),
+            ..Attributes::default()
+        };
+        assert!(allows(&rule, &wanted("pods", "a")));
+        assert!(!allows(&rule, &wanted("pods", "b")));
+        assert!(allows(&rule, &wanted("pods/log", "a")));
+        assert!(!allows(&rule, &wanted("pods/exec", "a")));
+    }
+
+    #[test]
+    fn what_is_not_held_is_named() {
+        let held = [json!({"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods"]})];
+        let wanted = [json!({"verbs": ["get", "create", "delete"], "apiGroups": [""], "resources": ["pods"]})];
+        let missing = uncovered(&held, &wanted);
+        assert_eq!(rule_text(&missing[0]), r#"{APIGroups:[""], Resources:["pods"], Verbs:["create" "delete"]}"#);
+        assert!(uncovered(&[json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]})], &wanted).is_empty());
+    }
+
+    #[test]
+    fn urls() {
+        let rule = json!({"verbs": ["get"], "nonResourceURLs": ["/healthz", "/api/*"]});
+        assert!(url_matches(&rule, "/api/v1") && url_matches(&rule, "/healthz") && !url_matches(&rule, "/healthz/x"));
+    }
+}

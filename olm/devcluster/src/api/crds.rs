@@ -1,0 +1,144 @@
+//! CustomResourceDefinitions: what happens when one is written, changed or deleted.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{
+    meta,
+    registry::{Resource, stored_key},
+    server::{Call, Server},
+    status::{ApiError, ApiResult},
+    store::{Key, WriteError},
+};
+use crate::machinery::crd;
+
+pub(crate) const STORED: &str = "apiextensions.k8s.io/customresourcedefinitions";
+/// Keeps a deleted CRD until its objects are gone.
+pub(crate) const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+/// Validates a CRD and gives it its status: names are accepted and the resource is served as soon as it is stored.
+pub(crate) fn before_write(call: &Call<'_>, object: &mut Value, live: Option<&Value>) -> ApiResult<()> {
+    let refuse = |errors: &[_]| {
+        let name = call.info.name.as_str();
+        ApiError::invalid("apiextensions.k8s.io", "CustomResourceDefinition", name, errors)
+    };
+    let name = meta::name(object).to_owned();
+    let parsed = crd::parse(object).map_err(|errors| {
+        ApiError::invalid("apiextensions.k8s.io", "CustomResourceDefinition", &name, &errors)
+    })?;
+    if let Some(live) = live {
+        let errors = crd::validate_update(object, live);
+        if !errors.is_empty() {
+            return Err(refuse(&errors));
+        }
+    }
+    for version in &parsed.versions {
+        for path in version.schema.unenforced() {
+            call.warn(format!("{path}: x-kubernetes-validations are stored, but not enforced by the dev cluster"));
+        }
+    }
+    let taken = |wanted: &str| call.server.registry.holder(&parsed.group, &parsed.plural, wanted);
+    crd::compute_status(object, &taken, &meta::now());
+    if live.is_none() {
+        let finalizers = meta::metadata(object).entry("finalizers").or_insert_with(|| json!([]));
+        if let Some(list) = finalizers.as_array_mut()
+            && !list.iter().any(|f| f == FINALIZER)
+        {
+            list.push(FINALIZER.into());
+        }
+    }
+    Ok(())
+}
+
+/// Serves a CRD that was stored, or cleans up behind one that is being deleted.
+pub(crate) async fn written(server: &Arc<Server>, object: &Arc<Value>) {
+    serve(server, object);
+    if meta::is_deleting(object) {
+        sweep(server, meta::name(object)).await;
+    }
+}
+
+/// Makes the registry agree with a stored CRD.
+pub(crate) fn serve(server: &Server, object: &Value) {
+    let name = meta::name(object);
+    if crd::is_established(object) {
+        if let Err(errors) = server.registry.set_crd(name, object) {
+            tracing::error!(name, ?errors, "a stored CustomResourceDefinition is not valid");
+        }
+    } else {
+        server.registry.remove_crd(name);
+    }
+}
+
+/// A CRD is gone.
+pub(crate) fn deleted(server: &Server, object: &Value) {
+    server.registry.remove_crd(meta::name(object));
+    let key = stored_key(meta::text(object, "/spec/group"), meta::text(object, "/spec/names/plural"));
+    server.store.close(&key);
+}
+
+/// A custom object is gone: it may have been the last one that a deleted CRD waited for.
+pub(crate) async fn object_deleted(server: &Arc<Server>, resource: &Resource) {
+    let name = resource.crd_name();
+    let waiting = server.store.get(&Key::new(STORED, "", &name)).is_some_and(|crd| meta::is_deleting(&crd));
+    if waiting {
+        Box::pin(sweep(server, &name)).await;
+    }
+}
+
+/// Deletes the objects of a deleted CRD, and the CRD itself when none is left.
+pub(crate) async fn sweep(server: &Arc<Server>, name: &str) {
+    if let Err(error) = try_sweep(server, name).await {
+        tracing::warn!(name, %error, "failed to clean up behind a deleted CustomResourceDefinition");
+    }
+}
+
+async fn try_sweep(server: &Arc<Server>, name: &str) -> Result<(), WriteError> {
+    let key = Key::new(STORED, "", name);
+    let Some(object) = server.store.get(&key).filter(|o| meta::is_deleting(o)) else { return Ok(()) };
+    if !meta::finalizers(&object).contains(&FINALIZER) {
+        return Ok(());
+    }
+    let resource = stored_key(meta::text(&object, "/spec/group"), meta::text(&object, "/spec/names/plural"));
+    for item in server.store.list(&resource, "").items {
+        let key = Key::new(&resource, meta::namespace(&item), meta::name(&item));
+        let result = if meta::finalizers(&item).is_empty() {
+            server.store.write(&key, Some(&item), None).await
+        } else if meta::is_deleting(&item) {
+            continue;
+        } else {
+            let mut marked = Value::clone(&item);
+            let metadata = meta::metadata(&mut marked);
+            metadata.insert("deletionTimestamp".to_owned(), meta::now().into());
+            metadata.insert("deletionGracePeriodSeconds".to_owned(), 0.into());
+            server.store.write(&key, Some(&item), Some(marked)).await
+        };
+        match result {
+            Ok(_) | Err(WriteError::Raced) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    if !server.store.is_empty(&resource) {
+        return Ok(());
+    }
+    // Other writers of the CRD may be in between; each round sees what they wrote.
+    while let Some(object) = server.store.get(&key).filter(|o| meta::finalizers(o).contains(&FINALIZER)) {
+        let mut new = Value::clone(&object);
+        if let Some(list) = meta::metadata(&mut new).get_mut("finalizers").and_then(Value::as_array_mut) {
+            list.retain(|f| f != FINALIZER);
+        }
+        let last = meta::finalizers(&new).is_empty();
+        match server.store.write(&key, Some(&object), (!last).then_some(new)).await {
+            Ok(_) => {
+                if last {
+                    deleted(server, &object);
+                }
+                return Ok(());
+            }
+            Err(WriteError::Raced) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,201 @@
+//! Deleting: at once, after a grace period, or when the finalizers are done.
+
+use std::sync::Arc;
+
+use axum::response::Response;
+use serde_json::{Value, json};
+
+use super::{
+    convert, hooks, meta,
+    prepare::success,
+    registry::Resource,
+    rest::storage_error,
+    server::{Call, answer, decode},
+    status::{ApiError, ApiResult},
+    store::{Key, WriteError},
+};
+
+const PROTECTED_NAMESPACES: &[&str] = &["default", "kube-system", "kube-public"];
+
+/// `DeleteOptions`, from the body or the query.
+#[derive(Debug, Default)]
+struct Options {
+    grace: Option<i64>,
+    propagation: Option<String>,
+    uid: String,
+    resource_version: String,
+    dry_run: bool,
+}
+
+impl Options {
+    fn read(call: &Call<'_>, bytes: &[u8]) -> ApiResult<Self> {
+        let body = if bytes.is_empty() { Value::Null } else { decode(call.headers, bytes)? };
+        let orphan = body["orphanDependents"].as_bool().or_else(|| match call.query.get("orphanDependents") {
+            "" => None,
+            text => Some(text == "true"),
+        });
+        let propagation = match (meta::text(&body, "/propagationPolicy"), call.query.get("propagationPolicy")) {
+            ("", "") => orphan.map(|orphan| if orphan { "Orphan" } else { "Background" }.to_owned()),
+            ("", text) | (text, _) => Some(text.to_owned()),
+        };
+        if let Some(policy) = propagation.as_deref().filter(|p| !matches!(*p, "Orphan" | "Background" | "Foreground")) {
+            let error = crate::machinery::field_error::FieldError::not_supported(
+                "propagationPolicy",
+                policy,
+                ["Foreground", "Background", "Orphan", "nil"],
+            );
+            return Err(ApiError::invalid("meta.k8s.io", "DeleteOptions", "", &[error]));
+        }
+        let dry_run = !meta::list(&body, "/dryRun").is_empty() || call.dry_run()?;
+        let grace = body["gracePeriodSeconds"].as_i64().or(call.query.number("gracePeriodSeconds")?);
+        Ok(Self {
+            grace: grace.map(|g| g.max(0)),
+            propagation,
+            uid: meta::text(&body, "/preconditions/uid").to_owned(),
+            resource_version: meta::text(&body, "/preconditions/resourceVersion").to_owned(),
+            dry_run,
+        })
+    }
+}
+
+/// What is left of an object after a delete.
+enum Outcome {
+    Gone(Arc<Value>),
+    Marked(Arc<Value>),
+}
+
+/// Whether a deleted object has nothing left to wait for.
+pub(crate) fn is_finished(resource: &Resource, object: &Value) -> bool {
+    let grace = object.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(0);
+    meta::is_deleting(object)
+        && meta::finalizers(object).is_empty()
+        && grace == 0
+        && (!resource.is("", "namespaces") || meta::list(object, "/spec/finalizers").is_empty())
+}
+
+/// DELETE of one object.
+pub(crate) async fn delete(call: &Call<'_>, bytes: &[u8]) -> ApiResult<Response> {
+    let options = Options::read(call, bytes)?;
+    let resource = call.resource;
+    let outcome = delete_one(call, &call.info.name, &options).await?;
+    Ok(match outcome {
+        Outcome::Marked(object) => call.show(200, &object),
+        Outcome::Gone(object) if resource.is("", "pods") => call.show(200, &object),
+        Outcome::Gone(object) => {
+            let mut details = json!({ "name": meta::name(&object), "kind": resource.plural, "uid": meta::uid(&object) });
+            if !resource.group.is_empty() {
+                details["group"] = resource.group.as_str().into();
+            }
+            answer(200, &success(details))
+        }
+    })
+}
+
+/// DELETE of a collection: everything that the selectors match.
+pub(crate) async fn delete_collection(call: &Call<'_>, bytes: &[u8]) -> ApiResult<Response> {
+    let options = Options::read(call, bytes)?;
+    let (items, rv) = super::list::matching(call)?;
+    let mut deleted = Vec::new();
+    for item in items {
+        match delete_one(call, meta::name(&item), &options).await {
+            Ok(Outcome::Gone(object) | Outcome::Marked(object)) => deleted.push(convert::present(call.resource, &object)),
+            // Somebody else was faster, which is just as well.
+            Err(error) if error.code() == 404 => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let mut metadata = serde_json::Map::new();
+    metadata.insert("resourceVersion".to_owned(), rv.to_string().into());
+    let bytes = call.format.list(call.resource, &deleted, metadata);
+    Ok(super::status::bytes_response(200, "application/json", bytes))
+}
+
+async fn delete_one(call: &Call<'_>, name: &str, options: &Options) -> ApiResult<Outcome> {
+    let resource = call.resource;
+    let key: Key = call.key_of(name);
+    let conflict = |why: String| ApiError::conflict(&resource.plural, &resource.group, name, &why);
+    if resource.is("", "namespaces") && PROTECTED_NAMESPACES.contains(&name) {
+        return Err(ApiError::forbidden("namespaces", "", name, "this namespace may not be deleted"));
+    }
+    loop {
+        let Some(current) = call.server.store.get(&key) else {
+            return Err(ApiError::not_found(&resource.plural, &resource.group, name));
+        };
+        for (what, wanted, have) in [
+            ("UID", options.uid.as_str(), meta::uid(&current)),
+            ("ResourceVersion", options.resource_version.as_str(), meta::resource_version(&current)),
+        ] {
+            if !wanted.is_empty() && wanted != have {
+                return Err(conflict(format!(
+                    "Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {have}"
+                )));
+            }
+        }
+        let marked = mark(resource, &current, options);
+        let finished = is_finished(resource, &marked);
+        if options.dry_run {
+            return Ok(Outcome::Marked(Arc::new(marked)));
+        }
+        if !finished && marked == *current {
+            return Ok(Outcome::Marked(current));
+        }
+        match call.server.store.write(&key, Some(&current), (!finished).then_some(marked)).await {
+            Ok((Some(stored), _)) => {
+                hooks::written(call.server, resource, &stored).await;
+                // The hook may have finished the deletion already (a CRD without objects).
+                return Ok(if call.server.store.get(&key).is_some() { Outcome::Marked(stored) } else { Outcome::Gone(stored) });
+            }
+            Ok((None, _)) => {
+                hooks::deleted(call.server, resource, &current).await;
+                return Ok(Outcome::Gone(current));
+            }
+            Err(WriteError::Raced) => {}
+            Err(error) => return Err(storage_error(&error)),
+        }
+    }
+}
+
+/// The object with its deletion noted: time, grace period, finalizers that the propagation policy asks for.
+fn mark(resource: &Resource, current: &Arc<Value>, options: &Options) -> Value {
+    let mut object = Value::clone(current);
+    let grace = if resource.is("", "pods") { pod_grace(current, options) } else { 0 };
+    let was_deleting = meta::is_deleting(current);
+    {
+        let metadata = meta::metadata(&mut object);
+        let mut finalizers: Vec<Value> =
+            metadata.get("finalizers").and_then(Value::as_array).cloned().unwrap_or_default();
+        if let Some(policy) = &options.propagation {
+            finalizers.retain(|f| f != "orphan" && f != "foregroundDeletion");
+            match policy.as_str() {
+                "Orphan" => finalizers.push("orphan".into()),
+                "Foreground" => finalizers.push("foregroundDeletion".into()),
+                _ => {}
+            }
+            meta::put(metadata, "finalizers", (!finalizers.is_empty()).then(|| finalizers.into()));
+        }
+        let old = metadata.get("deletionGracePeriodSeconds").and_then(Value::as_i64);
+        // A second delete can only shorten the wait.
+        if !was_deleting || old.is_some_and(|old| grace < old) {
+            if !was_deleting || grace > 0 {
+                metadata.insert("deletionTimestamp".to_owned(), meta::now_plus(grace).into());
+            }
+            metadata.insert("deletionGracePeriodSeconds".to_owned(), grace.into());
+            if resource.generation && !was_deleting {
+                let generation = metadata.get("generation").and_then(Value::as_i64).unwrap_or(0);
+                metadata.insert("generation".to_owned(), (generation + 1).into());
+            }
+        }
+    }
+    if resource.is("", "namespaces") {
+        meta::child(&mut object, "status").insert("phase".to_owned(), "Terminating".into());
+    }
+    object
+}
+
+/// As Kubernetes' pod strategy: a pod that no node runs, or that has ended, needs no grace.
+fn pod_grace(pod: &Value, options: &Options) -> i64 {
+    if meta::text(pod, "/spec/nodeName").is_empty() || matches!(meta::text(pod, "/status/phase"), "Succeeded" | "Failed") {
+        return 0;
+    }
+    options.grace.or_else(|| pod.pointer("/spec/terminationGracePeriodSeconds")?.as_i64()).unwrap_or(30)
+}

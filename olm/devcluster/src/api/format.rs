@@ -1,0 +1,145 @@
+//! In which form an answer was asked for: whole objects, metadata only, or a table.
+
+use std::sync::Arc;
+
+use http::{HeaderMap, header};
+use serde_json::{Map, Value, json};
+
+use super::{
+    registry::Resource,
+    status::{ApiError, ApiResult},
+    table,
+};
+
+/// The form of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Format {
+    Whole,
+    /// `PartialObjectMetadata`.
+    Metadata,
+    Table(Rows),
+}
+
+/// What rows of a table carry besides their cells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rows {
+    None,
+    Metadata,
+    Object,
+}
+
+impl Format {
+    /// Reads `Accept` and `includeObject`.
+    pub(crate) fn negotiate(headers: &HeaderMap, include_object: &str) -> ApiResult<Self> {
+        let accept = headers.get(header::ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or("*/*");
+        for clause in accept.split(',').map(str::trim).filter(|c| !c.is_empty()) {
+            let mut parts = clause.split(';').map(str::trim);
+            let media = parts.next().unwrap_or_default();
+            if !matches!(media, "application/json" | "*/*" | "application/*" | "application/yaml" | "text/plain") {
+                continue;
+            }
+            let parameter = |name: &str| {
+                clause.split(';').filter_map(|p| p.trim().split_once('=')).find(|(k, _)| *k == name).map(|(_, v)| v)
+            };
+            match (parameter("as"), parameter("g"), parameter("v")) {
+                (None, ..) => return Ok(Self::Whole),
+                (Some("Table"), Some("meta.k8s.io"), Some("v1" | "v1beta1")) => {
+                    let rows = match include_object {
+                        "Object" => Rows::Object,
+                        "None" => Rows::None,
+                        _ => Rows::Metadata,
+                    };
+                    return Ok(Self::Table(rows));
+                }
+                (Some("PartialObjectMetadata" | "PartialObjectMetadataList"), Some("meta.k8s.io"), Some("v1")) => {
+                    return Ok(Self::Metadata);
+                }
+                _ => {}
+            }
+        }
+        let message = "only the following media types are accepted: application/json";
+        Err(ApiError::new(406, "NotAcceptable", message))
+    }
+
+    /// One object.
+    pub(crate) fn object(self, resource: &Resource, object: &Arc<Value>) -> Value {
+        match self {
+            Self::Whole => Value::clone(object),
+            Self::Metadata => metadata_of(object),
+            Self::Table(rows) => {
+                let mut table = table::empty(resource, true);
+                table["metadata"] = json!({ "resourceVersion": super::meta::resource_version(object) });
+                table["rows"] = json!([table::row(resource, object, rows)]);
+                table
+            }
+        }
+    }
+
+    /// One object of a watch. Only the first table of a watch has columns.
+    pub(crate) fn event(self, resource: &Resource, object: &Arc<Value>, first: bool) -> Value {
+        match self {
+            Self::Table(_) if !first => {
+                let mut table = self.object(resource, object);
+                table["columnDefinitions"] = Value::Null;
+                table
+            }
+            _ => self.object(resource, object),
+        }
+    }
+
+    /// A list.
+    pub(crate) fn list(self, resource: &Resource, items: &[Arc<Value>], metadata: Map<String, Value>) -> Vec<u8> {
+        let head = match self {
+            Self::Whole => json!({ "kind": resource.list_kind, "apiVersion": resource.api_version(), "metadata": metadata }),
+            Self::Metadata => {
+                json!({ "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata })
+            }
+            Self::Table(rows) => {
+                let mut table = table::empty(resource, true);
+                table["metadata"] = metadata.into();
+                table["rows"] = items.iter().map(|o| table::row(resource, o, rows)).collect();
+                return serde_json::to_vec(&table).unwrap_or_default();
+            }
+        };
+        // Items are written straight behind the head: no copy of every object for one answer.
+        let mut bytes = serde_json::to_vec(&head).unwrap_or_default();
+        bytes.pop();
+        bytes.extend_from_slice(b",\"items\":[");
+        for (index, object) in items.iter().enumerate() {
+            if index > 0 {
+                bytes.push(b',');
+            }
+            let written = match self {
+                Self::Metadata => serde_json::to_writer(&mut bytes, &metadata_of(object)),
+                _ => serde_json::to_writer(&mut bytes, object.as_ref()),
+            };
+            debug_assert!(written.is_ok(), "writing JSON to memory cannot fail");
+        }
+        bytes.extend_from_slice(b"]}\n");
+        bytes
+    }
+}
+
+fn metadata_of(object: &Value) -> Value {
+    json!({ "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"] })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn negotiate(accept: &str) -> ApiResult<Format> {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::ACCEPT, accept.parse().expect("a header"));
+        Format::negotiate(&headers, "")
+    }
+
+    #[test]
+    fn kubectl_asks_for_tables() {
+        let accept = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
+        assert_eq!(negotiate(accept).expect("acceptable"), Format::Table(Rows::Metadata));
+        assert_eq!(negotiate("application/json").expect("acceptable"), Format::Whole);
+        assert_eq!(negotiate("application/vnd.kubernetes.protobuf, application/json").expect("acceptable"), Format::Whole);
+        assert_eq!(negotiate("application/vnd.kubernetes.protobuf").unwrap_err().code(), 406);
+    }
+}

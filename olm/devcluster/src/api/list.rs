@@ -1,0 +1,141 @@
+//! Lists: selectors, pages, resourceVersion.
+
+use std::sync::Arc;
+
+use axum::response::Response;
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
+use serde_json::{Map, Value, json};
+
+use super::{
+    convert, meta,
+    selector::Selector,
+    server::Call,
+    status::{ApiError, ApiResult, bytes_response},
+};
+
+/// Parses the selectors of a request.
+pub(crate) fn selector(call: &Call<'_>) -> ApiResult<Selector> {
+    let (labels, fields) = (call.query.get("labelSelector"), call.query.get("fieldSelector"));
+    let supported = supported_fields(call);
+    let selector = Selector::parse(labels, fields, &call.resource.kind, &supported)?;
+    Ok(selector)
+}
+
+fn supported_fields(call: &Call<'_>) -> Vec<String> {
+    let mut fields = call.resource.fields.clone();
+    if call.resource.is("events.k8s.io", "events") {
+        fields.extend(["reason", "regarding.kind", "regarding.name", "regarding.namespace", "regarding.uid", "type"].map(str::to_owned));
+    }
+    fields
+}
+
+/// All objects that the selectors of a request match, stored form, and the resourceVersion.
+pub(crate) fn matching(call: &Call<'_>) -> ApiResult<(Vec<Arc<Value>>, u64)> {
+    let selector = selector(call)?;
+    let page = call.server.store.list(&call.resource.stored, &call.info.namespace);
+    let items = page.items.into_iter().filter(|o| matches(call, &selector, o)).collect();
+    Ok((items, page.rv))
+}
+
+/// Selectors speak of the version of the request.
+fn matches(call: &Call<'_>, selector: &Selector, object: &Arc<Value>) -> bool {
+    selector.is_everything() || selector.matches(&convert::present(call.resource, object))
+}
+
+/// GET of a collection.
+pub(crate) fn list(call: &Call<'_>) -> ApiResult<Response> {
+    let selector = selector(call)?;
+    let limit = call.query.number("limit")?.filter(|l| *l > 0).and_then(|l| usize::try_from(l).ok());
+    let store = &call.server.store;
+    let token = call.query.get("continue");
+    let after = if token.is_empty() { None } else { Some(read_token(token)?) };
+    check_version(call, after.is_some())?;
+    let page = match &after {
+        Some((rv, key)) => {
+            // Pages show what is there now under the resourceVersion of the first page: a watch from there replays what
+            // changed in between. So the token is good as long as those events are kept.
+            if store.events_after(&call.resource.stored, *rv).is_err() {
+                return Err(ApiError::expired(
+                    "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter.",
+                ));
+            }
+            let mut page = store.list_after(&call.resource.stored, &call.info.namespace, Some(key));
+            page.rv = *rv;
+            page
+        }
+        None => store.list(&call.resource.stored, &call.info.namespace),
+    };
+    let mut items: Vec<Arc<Value>> = page.items.into_iter().filter(|o| matches(call, &selector, o)).collect();
+    let mut metadata = Map::new();
+    metadata.insert("resourceVersion".to_owned(), page.rv.to_string().into());
+    if let Some(limit) = limit.filter(|limit| items.len() > *limit) {
+        let remaining = items.len() - limit;
+        items.truncate(limit);
+        if let Some(last) = items.last() {
+            metadata.insert("continue".to_owned(), write_token(page.rv, last).into());
+        }
+        if selector.is_everything() {
+            metadata.insert("remainingItemCount".to_owned(), remaining.into());
+        }
+    }
+    let shown: Vec<Arc<Value>> = items.iter().map(|o| convert::present(call.resource, o)).collect();
+    Ok(bytes_response(200, "application/json", call.format.list(call.resource, &shown, metadata)))
+}
+
+/// `resourceVersion` and `resourceVersionMatch` of a list.
+fn check_version(call: &Call<'_>, continued: bool) -> ApiResult<()> {
+    let (wanted, how) = (call.query.get("resourceVersion"), call.query.get("resourceVersionMatch"));
+    let refuse = |message: &str| {
+        Err(ApiError::new(422, "Invalid", format!("ListOptions.meta.k8s.io \"\" is invalid: {message}")))
+    };
+    if !how.is_empty() && wanted.is_empty() {
+        return refuse("resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided");
+    }
+    if !matches!(how, "" | "Exact" | "NotOlderThan") {
+        return refuse("resourceVersionMatch: Unsupported value: supported values: \"Exact\", \"NotOlderThan\"");
+    }
+    if wanted.is_empty() || wanted == "0" {
+        return Ok(());
+    }
+    if continued {
+        return Err(ApiError::bad_request("specifying resource version is not allowed when using continue"));
+    }
+    let wanted: u64 = wanted
+        .parse()
+        .map_err(|_| ApiError::bad_request(format!("resourceVersion: Invalid value: \"{wanted}\": must be a number")))?;
+    let current = call.server.store.revision();
+    if wanted > current {
+        return Err(too_large(wanted, current));
+    }
+    // Old states are not kept: an exact list can only be of the present one.
+    if how == "Exact" && wanted < current && !unchanged_since(call, wanted) {
+        return Err(ApiError::expired(format!("The resourceVersion for the provided list is too old: {wanted} ({current})")));
+    }
+    Ok(())
+}
+
+fn unchanged_since(call: &Call<'_>, rv: u64) -> bool {
+    call.server.store.events_after(&call.resource.stored, rv).is_ok_and(|(events, _)| events.is_empty())
+}
+
+/// A resourceVersion from the future.
+pub(crate) fn too_large(wanted: u64, current: u64) -> ApiError {
+    let message = format!("Too large resource version: {wanted}, current: {current}");
+    ApiError::new(504, "Timeout", message.clone()).details(json!({
+        "causes": [{ "reason": "ResourceVersionTooLarge", "message": "Too large resource version" }],
+        "retryAfterSeconds": 1,
+    }))
+}
+
+fn write_token(rv: u64, last: &Value) -> String {
+    BASE64.encode(json!({ "rv": rv, "ns": meta::namespace(last), "name": meta::name(last) }).to_string())
+}
+
+fn read_token(token: &str) -> ApiResult<(u64, (String, String))> {
+    let decode = || -> Option<(u64, (String, String))> {
+        let value: Value = serde_json::from_slice(&BASE64.decode(token).ok()?).ok()?;
+        let text = |key: &str| Some(value.get(key)?.as_str()?.to_owned());
+        Some((value.get("rv")?.as_u64()?, (text("ns")?, text("name")?)))
+    };
+    decode().ok_or_else(|| ApiError::bad_request("continue key is not valid"))
+}

@@ -1,0 +1,185 @@
+//! The API server: one code path over JSON objects and a table of kinds.
+//!
+//! * storage: [`store`] (memory, watches), [`log`] (disk)
+//! * what is served: [`kinds`] (the table), [`registry`] (with custom resources), [`discovery`]
+//! * a request: [`server`] → [`request`] → [`authn`] → [`authz`] → [`rest`], [`list`], [`watch`], [`delete`], [`scale`],
+//!   [`reviews`], [`nodes`]
+//! * an object on its way in: [`prepare`], [`defaults`], [`strategy`], [`admission`], [`validate`], [`hooks`], [`crds`],
+//!   [`service`]; on its way out: [`convert`], [`format`], [`table`], [`columns`]
+
+mod admission;
+mod authn;
+mod authz;
+mod bootstrap;
+mod columns;
+mod convert;
+mod crds;
+mod defaults;
+mod delete;
+mod discovery;
+mod exec;
+mod format;
+mod hooks;
+mod kinds;
+mod list;
+mod log;
+mod meta;
+mod nodes;
+mod prepare;
+mod protobuf;
+mod proxy;
+mod registry;
+mod request;
+mod rest;
+mod reviews;
+mod scale;
+mod selector;
+mod serve;
+mod server;
+mod service;
+mod status;
+mod store;
+mod strategy;
+mod table;
+#[cfg(test)]
+mod tests;
+mod tls;
+mod validate;
+mod watch;
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    path::PathBuf,
+    sync::{Arc, PoisonError, RwLock, atomic::AtomicI64},
+};
+
+use axum::{Router, extract::Request};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+pub use self::{authn::Identity, tls::OpenFile};
+use self::{authn::Tokens, registry::Registry, server::Server, store::Store, tls::Authority};
+use crate::backend::NodeBackend;
+
+/// How the server starts.
+#[derive(Debug, Clone, Default)]
+pub struct Config {
+    /// Directory for objects, keys and tokens; `None` keeps everything in memory.
+    pub data: Option<PathBuf>,
+    /// Port at which the server will be served; the `kubernetes` Service points at it.
+    pub port: u16,
+    /// Further host names for the serving certificate.
+    pub names: Vec<String>,
+    /// Further addresses for the serving certificate.
+    pub addresses: Vec<IpAddr>,
+}
+
+/// Why the server could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// A key or certificate could not be read or made.
+    #[error(transparent)]
+    File(#[from] OpenFile),
+    /// The objects could not be read: in use, damaged, no space.
+    #[error("{0}")]
+    Store(String),
+}
+
+/// A Kubernetes API server.
+///
+/// Cheap to clone; all clones are one server. Call [`ApiServer::shutdown`] before the last one goes, so that the data
+/// directory is free when it returns.
+#[derive(Clone)]
+pub struct ApiServer {
+    server: Arc<Server>,
+    authority: Arc<Authority>,
+}
+
+impl ApiServer {
+    /// Reads the data directory, or begins a new cluster in it. Nothing is served yet.
+    ///
+    /// Does not need a tokio runtime.
+    pub fn open(config: Config) -> Result<Self, OpenError> {
+        let directory = config.data.as_deref();
+        if let Some(directory) = directory {
+            tls::make_directory(directory)?;
+        }
+        let store = Store::open(directory.map(|d| d.join("objects.redb")).as_deref())
+            .map_err(|error| OpenError::Store(error.to_string()))?;
+        let authority = Authority::open(directory, &config.names, &config.addresses)?;
+        let server = Arc::new(Server {
+            store,
+            registry: Registry::new(),
+            tokens: Tokens::open(directory)?,
+            backend: RwLock::default(),
+            shutdown: CancellationToken::new(),
+            addresses: tokio::sync::Mutex::default(),
+            purged: AtomicI64::new(0),
+        });
+        futures::executor::block_on(bootstrap::run(&server, if config.port == 0 { 6443 } else { config.port }))
+            .map_err(|error| OpenError::Store(error.to_string()))?;
+        Ok(Self { server, authority: Arc::new(authority) })
+    }
+
+    /// The server as a router. Who asks comes from the request's extension [`Identity`], or from its headers.
+    pub fn router(&self) -> Router {
+        let server = self.server.clone();
+        Router::new().fallback(move |request: Request| {
+            let server = server.clone();
+            async move { server.handle(request).await }
+        })
+    }
+
+    /// A client of this server, without any socket.
+    pub fn client(&self, identity: Identity) -> kube::Client {
+        let service = tower::ServiceBuilder::new()
+            .map_request(move |mut request: http::Request<kube::client::Body>| {
+                request.extensions_mut().insert(identity.clone());
+                request.map(axum::body::Body::new)
+            })
+            .service(self.router());
+        kube::Client::new(service, "default")
+    }
+
+    /// Serves HTTPS on a listener until [`ApiServer::shutdown`]. Call it inside a tokio runtime, once per listener.
+    pub fn serve(&self, listener: std::net::TcpListener) -> std::io::Result<tokio::task::JoinHandle<()>> {
+        serve::start(self.router(), self.authority.config.clone(), listener, self.server.shutdown.clone())
+    }
+
+    /// Connects the node that runs the pods: logs, exec and proxy work from now on.
+    pub fn set_backend(&self, backend: Arc<dyn NodeBackend>) {
+        *self.server.backend.write().unwrap_or_else(PoisonError::into_inner) = Some(backend);
+    }
+
+    /// A kubeconfig of the cluster administrator for a server that is served at an address.
+    pub fn admin_kubeconfig(&self, address: SocketAddr) -> String {
+        let config = json!({
+            "apiVersion": "v1", "kind": "Config", "preferences": {},
+            "clusters": [{ "name": "olm", "cluster": {
+                "server": format!("https://{address}"),
+                "certificate-authority-data": STANDARD.encode(&self.authority.ca_pem),
+            } }],
+            "users": [{ "name": "olm-admin", "user": { "token": self.server.tokens.admin() } }],
+            "contexts": [{ "name": "olm", "context": { "cluster": "olm", "user": "olm-admin", "namespace": "default" } }],
+            "current-context": "olm",
+        });
+        serde_yaml::to_string(&config).unwrap_or_else(|_| config.to_string())
+    }
+
+    /// The certificate of the cluster's own authority, as PEM.
+    pub fn ca_pem(&self) -> &str {
+        &self.authority.ca_pem
+    }
+
+    /// The administrator's bearer token.
+    pub fn admin_token(&self) -> &str {
+        self.server.tokens.admin()
+    }
+
+    /// Ends all watches and connections, writes what is under way to disk and closes the data directory.
+    pub fn shutdown(&self) {
+        self.server.shutdown.cancel();
+        self.server.store.shutdown();
+    }
+}

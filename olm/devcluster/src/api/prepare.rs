@@ -1,0 +1,358 @@
+//! What happens to an object between the client and the store: types, unknown fields, system metadata, defaults,
+//! admission, validation, field ownership.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    admission, convert, hooks, meta,
+    server::Call,
+    status::{ApiError, ApiResult},
+    validate,
+};
+use crate::machinery::{
+    field_error::{FieldError, strict_decoding_status},
+    openapi, ssa,
+};
+
+/// How field ownership is recorded.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Tracking {
+    /// Not an apply: the manager owns what it changed.
+    Update,
+    /// An apply, already recorded.
+    Applied,
+    /// An apply that changes nothing.
+    Unchanged,
+}
+
+/// Reads `apiVersion`, `kind`, namespace and the types of the metadata; fills in what the URL says.
+pub(crate) fn check_type(call: &Call<'_>, object: &mut Value) -> ApiResult<()> {
+    let resource = call.resource;
+    let expected = resource.api_version();
+    if !object.is_object() {
+        return Err(ApiError::bad_request("the request body is not a JSON object"));
+    }
+    match meta::text(object, "/apiVersion") {
+        "" => {}
+        version if version == expected => {}
+        version => {
+            return Err(ApiError::bad_request(format!(
+                "the API version in the data ({version}) does not match the expected API version ({expected})"
+            )));
+        }
+    }
+    match meta::text(object, "/kind") {
+        "" => {}
+        kind if kind == resource.kind => {}
+        kind => {
+            let (wanted, group) = (&resource.kind, &expected);
+            return Err(ApiError::bad_request(format!(
+                "{kind} in version {group:?} cannot be handled as a {wanted}: kind in the data ({kind}) does not match the expected kind ({wanted})"
+            )));
+        }
+    }
+    check_metadata_types(call, object)?;
+    if resource.namespaced {
+        let given = meta::namespace(object);
+        if !given.is_empty() && given != call.info.namespace {
+            return Err(ApiError::bad_request(format!(
+                "the namespace of the provided object does not match the namespace sent on the request: {given} instead of {}",
+                call.info.namespace
+            )));
+        }
+        meta::metadata(object).insert("namespace".to_owned(), call.info.namespace.clone().into());
+    } else {
+        meta::metadata(object).shift_remove("namespace");
+    }
+    let map = meta::as_map(object);
+    map.insert("apiVersion".to_owned(), expected.into());
+    map.insert("kind".to_owned(), resource.kind.clone().into());
+    Ok(())
+}
+
+/// Metadata of the wrong type is refused for every kind, so that all other code can rely on its shape.
+fn check_metadata_types(call: &Call<'_>, object: &mut Value) -> ApiResult<()> {
+    let refuse = |field: &str, wanted: &str| {
+        let (kind, version) = (&call.resource.kind, &call.resource.version);
+        Err(ApiError::bad_request(format!(
+            "{kind} in version \"{version}\" cannot be handled as a {kind}: metadata.{field} must be {wanted}"
+        )))
+    };
+    let metadata = match object.get_mut("metadata") {
+        None | Some(Value::Null) => return Ok(()),
+        Some(Value::Object(map)) => map,
+        Some(_) => return Err(ApiError::bad_request("metadata must be an object")),
+    };
+    metadata.retain(|_, value| !value.is_null());
+    for (field, value) in metadata.iter() {
+        let strings = |v: &Value| v.as_object().is_some_and(|m| m.values().all(Value::is_string));
+        match field.as_str() {
+            "labels" | "annotations" if !strings(value) => return refuse(field, "a map of strings to strings"),
+            "finalizers" if !value.as_array().is_some_and(|l| l.iter().all(Value::is_string)) => {
+                return refuse(field, "a list of strings");
+            }
+            "ownerReferences" | "managedFields" if !value.as_array().is_some_and(|l| l.iter().all(Value::is_object)) => {
+                return refuse(field, "a list of objects");
+            }
+            "name" | "generateName" | "namespace" | "uid" | "resourceVersion" | "creationTimestamp" | "deletionTimestamp" | "selfLink"
+                if !value.is_string() =>
+            {
+                return refuse(field, "a string");
+            }
+            "generation" | "deletionGracePeriodSeconds" if !value.is_i64() && !value.is_u64() => {
+                return refuse(field, "an integer");
+            }
+            _ => {}
+        }
+    }
+    for field in ["labels", "annotations", "finalizers", "ownerReferences"] {
+        let empty = metadata.get(field).is_some_and(|v| v.as_array().is_some_and(Vec::is_empty) || v.as_object().is_some_and(Map::is_empty));
+        if empty {
+            metadata.shift_remove(field);
+        }
+    }
+    Ok(())
+}
+
+/// Unknown fields and wrong types, as `fieldValidation` says. Unknown fields are gone afterwards.
+pub(crate) fn strict(call: &Call<'_>, object: &mut Value) -> ApiResult<()> {
+    let resource = call.resource;
+    let unknown = match resource.custom() {
+        Some(custom) => custom.schema.prune(object),
+        None => {
+            let (group, version, kind) = (resource.group.as_str(), resource.version.as_str(), resource.kind.as_str());
+            if let Some(errors) = openapi::type_errors(group, version, kind, object).filter(|e| !e.is_empty()) {
+                return Err(ApiError::bad_request(format!(
+                    "{kind} in version \"{version}\" cannot be handled as a {kind}: {}",
+                    errors.join(", ")
+                )));
+            }
+            openapi::drop_unknown(group, version, kind, object)
+        }
+    };
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    match call.query.get("fieldValidation") {
+        "Strict" => Err(ApiError::from_status(strict_decoding_status(&resource.version, &resource.kind, &unknown))),
+        "Ignore" => Ok(()),
+        "" | "Warn" => {
+            for path in unknown {
+                call.warn(format!("unknown field \"{path}\""));
+            }
+            Ok(())
+        }
+        other => {
+            let error = FieldError::not_supported("fieldValidation", other, ["Ignore", "Strict", "Warn"]);
+            Err(ApiError::invalid("meta.k8s.io", "CreateOptions", "", &[error]))
+        }
+    }
+}
+
+fn custom_defaults(call: &Call<'_>, object: &mut Value) {
+    match (call.resource.builtin(), call.resource.custom()) {
+        (Some(builtin), _) => (builtin.default)(object),
+        (None, Some(custom)) => custom.schema.default(object),
+        (None, None) => {}
+    }
+}
+
+/// Makes an object ready to be stored for the first time.
+pub(crate) fn create(call: &Call<'_>, mut object: Value, tracking: &Tracking) -> ApiResult<Value> {
+    let resource = call.resource;
+    strict(call, &mut object)?;
+    let now = meta::now();
+    {
+        let metadata = meta::metadata(&mut object);
+        for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation", "resourceVersion"] {
+            metadata.shift_remove(field);
+        }
+        metadata.insert("uid".to_owned(), meta::new_uid().into());
+        metadata.insert("creationTimestamp".to_owned(), now.as_str().into());
+        if resource.generation {
+            metadata.insert("generation".to_owned(), 1.into());
+        }
+    }
+    if resource.status
+        && let Some(map) = object.as_object_mut()
+    {
+        map.shift_remove("status");
+    }
+    convert_in(call, &mut object);
+    if let Some(builtin) = resource.builtin() {
+        (builtin.prepare)(&mut object, None);
+    }
+    custom_defaults(call, &mut object);
+    admission::create(call, &mut object)?;
+    check(call, &object, None)?;
+    hooks::before_write(call, &mut object, None)?;
+    hooks::announce(call, &object);
+    match tracking {
+        Tracking::Update => {
+            ssa::track_update(None, &mut object, &call.manager(), None, resource.layout(), &now);
+        }
+        Tracking::Applied | Tracking::Unchanged => {}
+    }
+    convert::store_form(resource, &mut object);
+    Ok(object)
+}
+
+/// Makes a changed object ready to be stored; `None` when nothing has changed.
+///
+/// `live` is the stored object in the version of the request, `stored` as it is in the store.
+pub(crate) fn update(
+    call: &Call<'_>,
+    live: &Value,
+    stored: &Arc<Value>,
+    mut object: Value,
+    tracking: &Tracking,
+) -> ApiResult<Option<Value>> {
+    let resource = call.resource;
+    if !object.is_object() {
+        return Err(ApiError::bad_request("the patched object is not a JSON object"));
+    }
+    check_type(call, &mut object)?;
+    if meta::name(&object) != call.info.name && !meta::name(&object).is_empty() {
+        let error = FieldError::invalid("metadata.name", meta::name(&object), "field is immutable");
+        return Err(ApiError::invalid(&resource.group, &resource.kind, &call.info.name, &[error]));
+    }
+    let subresource = Some(call.info.subresource.as_str()).filter(|s| !s.is_empty());
+    let clears_managed_fields = object.pointer("/metadata/managedFields").and_then(Value::as_array).is_some_and(Vec::is_empty);
+    strict(call, &mut object)?;
+    keep_system_metadata(live, &mut object);
+    match subresource {
+        Some("status") => only_status(resource.custom().is_some(), live, &mut object),
+        Some("finalize") => only_finalizers(live, &mut object),
+        Some("binding") => {}
+        _ if resource.status => keep(live, &mut object, "status"),
+        _ => {}
+    }
+    if let Some(builtin) = resource.builtin()
+        && subresource.is_none()
+    {
+        (builtin.prepare)(&mut object, Some(live));
+    }
+    custom_defaults(call, &mut object);
+    if resource.generation {
+        bump_generation(resource.builtin().is_none(), resource.status, live, &mut object);
+    }
+    if matches!(tracking, Tracking::Unchanged) || (!clears_managed_fields && matches!(tracking, Tracking::Update) && same(live, &object)) {
+        return Ok(None);
+    }
+    check(call, &object, Some(live))?;
+    hooks::before_write(call, &mut object, Some(live))?;
+    if matches!(tracking, Tracking::Update) {
+        let manager = call.manager();
+        ssa::track_update(Some(live), &mut object, &manager, subresource, resource.layout(), &meta::now());
+    }
+    convert::store_form(resource, &mut object);
+    meta::metadata(&mut object).insert("resourceVersion".to_owned(), meta::resource_version(stored).into());
+    Ok(Some(object))
+}
+
+/// Events come in two shapes; everything after this sees the stored one.
+fn convert_in(call: &Call<'_>, object: &mut Value) {
+    if call.resource.is("events.k8s.io", "events") {
+        convert::store_form(call.resource, object);
+    }
+}
+
+/// What no client may change.
+fn keep_system_metadata(live: &Value, object: &mut Value) {
+    let old = live.get("metadata").cloned().unwrap_or_default();
+    let metadata = meta::metadata(object);
+    for field in ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "generateName"] {
+        meta::put(metadata, field, old.get(field).cloned());
+    }
+    metadata.shift_remove("selfLink");
+    // A client that does not send managedFields does not mean to remove them.
+    if !metadata.contains_key("managedFields") {
+        meta::put(metadata, "managedFields", old.get("managedFields").cloned());
+    }
+}
+
+fn keep(live: &Value, object: &mut Value, field: &str) {
+    meta::put(meta::as_map(object), field, live.get(field).cloned());
+}
+
+/// A write to `/status`: everything else stays as it is.
+fn only_status(custom: bool, live: &Value, object: &mut Value) {
+    let status = object.get("status").cloned();
+    let mut metadata = live.get("metadata").cloned().unwrap_or_default();
+    if let (Some(to), Some(from)) = (metadata.as_object_mut(), object.get("metadata").and_then(Value::as_object)) {
+        meta::put(to, "managedFields", from.get("managedFields").cloned());
+        if !custom {
+            // Built-in kinds accept labels and annotations here too.
+            for field in ["labels", "annotations"] {
+                meta::put(to, field, from.get(field).cloned());
+            }
+        }
+    }
+    let mut new = live.clone();
+    let map = meta::as_map(&mut new);
+    meta::put(map, "status", status);
+    map.insert("metadata".to_owned(), metadata);
+    *object = new;
+}
+
+/// A write to `/finalize` of a namespace.
+fn only_finalizers(live: &Value, object: &mut Value) {
+    let finalizers = object.pointer("/spec/finalizers").cloned();
+    let mut new = live.clone();
+    meta::put(meta::child(&mut new, "spec"), "finalizers", finalizers);
+    *object = new;
+}
+
+fn bump_generation(custom: bool, has_status: bool, live: &Value, object: &mut Value) {
+    let changed = if custom {
+        let strip = |v: &Value| {
+            let mut map = v.as_object().cloned().unwrap_or_default();
+            map.shift_remove("metadata");
+            map.shift_remove("apiVersion");
+            if has_status {
+                map.shift_remove("status");
+            }
+            map
+        };
+        strip(live) != strip(object)
+    } else {
+        live.get("spec") != object.get("spec")
+    };
+    let old = live.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or(1);
+    let new = if changed { old + 1 } else { old };
+    meta::metadata(object).insert("generation".to_owned(), new.into());
+}
+
+/// Whether two objects differ in nothing that a client can change.
+fn same(live: &Value, object: &Value) -> bool {
+    let strip = |v: &Value| {
+        let mut v = v.clone();
+        let metadata = meta::metadata(&mut v);
+        metadata.shift_remove("managedFields");
+        metadata.shift_remove("resourceVersion");
+        v
+    };
+    strip(live) == strip(object)
+}
+
+fn check(call: &Call<'_>, object: &Value, live: Option<&Value>) -> ApiResult<()> {
+    let resource = call.resource;
+    let mut errors = Vec::new();
+    validate::metadata(resource, object, live, &mut errors);
+    match (resource.builtin(), resource.custom()) {
+        (Some(builtin), _) => (builtin.validate)(object, live, &mut errors),
+        (None, Some(custom)) => errors.extend(custom.schema.validate(object, live)),
+        (None, None) => {}
+    }
+    if errors.is_empty() {
+        return Ok(());
+    }
+    Err(ApiError::invalid(&resource.group, &resource.kind, meta::name(object), &errors))
+}
+
+/// The empty answer body of a success.
+pub(crate) fn success(details: Value) -> Value {
+    json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details })
+}

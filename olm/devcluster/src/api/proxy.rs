@@ -1,0 +1,170 @@
+//! `services/NAME:PORT/proxy/...` and `pods/NAME:PORT/proxy/...`: plain HTTP into the cluster network.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use axum::{body::Body, response::Response};
+use http::{HeaderName, Request, header, request::Parts};
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+
+use super::{
+    meta::{list, text},
+    nodes,
+    request::Info,
+    server::Server,
+    status::{ApiError, ApiResult},
+    store::Key,
+};
+
+/// Headers that concern one connection, or the caller's rights here, and are not passed on.
+const OWN_HEADERS: &[HeaderName] = &[
+    header::AUTHORIZATION,
+    header::CONNECTION,
+    header::HOST,
+    header::PROXY_AUTHENTICATE,
+    header::PROXY_AUTHORIZATION,
+    header::TE,
+    header::TRAILER,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+];
+
+/// `[scheme:]name[:port]`.
+struct Target<'a> {
+    name: &'a str,
+    port: &'a str,
+}
+
+impl<'a> Target<'a> {
+    fn parse(text: &'a str) -> ApiResult<Self> {
+        let parts: Vec<&str> = text.split(':').collect();
+        match parts.as_slice() {
+            [name] => Ok(Self { name, port: "" }),
+            [name, port] => Ok(Self { name, port }),
+            ["http" | "", name, port] => Ok(Self { name, port }),
+            ["https", ..] => Err(ApiError::not_implemented("proxying to an https port")),
+            _ => Err(ApiError::bad_request(format!("invalid proxy target \"{text}\""))),
+        }
+    }
+}
+
+/// Forwards a request.
+pub(crate) async fn serve(server: &Arc<Server>, parts: &Parts, body: Body, info: &Info) -> ApiResult<Response> {
+    if parts.headers.contains_key(header::UPGRADE) {
+        return Err(ApiError::not_implemented("proxying an upgraded connection"));
+    }
+    let target = Target::parse(&info.name)?;
+    let address = if info.resource == "pods" {
+        pod_address(server, &info.namespace, &target)?
+    } else {
+        service_address(server, &info.namespace, &target)?
+    };
+    let backend = nodes::backend(server, "a proxy")?;
+    let unreachable = |error: &dyn std::fmt::Display| {
+        ApiError::unavailable(format!("error trying to reach service: {address}: {error}"))
+    };
+    let stream = backend.dial(address).await.map_err(|error| unreachable(&error))?;
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+        .await
+        .map_err(|error| unreachable(&error))?;
+    tokio::spawn(async move {
+        if let Err(error) = connection.await {
+            tracing::debug!(%error, "proxied connection ended");
+        }
+    });
+    let path = match parts.uri.query() {
+        Some(query) => format!("/{}?{query}", info.tail),
+        None => format!("/{}", info.tail),
+    };
+    let mut request = Request::builder().method(parts.method.clone()).uri(path).header(header::HOST, address.to_string());
+    for (name, value) in &parts.headers {
+        if !OWN_HEADERS.contains(name) && !name.as_str().starts_with("impersonate-") {
+            request = request.header(name, value);
+        }
+    }
+    let request = request.body(body).map_err(|error| ApiError::bad_request(error.to_string()))?;
+    let response = sender.send_request(request).await.map_err(|error| unreachable(&error))?;
+    let (mut head, body) = response.into_parts();
+    for name in [header::CONNECTION, header::TRANSFER_ENCODING, header::UPGRADE] {
+        head.headers.remove(name);
+    }
+    Ok(Response::from_parts(head, Body::new(body)))
+}
+
+fn socket(ip: &str, port: u64) -> ApiResult<SocketAddr> {
+    let (Ok(ip), Ok(port)) = (ip.parse(), u16::try_from(port)) else {
+        return Err(ApiError::internal(format!("{ip}:{port} is not an address")));
+    };
+    Ok(SocketAddr::new(ip, port))
+}
+
+fn pod_address(server: &Server, namespace: &str, target: &Target<'_>) -> ApiResult<SocketAddr> {
+    let pod = server
+        .store
+        .get(&Key::new("/pods", namespace, target.name))
+        .ok_or_else(|| ApiError::not_found("pods", "", target.name))?;
+    let ip = text(&pod, "/status/podIP");
+    if ip.is_empty() {
+        return Err(ApiError::bad_request(format!("pod {} does not have an address yet", target.name)));
+    }
+    let ports: Vec<&Value> = list(&pod, "/spec/containers").iter().flat_map(|c| list(c, "/ports")).collect();
+    let named = || ports.iter().find(|p| text(p, "/name") == target.port)?["containerPort"].as_u64();
+    let port = match target.port {
+        "" => ports.first().and_then(|p| p["containerPort"].as_u64()).unwrap_or(80),
+        port => port.parse().ok().or_else(named).ok_or_else(|| no_port(target))?,
+    };
+    socket(ip, port)
+}
+
+fn no_port(target: &Target<'_>) -> ApiError {
+    ApiError::unavailable(format!("no service port \"{}\" found for service \"{}\"", target.port, target.name))
+}
+
+/// A ready endpoint of a Service.
+fn service_address(server: &Server, namespace: &str, target: &Target<'_>) -> ApiResult<SocketAddr> {
+    let service = server
+        .store
+        .get(&Key::new("/services", namespace, target.name))
+        .ok_or_else(|| ApiError::not_found("services", "", target.name))?;
+    let ports = list(&service, "/spec/ports");
+    let port = match target.port {
+        "" => ports.first(),
+        wanted => ports.iter().find(|p| text(p, "/name") == wanted || p["port"].to_string() == wanted),
+    };
+    let name = text(port.ok_or_else(|| no_port(target))?, "/name");
+    let mut found = Vec::new();
+    for slice in server.store.list("discovery.k8s.io/endpointslices", namespace).items {
+        if text(&slice, "/metadata/labels/kubernetes.io~1service-name") != target.name {
+            continue;
+        }
+        let Some(port) = list(&slice, "/ports").iter().find(|p| text(p, "/name") == name).and_then(|p| p["port"].as_u64())
+        else {
+            continue;
+        };
+        for endpoint in list(&slice, "/endpoints").iter().filter(|e| e["conditions"]["ready"] != false) {
+            if let Some(ip) = endpoint["addresses"][0].as_str() {
+                found.push((ip.to_owned(), port));
+            }
+        }
+    }
+    if found.is_empty() {
+        let message = format!("no endpoints available for service \"{}\"", target.name);
+        return Err(ApiError::unavailable(message));
+    }
+    let (ip, port) = &found[rand::random_range(0..found.len())];
+    socket(ip, *port)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets() {
+        for (text, name, port) in [("a", "a", ""), ("a:80", "a", "80"), ("http:a:web", "a", "web"), (":a:1", "a", "1")] {
+            let target = Target::parse(text).expect("valid");
+            assert_eq!((target.name, target.port), (name, port));
+        }
+        assert_eq!(Target::parse("https:a:443").err().map(|e| e.code()), Some(501));
+    }
+}

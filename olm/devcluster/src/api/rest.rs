@@ -1,0 +1,377 @@
+//! Reading, creating and changing one object.
+
+use std::sync::Arc;
+
+use axum::response::Response;
+use http::header;
+use serde_json::{Value, json};
+
+use super::{
+    convert, hooks, meta,
+    prepare::{self, Tracking},
+    server::{Call, answer, decode, yaml},
+    status::{ApiError, ApiResult},
+    store::{Key, WriteError},
+};
+use crate::machinery::{
+    field_error::FieldError,
+    patch,
+    ssa::{self, ApplyRequest},
+};
+
+/// A stuck loop would be a bug; so many other writers in a row are a conflict.
+const ATTEMPTS: usize = 100;
+
+impl Call<'_> {
+    pub(crate) fn key(&self) -> Key {
+        self.key_of(&self.info.name)
+    }
+
+    pub(crate) fn key_of(&self, name: &str) -> Key {
+        let namespace = if self.resource.namespaced { self.info.namespace.as_str() } else { "" };
+        Key::new(&self.resource.stored, namespace, name)
+    }
+
+    pub(crate) fn not_found(&self) -> ApiError {
+        ApiError::not_found(&self.resource.plural, &self.resource.group, &self.info.name)
+    }
+
+    pub(crate) fn modified(&self) -> ApiError {
+        ApiError::modified(&self.resource.plural, &self.resource.group, &self.info.name)
+    }
+
+    pub(crate) fn current(&self) -> ApiResult<Arc<Value>> {
+        self.server.store.get(&self.key()).ok_or_else(|| self.not_found())
+    }
+
+    /// The answer with an object in the form that was asked for.
+    pub(crate) fn show(&self, code: u16, object: &Arc<Value>) -> Response {
+        answer(code, &self.format.object(self.resource, &convert::present(self.resource, object)))
+    }
+
+    pub(crate) fn manager(&self) -> String {
+        let given = self.query.get("fieldManager");
+        if !given.is_empty() {
+            return given.to_owned();
+        }
+        let agent = self.headers.get(header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or_default();
+        ssa::manager_from_user_agent(agent)
+    }
+}
+
+/// What a failed write means to the client.
+pub(crate) fn storage_error(error: &WriteError) -> ApiError {
+    match error {
+        WriteError::Raced => ApiError::unavailable("too many writers at once, try again"),
+        WriteError::Log(super::log::LogError::Full { .. }) => {
+            ApiError::new(507, "InsufficientStorage", format!("failed to store the object: {error}"))
+        }
+        WriteError::Log(super::log::LogError::Stopped) => ApiError::unavailable(error.to_string()),
+        WriteError::Log(_) => ApiError::internal(format!("failed to store the object: {error}")),
+    }
+}
+
+/// GET of one object.
+pub(crate) fn get(call: &Call<'_>) -> ApiResult<Response> {
+    Ok(call.show(200, &call.current()?))
+}
+
+/// POST.
+pub(crate) async fn create(call: &Call<'_>, bytes: &[u8]) -> ApiResult<Response> {
+    let object = decode(call.headers, bytes)?;
+    let stored = create_object(call, object, &Tracking::Update).await?;
+    Ok(call.show(201, &stored))
+}
+
+/// Creates an object that was decoded or applied.
+async fn create_object(call: &Call<'_>, mut object: Value, tracking: &Tracking) -> ApiResult<Arc<Value>> {
+    let dry_run = call.dry_run()?;
+    let resource = call.resource;
+    prepare::check_type(call, &mut object)?;
+    if !meta::resource_version(&object).is_empty() {
+        return Err(ApiError::bad_request("resourceVersion should not be set on objects to be created"));
+    }
+    let base = meta::text(&object, "/metadata/generateName").to_owned();
+    let generated = meta::name(&object).is_empty() && !base.is_empty();
+    let _guard = hooks::guard(call).await;
+    for _ in 0..ATTEMPTS {
+        let mut object = object.clone();
+        if generated {
+            let kept: String = base.chars().take(58).collect();
+            let name = format!("{kept}{}", meta::random_suffix(5));
+            meta::metadata(&mut object).insert("name".to_owned(), name.into());
+        }
+        let name = meta::name(&object).to_owned();
+        if name.is_empty() {
+            let error = FieldError::required("metadata.name", "name or generateName is required");
+            return Err(ApiError::invalid(&resource.group, &resource.kind, "", &[error]));
+        }
+        let key = call.key_of(&name);
+        hooks::namespace_accepts(call, &name)?;
+        if call.server.store.get(&key).is_some() {
+            if generated {
+                continue;
+            }
+            return Err(ApiError::already_exists(&resource.plural, &resource.group, &name));
+        }
+        let object = prepare::create(call, object, tracking)?;
+        if dry_run {
+            return Ok(Arc::new(object));
+        }
+        match call.server.store.write(&key, None, Some(object)).await {
+            Ok((Some(stored), _)) => {
+                hooks::written(call.server, resource, &stored).await;
+                return Ok(stored);
+            }
+            Ok((None, _)) | Err(WriteError::Raced) => {}
+            Err(error) => return Err(storage_error(&error)),
+        }
+    }
+    Err(ApiError::unavailable("too many writers at once, try again"))
+}
+
+/// PUT.
+pub(crate) async fn update(call: &Call<'_>, bytes: &[u8]) -> ApiResult<Response> {
+    let mut object = decode(call.headers, bytes)?;
+    prepare::check_type(call, &mut object)?;
+    let stored = change(call, |current| {
+        if !meta::name(&object).is_empty() && meta::name(&object) != call.info.name {
+            return Err(ApiError::bad_request(format!(
+                "the name of the object ({}) does not match the name on the URL ({})",
+                meta::name(&object),
+                call.info.name
+            )));
+        }
+        let _ = current;
+        Ok((object.clone(), Tracking::Update))
+    })
+    .await?;
+    Ok(call.show(200, &stored))
+}
+
+/// Reads, changes and writes an object until nobody was faster.
+///
+/// `f` gets the stored object in the version of the request and makes the new one of it. A resourceVersion in what it
+/// makes is the client's precondition.
+pub(crate) async fn change<F>(call: &Call<'_>, mut f: F) -> ApiResult<Arc<Value>>
+where
+    F: FnMut(&Arc<Value>) -> ApiResult<(Value, Tracking)>,
+{
+    let dry_run = call.dry_run()?;
+    let key = call.key();
+    let _guard = hooks::guard(call).await;
+    for _ in 0..ATTEMPTS {
+        let current = call.current()?;
+        let shown = convert::present(call.resource, &current);
+        let (new, tracking) = f(&shown)?;
+        let wanted = meta::resource_version(&new);
+        if !wanted.is_empty() && wanted != meta::resource_version(&current) {
+            return Err(call.modified());
+        }
+        if !meta::uid(&new).is_empty() && meta::uid(&new) != meta::uid(&current) {
+            let why = format!(
+                "Precondition failed: UID in precondition: {}, UID in object meta: {}",
+                meta::uid(&new),
+                meta::uid(&current)
+            );
+            let resource = call.resource;
+            return Err(ApiError::conflict(&resource.plural, &resource.group, &call.info.name, &why));
+        }
+        let Some(new) = prepare::update(call, &shown, &current, new, &tracking)? else { return Ok(current) };
+        let remove = super::delete::is_finished(call.resource, &new);
+        if dry_run {
+            return Ok(Arc::new(new));
+        }
+        if remove {
+            match call.server.store.write(&key, Some(&current), None).await {
+                Ok(_) => {
+                    hooks::deleted(call.server, call.resource, &current).await;
+                    return Ok(Arc::new(new));
+                }
+                Err(WriteError::Raced) => continue,
+                Err(error) => return Err(storage_error(&error)),
+            }
+        }
+        match call.server.store.write(&key, Some(&current), Some(new)).await {
+            Ok((stored, _)) => {
+                let stored = stored.unwrap_or(current);
+                hooks::written(call.server, call.resource, &stored).await;
+                return Ok(stored);
+            }
+            Err(WriteError::Raced) => {}
+            Err(error) => return Err(storage_error(&error)),
+        }
+    }
+    Err(ApiError::unavailable("too many writers at once, try again"))
+}
+
+/// PATCH in its four formats.
+pub(crate) async fn patch(call: &Call<'_>, bytes: &[u8]) -> ApiResult<Response> {
+    let media = call.headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
+    let media = media.split(';').next().unwrap_or_default().trim();
+    let json = |bytes: &[u8]| -> ApiResult<Value> {
+        serde_json::from_slice(bytes)
+            .map_err(|error| ApiError::bad_request(format!("failed to decode the patch: {error}")))
+    };
+    let resource = call.resource;
+    match media {
+        "application/apply-patch+yaml" => apply(call, yaml(bytes)?).await,
+        "application/json-patch+json" => {
+            let body = json(bytes)?;
+            let stored = change(call, |live| Ok((patch::json_patch(live, &body)?, Tracking::Update))).await?;
+            Ok(call.show(200, &stored))
+        }
+        "application/merge-patch+json" => {
+            let body = json(bytes)?;
+            let stored = change(call, |live| {
+                Ok((with_precondition(patch::merge_patch(live, &body)?, live, &body), Tracking::Update))
+            })
+            .await?;
+            Ok(call.show(200, &stored))
+        }
+        "application/strategic-merge-patch+json" => {
+            if resource.custom().is_some() {
+                return Err(unsupported_patch(media, &["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"]));
+            }
+            let body = json(bytes)?;
+            let stored = change(call, |live| {
+                let patched = patch::strategic_patch(live, &body, resource.layout())?;
+                Ok((with_precondition(patched, live, &body), Tracking::Update))
+            })
+            .await?;
+            Ok(call.show(200, &stored))
+        }
+        other => Err(unsupported_patch(
+            other,
+            &[
+                "application/json-patch+json",
+                "application/merge-patch+json",
+                "application/apply-patch+yaml",
+                "application/strategic-merge-patch+json",
+            ],
+        )),
+    }
+}
+
+/// Only a resourceVersion that the patch itself names is a precondition; the live one is always current.
+fn with_precondition(mut patched: Value, live: &Value, body: &Value) -> Value {
+    if meta::resource_version(body).is_empty() {
+        let live = live.pointer("/metadata/resourceVersion").cloned();
+        meta::put(meta::metadata(&mut patched), "resourceVersion", live);
+    }
+    patched
+}
+
+fn unsupported_patch(media: &str, supported: &[&str]) -> ApiError {
+    let message = format!(
+        "the body of the request was in an unknown format - accepted media types include: {} (got \"{media}\")",
+        supported.join(", ")
+    );
+    ApiError::unsupported_media_type(message)
+}
+
+/// Server-side apply: creates the object when there is none.
+async fn apply(call: &Call<'_>, mut config: Value) -> ApiResult<Response> {
+    let manager = call.query.get("fieldManager").to_owned();
+    if manager.is_empty() {
+        let error = FieldError::required("fieldManager", "is required for apply patch");
+        return Err(ApiError::invalid("meta.k8s.io", "PatchOptions", "", &[error]));
+    }
+    let force = call.query.flag("force");
+    prepare::check_type(call, &mut config)?;
+    if meta::name(&config).is_empty() {
+        meta::metadata(&mut config).insert("name".to_owned(), call.info.name.clone().into());
+    } else if meta::name(&config) != call.info.name {
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({}) does not match the name on the URL ({})",
+            meta::name(&config),
+            call.info.name
+        )));
+    }
+    if meta::list(&config, "/metadata/managedFields").len() > 0 {
+        return Err(ApiError::bad_request("metadata.managedFields must be nil"));
+    }
+    prepare::strict(call, &mut config)?;
+    let subresource = Some(call.info.subresource.as_str()).filter(|s| !s.is_empty());
+    let request = |live: Option<&Value>, now: &str| -> ApiResult<ssa::Applied> {
+        let request = ApplyRequest {
+            live,
+            config: &config,
+            manager: &manager,
+            force,
+            subresource,
+            layout: call.resource.layout(),
+            now,
+        };
+        ssa::apply(&request).map_err(|error| ApiError::from_status(error.status()))
+    };
+    for _ in 0..ATTEMPTS {
+        let now = meta::now();
+        if call.server.store.get(&call.key()).is_none() {
+            if subresource.is_some() {
+                return Err(call.not_found());
+            }
+            if !matches!(meta::resource_version(&config), "" | "0") || !meta::uid(&config).is_empty() {
+                return Err(if meta::uid(&config).is_empty() { call.not_found() } else { call.modified() });
+            }
+            let mut object = request(None, &now)?.object;
+            meta::metadata(&mut object).shift_remove("resourceVersion");
+            match create_object(call, object, &Tracking::Applied).await {
+                // Somebody else created it meanwhile: apply to theirs.
+                Err(error) if error.code() == 409 && call.server.store.get(&call.key()).is_some() => continue,
+                Err(error) => return Err(error),
+                Ok(stored) => return Ok(call.show(201, &stored)),
+            }
+        }
+        let stored = change(call, |live| {
+            let applied = request(Some(live), &now)?;
+            let tracking = if applied.changed { Tracking::Applied } else { Tracking::Unchanged };
+            let mut object = applied.object;
+            let wanted = config.pointer("/metadata/resourceVersion").cloned();
+            let wanted = wanted.or_else(|| live.pointer("/metadata/resourceVersion").cloned());
+            meta::put(meta::metadata(&mut object), "resourceVersion", wanted);
+            Ok((object, tracking))
+        })
+        .await;
+        match stored {
+            Err(error) if error.code() == 404 && call.server.store.get(&call.key()).is_none() && subresource.is_none() => {}
+            Err(error) => return Err(error),
+            Ok(stored) => return Ok(call.show(200, &stored)),
+        }
+    }
+    Err(ApiError::unavailable("too many writers at once, try again"))
+}
+
+/// POST pods/NAME/binding: puts a pod on a node.
+pub(crate) async fn bind(call: &Call<'_>, bytes: &[u8]) -> ApiResult<Response> {
+    let binding = decode(call.headers, bytes)?;
+    let node = meta::text(&binding, "/target/name");
+    if node.is_empty() {
+        let error = FieldError::required("target.name", "");
+        return Err(ApiError::invalid("", "Binding", &call.info.name, &[error]));
+    }
+    change(call, |pod| {
+        let bound = meta::text(pod, "/spec/nodeName");
+        let refuse = |why: String| ApiError::conflict("pods/binding", "", &call.info.name, &why);
+        if meta::is_deleting(pod) {
+            return Err(refuse(format!("pod {} is being deleted, cannot be assigned to a host", call.info.name)));
+        }
+        if !bound.is_empty() {
+            return Err(refuse(format!("pod {} is already assigned to node \"{bound}\"", call.info.name)));
+        }
+        let mut pod = Value::clone(pod);
+        meta::child(&mut pod, "spec").insert("nodeName".to_owned(), node.into());
+        let condition = json!({
+            "type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": meta::now(),
+        });
+        let status = meta::child(&mut pod, "status");
+        let conditions = status.entry("conditions").or_insert_with(|| json!([]));
+        if let Some(list) = conditions.as_array_mut() {
+            list.retain(|c| c["type"] != "PodScheduled");
+            list.push(condition);
+        }
+        Ok((pod, Tracking::Update))
+    })
+    .await?;
+    Ok(answer(201, &json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201 })))
+}

@@ -1,0 +1,113 @@
+use std::{process::Command, sync::Arc};
+
+use super::*;
+
+const CMS: &str = "/api/v1/namespaces/default/configmaps";
+/// Set in the child that is killed while it writes.
+const CHILD: &str = "OLM_TEST_WRITER_DIRECTORY";
+
+fn open(directory: &std::path::Path) -> Result<ApiServer, crate::api::OpenError> {
+    ApiServer::open(Config { data: Some(directory.to_owned()), ..Config::default() })
+}
+
+#[tokio::test]
+async fn objects_keys_and_versions_survive() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let first = open(directory.path()).expect("opened");
+    let (_, created) = post(&first, CMS, config_map("a")).await;
+    post(&first, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", cron_tab_crd()).await;
+    delete(&first, &format!("{CMS}/none")).await;
+    let token = first.admin_token().to_owned();
+    let ca = first.ca_pem().to_owned();
+    first.shutdown();
+    assert_eq!(post(&first, CMS, config_map("late")).await.0, 503);
+    drop(first);
+    let second = open(directory.path()).expect("opened again");
+    let (code, body) = get(&second, &format!("{CMS}/a")).await;
+    assert_eq!((code, &body), (200, &created));
+    assert_eq!((second.admin_token(), second.ca_pem()), (token.as_str(), ca.as_str()));
+    assert_eq!(get(&second, "/apis/stable.example.com/v1/crontabs").await.0, 200);
+    let (_, next) = post(&second, CMS, config_map("b")).await;
+    let number = |v: &Value| v["metadata"]["resourceVersion"].as_str().and_then(|t| t.parse::<u64>().ok());
+    assert!(number(&next) > number(&created));
+    second.shutdown();
+}
+
+#[tokio::test]
+async fn a_second_opener_is_told() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let first = open(directory.path()).expect("opened");
+    let error = open(directory.path()).err().expect("refused").to_string();
+    assert!(error.contains("in use by another process") && error.contains("objects.redb"), "{error}");
+    first.shutdown();
+}
+
+#[tokio::test]
+async fn writers_at_once_share_transactions() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = Arc::new(open(directory.path()).expect("opened"));
+    let tasks: Vec<_> = (0..200)
+        .map(|index| {
+            let server = server.clone();
+            tokio::spawn(async move { post(&server, CMS, config_map(&format!("c{index}"))).await.0 })
+        })
+        .collect();
+    for task in tasks {
+        assert_eq!(task.await.expect("finished"), 201);
+    }
+    // Many writers of one object: each change is there.
+    let tasks: Vec<_> = (0..20)
+        .map(|index| {
+            let server = server.clone();
+            tokio::spawn(async move {
+                patch(&server, "merge-patch+json", &format!("{CMS}/c0"), json!({"data": {format!("k{index}"): "x"}})).await.0
+            })
+        })
+        .collect();
+    for task in tasks {
+        assert_eq!(task.await.expect("finished"), 200);
+    }
+    let (_, body) = get(&server, &format!("{CMS}/c0")).await;
+    assert_eq!(body["data"].as_object().map(serde_json::Map::len), Some(21));
+    server.shutdown();
+}
+
+/// The child of the next test: writes until it is killed, and says what was acknowledged.
+#[tokio::test]
+async fn child_that_writes_until_it_is_killed() {
+    let Some(directory) = std::env::var_os(CHILD) else { return };
+    let server = open(directory.as_ref()).expect("opened");
+    for index in 0.. {
+        assert_eq!(post(&server, CMS, config_map(&format!("c{index}"))).await.0, 201);
+        println!("acknowledged c{index}");
+    }
+}
+
+#[tokio::test]
+async fn acknowledged_writes_survive_a_kill() {
+    use std::io::BufRead;
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut child = Command::new(std::env::current_exe().expect("this test"))
+        .args(["--exact", "api::tests::disk::child_that_writes_until_it_is_killed", "--nocapture", "--test-threads=1"])
+        .env(CHILD, directory.path())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("started");
+    let lines = std::io::BufReader::new(child.stdout.take().expect("piped")).lines();
+    let mut acknowledged = Vec::new();
+    for line in lines.map_while(Result::ok) {
+        if let Some((_, name)) = line.split_once("acknowledged ") {
+            acknowledged.push(name.trim().to_owned());
+        }
+        if acknowledged.len() == 60 {
+            child.kill().expect("killed");
+        }
+    }
+    child.wait().expect("reaped");
+    assert!(acknowledged.len() >= 60);
+    let server = open(directory.path()).expect("opened after the crash");
+    for name in &acknowledged {
+        assert_eq!(get(&server, &format!("{CMS}/{name}")).await.0, 200, "{name}");
+    }
+    server.shutdown();
+}

@@ -1,0 +1,148 @@
+//! The server as the real kubectl sees it, over TLS.
+
+use std::{io::Write, process::{Command, Stdio}};
+
+use super::*;
+
+struct Kubectl {
+    directory: tempfile::TempDir,
+    server: ApiServer,
+}
+
+impl Kubectl {
+    /// A served instance, or `None` when there is no kubectl here.
+    fn start() -> Option<Self> {
+        if Command::new("kubectl").arg("version").arg("--client").output().is_err() {
+            println!("skipped: kubectl is not installed");
+            return None;
+        }
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let directory = tempfile::tempdir().expect("a directory");
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("bound");
+        let server = ApiServer::open(Config { port: address.port(), ..Config::default() }).expect("opened");
+        server.serve(listener).expect("served");
+        std::fs::write(directory.path().join("config"), server.admin_kubeconfig(address)).expect("written");
+        Some(Self { directory, server })
+    }
+
+    async fn run(&self, args: &str) -> (bool, String) {
+        self.run_with(args, "").await
+    }
+
+    async fn run_with(&self, args: &str, input: &str) -> (bool, String) {
+        let mut command = Command::new("kubectl");
+        command
+            .args(args.split_whitespace())
+            .env("KUBECONFIG", self.directory.path().join("config"))
+            .env("HOME", self.directory.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let input = input.to_owned();
+        let output = tokio::task::spawn_blocking(move || {
+            let mut child = command.spawn().expect("kubectl starts");
+            child.stdin.take().expect("piped").write_all(input.as_bytes()).expect("written");
+            child.wait_with_output().expect("kubectl ends")
+        })
+        .await
+        .expect("joined");
+        let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        (output.status.success(), text)
+    }
+
+    async fn ok(&self, args: &str, expected: &[&str]) -> String {
+        let (success, text) = self.run(args).await;
+        assert!(success, "kubectl {args}: {text}");
+        for part in expected {
+            assert!(text.contains(part), "kubectl {args}: {part:?} is not in {text}");
+        }
+        text
+    }
+
+    async fn ok_with(&self, args: &str, input: &Value, expected: &[&str]) {
+        let (success, text) = self.run_with(args, &input.to_string()).await;
+        assert!(success, "kubectl {args}: {text}");
+        for part in expected {
+            assert!(text.contains(part), "kubectl {args}: {part:?} is not in {text}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kubectl_reads_and_writes() {
+    let Some(kubectl) = Kubectl::start() else { return };
+    kubectl.ok("version", &["Server Version: v1.33.0"]).await;
+    kubectl.ok("get ns", &["NAME", "STATUS", "AGE", "default", "kube-system", "Active"]).await;
+    kubectl.ok("get svc,endpointslices", &["service/kubernetes", "10.96.0.1", "443/TCP"]).await;
+    kubectl.ok("api-resources", &["deployments", "deploy", "apps/v1", "customresourcedefinitions"]).await;
+    kubectl.ok_with("apply -f -", &deployment("web"), &["deployment.apps/web created"]).await;
+    kubectl.ok_with("apply -f -", &deployment("web"), &["deployment.apps/web unchanged"]).await;
+    let mut changed = deployment("web");
+    changed["spec"]["replicas"] = json!(3);
+    kubectl.ok_with("diff -f -", &deployment("web"), &[]).await;
+    kubectl.ok_with("apply -f -", &changed, &["deployment.apps/web configured"]).await;
+    kubectl.ok("get deploy web -o wide", &["READY", "0/3", "CONTAINERS", "app=web"]).await;
+    kubectl.ok("scale deploy web --replicas=2", &["scaled"]).await;
+    kubectl.ok("label deploy web x=y", &["labeled"]).await;
+    kubectl.ok("annotate deploy web x=y", &["annotated"]).await;
+    kubectl.ok("set image deploy/web c=z", &["image updated"]).await;
+    kubectl.ok("patch deploy web -p {\"spec\":{\"paused\":true}}", &["patched"]).await;
+    kubectl.ok("describe deploy web", &["Name:", "web", "Replicas:", "Pod Template:"]).await;
+    kubectl.ok("get deploy web -o jsonpath={.spec.replicas}", &["2"]).await;
+    kubectl.ok_with("apply --server-side -f -", &config_map("ssa"), &["serverside-applied"]).await;
+    kubectl.ok_with("apply --server-side -f -", &config_map("ssa"), &["serverside-applied"]).await;
+    kubectl.ok("create configmap one --from-literal=a=b", &["created"]).await;
+    kubectl.ok("create secret generic s --from-literal=a=b", &["created"]).await;
+    kubectl.ok("create ns other", &["created"]).await;
+    kubectl.ok("create sa robot", &["created"]).await;
+    kubectl.ok("create token robot", &["ey"]).await;
+    kubectl.ok("get cm -A --chunk-size=1", &["one", "ssa", "DATA"]).await;
+    kubectl.ok("get cm one -o yaml", &["a: b"]).await;
+    kubectl.ok("get all", &["deployment.apps/web"]).await;
+    kubectl.ok("wait --for=jsonpath={.spec.paused}=true deploy/web --timeout=5s", &["condition met"]).await;
+    kubectl.ok("delete deploy web --wait", &["deleted"]).await;
+    kubectl.ok("delete cm --all", &["deleted"]).await;
+    let (success, text) = kubectl.run("get pod none").await;
+    assert!(!success && text.contains("Error from server (NotFound): pods \"none\" not found"), "{text}");
+    kubectl.server.shutdown();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kubectl_and_custom_resources() {
+    let Some(kubectl) = Kubectl::start() else { return };
+    kubectl.ok_with("apply -f -", &cron_tab_crd(), &["created"]).await;
+    kubectl.ok("wait --for=condition=Established crd/crontabs.stable.example.com --timeout=5s", &["condition met"]).await;
+    let tab = json!({"apiVersion": "stable.example.com/v1", "kind": "CronTab", "metadata": {"name": "tab"}, "spec": {"cronSpec": "* * * * */5", "replicas": 2}});
+    kubectl.ok_with("apply -f -", &tab, &["crontab.stable.example.com/tab created"]).await;
+    kubectl.ok("get ct", &["NAME", "SPEC", "tab", "* * * * */5"]).await;
+    kubectl.ok("explain crontab.spec", &["cronSpec"]).await;
+    kubectl.ok("explain deployment.spec.replicas", &["integer"]).await;
+    kubectl.ok("describe ct tab", &["Cron Spec:"]).await;
+    kubectl.ok("scale ct tab --replicas=3", &["scaled"]).await;
+    let mut bad = tab.clone();
+    bad["spec"]["foo"] = json!(1);
+    let (success, text) = kubectl.run_with("apply -f -", &bad.to_string()).await;
+    assert!(!success && text.contains("unknown field \"spec.foo\""), "{text}");
+    kubectl.ok("delete ct tab", &["deleted"]).await;
+    kubectl.ok("delete crd crontabs.stable.example.com", &["deleted"]).await;
+    kubectl.server.shutdown();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kubectl_and_rights() {
+    let Some(kubectl) = Kubectl::start() else { return };
+    kubectl.ok("auth can-i create pods", &["yes"]).await;
+    kubectl.ok("auth whoami", &["kubernetes-admin", "system:masters"]).await;
+    let (_, text) = kubectl.run("auth can-i list secrets --as bob").await;
+    assert!(text.contains("no"), "{text}");
+    kubectl.ok("create role r --verb=get,list --resource=pods", &["created"]).await;
+    kubectl.ok("create rolebinding b --role=r --user=bob", &["created"]).await;
+    kubectl.ok("auth can-i list pods --as bob", &["yes"]).await;
+    kubectl.ok("auth can-i --list --as bob", &["pods", "[get list]"]).await;
+    kubectl.ok("get pods --as bob", &["No resources found"]).await;
+    let (success, text) = kubectl.run("get secrets --as bob").await;
+    assert!(!success, "{text}");
+    assert!(text.contains("Error from server (Forbidden): secrets is forbidden: User \"bob\" cannot list resource \"secrets\" in API group \"\" in the namespace \"default\""), "{text}");
+    kubectl.server.shutdown();
+}

@@ -1,0 +1,242 @@
+//! Watches: one JSON object a line, for as long as the client listens.
+
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+use axum::{body::Body, response::Response};
+use bytes::Bytes;
+use futures::stream;
+use serde_json::{Value, json};
+use tokio::{sync::watch::Receiver, time::Instant};
+
+use super::{
+    convert,
+    format::Format,
+    list::{self, too_large},
+    meta,
+    registry::Resource,
+    selector::Selector,
+    server::{Call, Server},
+    status::{ApiError, ApiResult, bytes_response},
+    store::Event,
+};
+
+const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+
+struct Watch {
+    server: Arc<Server>,
+    resource: Arc<Resource>,
+    namespace: String,
+    selector: Selector,
+    format: Format,
+    /// Everything up to here has been sent.
+    position: u64,
+    changed: Receiver<u64>,
+    bookmarks: bool,
+    next_bookmark: Instant,
+    deadline: Instant,
+    /// Lines to send.
+    ready: VecDeque<Bytes>,
+    first: bool,
+    ended: bool,
+}
+
+/// GET of a collection with `watch=true`.
+pub(crate) fn watch(call: &Call<'_>) -> ApiResult<Response> {
+    let selector = list::selector(call)?;
+    let store = &call.server.store;
+    let stored = &call.resource.stored;
+    let initial = initial_events(call)?;
+    let bookmarks = call.query.flag("allowWatchBookmarks");
+    let seconds = call.query.number("timeoutSeconds")?.and_then(|s| u64::try_from(s).ok()).filter(|s| *s > 0);
+    // As in Kubernetes, watches end at different times, so that clients do not come back all at once.
+    let seconds = seconds.unwrap_or_else(|| rand::random_range(1800..3600));
+    let now = Instant::now();
+    let (page, changed) = store.list_and_subscribe(stored, &call.info.namespace);
+    let mut watch = Watch {
+        server: call.server.clone(),
+        resource: call.resource.clone(),
+        namespace: call.info.namespace.clone(),
+        selector,
+        format: call.format,
+        position: page.rv,
+        changed,
+        bookmarks,
+        next_bookmark: now + BOOKMARK_EVERY,
+        deadline: now + Duration::from_secs(seconds),
+        ready: VecDeque::new(),
+        first: true,
+        ended: false,
+    };
+    match initial {
+        Initial::State { bookmark } => {
+            for object in &page.items {
+                let shown = convert::present(&watch.resource, object);
+                if watch.selector.matches(&shown) {
+                    watch.push("ADDED", &shown);
+                }
+            }
+            if bookmark {
+                watch.push_bookmark(true);
+            }
+        }
+        Initial::After(rv) => {
+            if rv > page.rv {
+                return Err(too_large(rv, page.rv));
+            }
+            if let Err(floor) = store.events_after(stored, rv) {
+                return Err(too_old(rv, floor));
+            }
+            watch.position = rv;
+            watch.collect();
+        }
+    }
+    Ok(bytes_response(200, "application/json", Body::from_stream(stream::unfold(watch, next))))
+}
+
+enum Initial {
+    /// The present state first, as ADDED events, and perhaps a bookmark behind it.
+    State { bookmark: bool },
+    /// What happened after a resourceVersion.
+    After(u64),
+}
+
+fn initial_events(call: &Call<'_>) -> ApiResult<Initial> {
+    let rv = call.query.get("resourceVersion");
+    let how = call.query.get("resourceVersionMatch");
+    let refuse = |message: &str| {
+        Err(ApiError::new(422, "Invalid", format!("ListOptions.meta.k8s.io \"\" is invalid: {message}")))
+    };
+    if call.query.has("sendInitialEvents") {
+        if how != "NotOlderThan" {
+            return refuse("resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
+        }
+        if call.query.flag("sendInitialEvents") {
+            return Ok(Initial::State { bookmark: call.query.flag("allowWatchBookmarks") });
+        }
+    } else if !how.is_empty() {
+        return refuse("resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided");
+    }
+    match rv {
+        "" | "0" if call.query.has("sendInitialEvents") => Ok(Initial::After(call.server.store.revision())),
+        "" | "0" => Ok(Initial::State { bookmark: false }),
+        text => text.parse().map(Initial::After).map_err(|_| {
+            ApiError::bad_request(format!("resourceVersion: Invalid value: \"{text}\": must be a number"))
+        }),
+    }
+}
+
+fn too_old(rv: u64, floor: u64) -> ApiError {
+    ApiError::expired(format!("too old resource version: {rv} ({floor})"))
+}
+
+/// The next chunk; all lines that are ready go out together.
+async fn next(mut watch: Watch) -> Option<(Result<Bytes, std::convert::Infallible>, Watch)> {
+    loop {
+        if !watch.ready.is_empty() {
+            let chunk = if watch.ready.len() == 1 {
+                watch.ready.pop_front().unwrap_or_default()
+            } else {
+                watch.ready.drain(..).flatten().collect()
+            };
+            return Some((Ok(chunk), watch));
+        }
+        if watch.ended {
+            return None;
+        }
+        let shutdown = watch.server.shutdown.clone();
+        tokio::select! {
+            changed = watch.changed.changed() => {
+                watch.collect();
+                // No sender any more: the resource is not served any longer.
+                watch.ended |= changed.is_err();
+            }
+            () = tokio::time::sleep_until(watch.deadline) => watch.ended = true,
+            () = tokio::time::sleep_until(watch.next_bookmark), if watch.bookmarks => {
+                watch.collect();
+                watch.push_bookmark(false);
+            }
+            () = shutdown.cancelled() => watch.ended = true,
+        }
+    }
+}
+
+impl Watch {
+    /// Takes over what happened since the last time.
+    fn collect(&mut self) {
+        match self.server.store.events_after(&self.resource.stored, self.position) {
+            Ok((events, rv)) => {
+                for event in &events {
+                    self.push_event(event);
+                }
+                self.position = rv;
+            }
+            Err(floor) => {
+                let error = too_old(self.position, floor);
+                self.push_line(&json!({ "type": "ERROR", "object": error.status() }));
+                self.ended = true;
+            }
+        }
+    }
+
+    /// What an event means to somebody who only sees what their selectors match.
+    fn push_event(&mut self, event: &Event) {
+        let Some(any) = event.new.as_ref().or(event.old.as_ref()) else { return };
+        if !self.namespace.is_empty() && meta::namespace(any) != self.namespace {
+            return;
+        }
+        let show = |object: &Arc<Value>| convert::present(&self.resource, object);
+        let seen = |object: &Option<Arc<Value>>| {
+            object.as_ref().map(show).filter(|o| self.selector.is_everything() || self.selector.matches(o))
+        };
+        match (seen(&event.old), seen(&event.new)) {
+            (None, Some(new)) => self.push("ADDED", &new),
+            (Some(_), Some(new)) => self.push("MODIFIED", &new),
+            (Some(old), None) => {
+                let mut last = event.last.as_ref().map(show).unwrap_or(old);
+                if event.new.is_some() {
+                    // It still exists but does not match any more: the last state that did, at this resourceVersion.
+                    let mut gone = Value::clone(&last);
+                    meta::metadata(&mut gone).insert("resourceVersion".to_owned(), event.rv.to_string().into());
+                    last = Arc::new(gone);
+                }
+                self.push("DELETED", &last);
+            }
+            (None, None) => {}
+        }
+    }
+
+    fn push(&mut self, kind: &str, object: &Arc<Value>) {
+        let body = self.format.event(&self.resource, object, self.first);
+        self.first = false;
+        self.push_line(&json!({ "type": kind, "object": body }));
+    }
+
+    fn push_bookmark(&mut self, initial: bool) {
+        self.next_bookmark = Instant::now() + BOOKMARK_EVERY;
+        let mut metadata = json!({ "resourceVersion": self.position.to_string(), "creationTimestamp": null });
+        if initial {
+            metadata["annotations"] = json!({ "k8s.io/initial-events-end": "true" });
+        }
+        let object = match self.format {
+            Format::Whole => {
+                json!({ "kind": self.resource.kind, "apiVersion": self.resource.api_version(), "metadata": metadata })
+            }
+            Format::Metadata => {
+                json!({ "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata })
+            }
+            Format::Table(_) => {
+                let mut table = super::table::empty(&self.resource, false);
+                table["metadata"] = json!({ "resourceVersion": self.position.to_string() });
+                table["rows"] = json!([{ "cells": [], "object": { "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata } }]);
+                table
+            }
+        };
+        self.push_line(&json!({ "type": "BOOKMARK", "object": object }));
+    }
+
+    fn push_line(&mut self, line: &Value) {
+        let mut bytes = serde_json::to_vec(line).unwrap_or_default();
+        bytes.push(b'\n');
+        self.ready.push_back(bytes.into());
+    }
+}

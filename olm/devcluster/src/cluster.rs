@@ -1,0 +1,271 @@
+//! The parts put together: network, API server, controllers, node.
+
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
+
+use k8s_openapi::api::core::v1::{Node, Service};
+use kube::{Api, Client, runtime::wait};
+use serde_json::Value;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    api::{ApiServer, Config, Identity, OpenError},
+    backend::NodeBackend,
+    controllers::{self, ControllerConfig},
+    node::{self, Capability, ImageTable, Network, NetworkError, NodeAgent, NodeConfig, NodeError},
+};
+
+/// The API server's cluster IP, as pods see it.
+const API_IP: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 1);
+/// Where DNS answers.
+const DNS_IP: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 10);
+/// The cluster's DNS domain.
+const DOMAIN: &str = "cluster.local";
+/// How long the controllers and the node may take to stop.
+const STOP: Duration = Duration::from_secs(15);
+
+/// What a dev cluster needs to know.
+#[derive(Debug, Clone)]
+pub struct DevClusterConfig {
+    /// Where its state is kept.
+    pub data_dir: PathBuf,
+    /// Where the API is served on this machine; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// Which image is which program.
+    pub images: ImageTable,
+    /// Whether pods are run at all.
+    pub pods: bool,
+}
+
+/// Why a dev cluster did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The address of the API cannot be had.
+    #[error("failed to listen on {address} for the Kubernetes API: {source}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// The cause.
+        source: std::io::Error,
+    },
+    /// The data directory cannot be used.
+    #[error("failed to use the data directory {}: {source}", path.display())]
+    Data {
+        /// The directory.
+        path: PathBuf,
+        /// The cause.
+        source: OpenError,
+    },
+    /// The cluster network could not be made.
+    #[error("failed to make the cluster network: {0}")]
+    Network(#[from] NetworkError),
+    /// The node could not be started.
+    #[error("failed to start the node: {0}")]
+    Node(#[from] NodeError),
+    /// Something else that the system refused.
+    #[error("failed to {what}: {source}")]
+    System {
+        /// What was being done.
+        what: &'static str,
+        /// The cause.
+        source: std::io::Error,
+    },
+}
+
+impl StartError {
+    /// What to do next.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Listen { .. } => Some("choose another address with --listen, such as --listen 127.0.0.1:0".into()),
+            Self::Data { .. } => Some("name another folder with --data-dir, or stop the `olm up` that uses this one".into()),
+            Self::Network(_) | Self::Node(_) => Some("start without pods: --no-pods".into()),
+            Self::System { .. } => None,
+        }
+    }
+}
+
+/// A running dev cluster.
+pub struct DevCluster {
+    server: ApiServer,
+    address: SocketAddr,
+    agent: Option<NodeAgent>,
+    backend: Option<Arc<dyn NodeBackend>>,
+    unavailable: Option<String>,
+    stop: CancellationToken,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl DevCluster {
+    /// Starts everything; returns when the API answers and the node is ready. State that an earlier run left in the data
+    /// directory is taken up, however that run ended.
+    ///
+    /// # Errors
+    /// [`StartError`]; nothing is left running then.
+    pub async fn start(config: DevClusterConfig) -> Result<Self, StartError> {
+        let listener = TcpListener::bind(config.listen)
+            .map_err(|source| StartError::Listen { address: config.listen, source })?;
+        let system = |what| move |source| StartError::System { what, source };
+        let address = listener.local_addr().map_err(system("read the address of the API"))?;
+        listener.set_nonblocking(true).map_err(system("listen for the API"))?;
+
+        let server = ApiServer::open(Config {
+            data: Some(config.data_dir.clone()),
+            port: address.port(),
+            names: Vec::new(),
+            addresses: vec![address.ip(), IpAddr::V4(API_IP)],
+        })
+        .map_err(|source| StartError::Data { path: config.data_dir.clone(), source })?;
+        let mut cluster = Self {
+            server,
+            address,
+            agent: None,
+            backend: None,
+            unavailable: None,
+            stop: CancellationToken::new(),
+            tasks: Vec::new(),
+        };
+        match cluster.run(config, listener).await {
+            Ok(()) => Ok(cluster),
+            Err(error) => {
+                cluster.shutdown().await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn run(&mut self, config: DevClusterConfig, listener: TcpListener) -> Result<(), StartError> {
+        let serving = |source| StartError::System { what: "serve the API", source };
+        self.tasks.push(self.server.serve(listener).map_err(serving)?);
+        let controllers = ControllerConfig {
+            root_ca_pem: self.server.ca_pem().to_owned(),
+            cluster_domain: DOMAIN.to_owned(),
+            node_name: node::NODE_NAME.to_owned(),
+        };
+        let client = self.client_of("system:kube-controller-manager");
+        self.tasks.push(controllers::spawn(client, controllers, self.stop.child_token()));
+
+        let client = self.client_of("system:node:olm-node");
+        self.unavailable = if config.pods {
+            match Capability::probe() {
+                Capability::Root | Capability::UserNamespace => None,
+                Capability::Nothing(advice) => Some(advice),
+            }
+        } else {
+            Some("pods were turned off (--no-pods)".to_owned())
+        };
+        if let Some(advice) = self.unavailable.clone() {
+            self.tasks.push(tokio::spawn(node::unavailable(client, advice)));
+            return Ok(());
+        }
+        let network = Network::start().await?;
+        let inside = network.listen(SocketAddrV4::new(API_IP, 443)).await?;
+        self.tasks.push(self.server.serve(inside).map_err(serving)?);
+        let helper_exe = std::env::current_exe()
+            .map_err(|source| StartError::System { what: "find this program's own file", source })?;
+        let agent = NodeAgent::start(NodeConfig {
+            client: client.clone(),
+            network,
+            data_dir: config.data_dir,
+            images: config.images,
+            helper_exe,
+            cluster_domain: DOMAIN.to_owned(),
+            dns_ip: DNS_IP,
+        })
+        .await?;
+        let backend = agent.backend();
+        self.server.set_backend(Arc::clone(&backend));
+        self.backend = Some(backend);
+        self.agent = Some(agent);
+        // The agent has registered the node; that it is ready may take a moment more.
+        let nodes: Api<Node> = Api::all(client);
+        let ready = wait::await_condition(nodes, node::NODE_NAME, |node: Option<&Node>| {
+            let conditions = node.and_then(|n| n.status.as_ref()?.conditions.as_ref());
+            conditions.is_some_and(|c| c.iter().any(|c| c.type_ == "Ready" && c.status == "True"))
+        });
+        let _ = tokio::time::timeout(STOP, ready).await;
+        Ok(())
+    }
+
+    fn client_of(&self, component: &str) -> Client {
+        self.server.client(Identity::system(component))
+    }
+
+    /// Where the API answers on this machine.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("https://{}", self.address)
+    }
+
+    /// The administrator's kubeconfig.
+    #[must_use]
+    pub fn kubeconfig(&self) -> String {
+        self.server.admin_kubeconfig(self.address)
+    }
+
+    /// The kubeconfig of somebody else, by a bearer token.
+    #[must_use]
+    pub fn kubeconfig_for(&self, user: &str, token: &str) -> String {
+        let mut config: Value = serde_yaml::from_str(&self.kubeconfig()).unwrap_or_default();
+        config["users"][0] = serde_json::json!({"name": user, "user": {"token": token}});
+        config["contexts"][0]["context"]["user"] = user.into();
+        config.to_string()
+    }
+
+    /// The administrator's bearer token.
+    #[must_use]
+    pub fn admin_token(&self) -> &str {
+        self.server.admin_token()
+    }
+
+    /// Why no pods can run here, and what to do about it; `None` when they can.
+    #[must_use]
+    pub fn pods_unavailable(&self) -> Option<&str> {
+        self.unavailable.as_deref()
+    }
+
+    /// The way into the cluster network; `None` where no pods can run.
+    #[must_use]
+    pub fn backend(&self) -> Option<Arc<dyn NodeBackend>> {
+        self.backend.clone()
+    }
+
+    /// Cluster IP and first port of a Service.
+    ///
+    /// # Errors
+    /// A text that says what is missing.
+    pub async fn service_address(&self, namespace: &str, name: &str) -> Result<SocketAddr, String> {
+        let api: Api<Service> = Api::namespaced(self.client_of("system:apiserver"), namespace);
+        let service = api.get(name).await.map_err(|e| format!("failed to get Service {namespace}/{name}: {e}"))?;
+        let ip = service.spec.as_ref().and_then(|s| s.cluster_ip.as_deref()?.parse::<IpAddr>().ok());
+        let port = service.spec.as_ref().and_then(|s| u16::try_from(s.ports.as_ref()?.first()?.port).ok());
+        match (ip, port) {
+            (Some(ip), Some(port)) => Ok(SocketAddr::new(ip, port)),
+            _ => Err(format!("Service {namespace}/{name} has no cluster IP or no port")),
+        }
+    }
+
+    /// Stops pods, controllers and the API, in this order, and closes the data directory. Pod objects stay as they are: the
+    /// next start runs them again.
+    pub async fn shutdown(mut self) {
+        self.stop_all().await;
+    }
+
+    async fn stop_all(&mut self) {
+        if let Some(agent) = self.agent.take() {
+            let _ = tokio::time::timeout(STOP, agent.shutdown()).await;
+        }
+        self.stop.cancel();
+        self.server.shutdown();
+        for task in self.tasks.drain(..) {
+            if tokio::time::timeout(Duration::from_secs(2), task).await.is_err() {
+                tracing::debug!("a task of the dev cluster did not stop in time");
+            }
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! One step from the old ReplicaSets to the new one.
+
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+
+use super::plan::{Change, Input, Limits, Plan, Sets, available, new_set, resize, wanted};
+
+/// All old pods go before the first new one comes.
+pub(super) fn recreate(input: &Input<'_>, sets: &Sets<'_>, revision: i64, plan: &mut Plan) {
+    let deployment = input.deployment;
+    let active: Vec<&ReplicaSet> = sets.old.iter().copied().filter(|set| wanted(set) > 0).collect();
+    if !active.is_empty() {
+        for set in active {
+            resize(deployment, set, 0, plan);
+        }
+        return;
+    }
+    if sets.old.iter().any(|set| (input.has_running_pods)(set)) {
+        return;
+    }
+    let replicas = Limits::of(deployment).replicas;
+    match sets.new {
+        None => plan.changes.push(Change::Create(Box::new(new_set(deployment, replicas, revision)))),
+        Some(new) if wanted(new) != replicas => resize(deployment, new, replicas, plan),
+        Some(_) => {}
+    }
+}
+
+/// Up with the new within `maxSurge`, down with the old within `maxUnavailable`.
+pub(super) fn rolling_update(input: &Input<'_>, sets: &Sets<'_>, revision: i64, plan: &mut Plan) {
+    let deployment = input.deployment;
+    let Some(new) = sets.new else {
+        let replicas = size_of_new(deployment, 0, sets.total());
+        plan.changes.push(Change::Create(Box::new(new_set(deployment, replicas, revision))));
+        return;
+    };
+    let replicas = Limits::of(deployment).replicas;
+    let size =
+        if wanted(new) > replicas { replicas } else { size_of_new(deployment, wanted(new), sets.total()) };
+    if size != wanted(new) {
+        resize(deployment, new, size, plan);
+        return;
+    }
+    scale_down_old(deployment, new, sets, plan);
+}
+
+/// How large the new ReplicaSet may become now.
+fn size_of_new(deployment: &Deployment, current: i32, total: i32) -> i32 {
+    let limits = Limits::of(deployment);
+    let room = limits.max_total() - total;
+    if room <= 0 {
+        return current;
+    }
+    current + room.min(limits.replicas - current).max(0)
+}
+
+fn scale_down_old(deployment: &Deployment, new: &ReplicaSet, sets: &Sets<'_>, plan: &mut Plan) {
+    if sets.old.iter().all(|set| wanted(set) == 0) {
+        return;
+    }
+    let limits = Limits::of(deployment);
+    let new_unavailable = wanted(new) - available(new);
+    let mut allowed = sets.total() - limits.min_available() - new_unavailable;
+    if allowed <= 0 {
+        return;
+    }
+    let mut sizes: Vec<(&ReplicaSet, i32)> = sets.old.iter().map(|set| (*set, wanted(set))).collect();
+    // Pods that do not work go first: they cost no availability.
+    for (set, size) in &mut sizes {
+        let broken = (*size - available(set)).clamp(0, allowed);
+        *size -= broken;
+        allowed -= broken;
+    }
+    let available_now: i32 = sets.all().map(available).sum();
+    let mut spare = available_now - limits.min_available();
+    for (_, size) in &mut sizes {
+        let down = (*size).clamp(0, spare.max(0));
+        *size -= down;
+        spare -= down;
+    }
+    for (set, size) in sizes {
+        if size != wanted(set) {
+            resize(deployment, set, size, plan);
+        }
+    }
+}

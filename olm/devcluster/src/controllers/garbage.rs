@@ -1,0 +1,198 @@
+//! The garbage collector: what loses its last owner is deleted.
+//!
+//! * background: the owner goes at once, its dependents after it
+//! * foreground: the owner waits (finalizer `foregroundDeletion`) for the dependents that block it
+//! * orphan: the owner waits (finalizer `orphan`) until its dependents have forgotten it
+//!
+//! The API server sets the finalizers, this controller takes them away.
+
+#[cfg(test)]
+mod tests;
+
+use std::{sync::Arc, time::Duration};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::{
+    Client, Resource, ResourceExt,
+    api::{DeleteParams, Patch, PatchParams, Preconditions, PropagationPolicy},
+};
+use serde_json::json;
+
+use super::{
+    error::{During, Error, unless_gone},
+    inventory::{
+        Happened, Inventory,
+        graph::{FOREGROUND, Graph, Node, ORPHAN, Owner, Policy, Verdict},
+    },
+    queue::Queue,
+};
+
+/// When to look again at an object whose owner's kind nobody knows.
+const UNKNOWN_KIND: Duration = Duration::from_secs(30);
+
+pub(crate) struct Controller {
+    pub(crate) client: Client,
+    pub(crate) inventory: Arc<Inventory>,
+    pub(crate) queue: Arc<Queue<String>>,
+}
+
+/// Which objects have to be looked at after something happened to one.
+pub(crate) fn affected(graph: &Graph, happened: &Happened) -> Vec<String> {
+    let node = &happened.node;
+    let owners = || node.owners.iter().map(|owner| &owner.uid).chain(&happened.left_owners);
+    let waiting_owners = owners().filter(|uid| graph.get(uid).is_some_and(Node::waits_for_dependents));
+    let mut affected: Vec<String> = Vec::new();
+    if happened.removed {
+        affected.extend(graph.dependents(&node.id.uid).iter().map(|dependent| dependent.id.uid.clone()));
+        affected.extend(waiting_owners.cloned());
+        return affected;
+    }
+    if !happened.left_owners.is_empty() {
+        affected.extend(waiting_owners.cloned());
+    }
+    let is_finishing = node.waits_for_dependents() || node.orphans_dependents();
+    let owner_is_going =
+        |owner: &OwnerReference| graph.get(&owner.uid).is_none_or(|node| node.waits_for_dependents());
+    if is_finishing || node.owners.iter().any(owner_is_going) {
+        affected.push(node.id.uid.clone());
+    }
+    affected
+}
+
+impl Controller {
+    pub(crate) async fn reconcile(&self, uid: String) -> Result<Option<Duration>, Error> {
+        let Some(node) = self.inventory.graph().get(&uid).cloned() else { return Ok(None) };
+        if node.orphans_dependents() {
+            return self.orphan(&node).await.map(|()| None);
+        }
+        if node.waits_for_dependents() {
+            return self.finish_foreground(&node).await.map(|()| None);
+        }
+        if node.deleting || node.owners.is_empty() {
+            return Ok(None);
+        }
+        self.judge(&node).await
+    }
+
+    async fn judge(&self, node: &Node) -> Result<Option<Duration>, Error> {
+        // Decide on what is stored now, not on what the watch said last.
+        let api = node.id.kind.api(&self.client, &node.id.namespace);
+        let live = unless_gone(api.get(&node.id.name).await.during(|| format!("get {}", node.id)))?;
+        let Some(live) = live.filter(|live| live.uid().as_deref() == Some(&node.id.uid)) else {
+            return Ok(None);
+        };
+        let node = Node::new(node.id.clone(), live.meta());
+        if node.deleting {
+            return Ok(None);
+        }
+        let mut owners = Vec::new();
+        for reference in &node.owners {
+            let known = self.inventory.graph().owner(&node, reference);
+            let owner = if known == Owner::Unknown { self.ask(&node, reference).await? } else { known };
+            owners.push((reference.uid.clone(), owner));
+        }
+        let verdict = self.inventory.graph().judge(&node, &owners);
+        match verdict {
+            Verdict::Keep if owners.iter().any(|(_, owner)| *owner == Owner::Unknown) => {
+                return Ok(Some(UNKNOWN_KIND));
+            }
+            Verdict::Keep => {}
+            Verdict::Forget(gone) => self.forget(&node, &gone, live.resource_version()).await?,
+            Verdict::Delete(policy) => {
+                tracing::debug!(object = %node.id, ?policy, "owners are gone, deleting");
+                let params = DeleteParams {
+                    propagation_policy: Some(match policy {
+                        Policy::Background => PropagationPolicy::Background,
+                        Policy::Foreground => PropagationPolicy::Foreground,
+                        Policy::Orphan => PropagationPolicy::Orphan,
+                    }),
+                    preconditions: Some(Preconditions {
+                        uid: Some(node.id.uid.clone()),
+                        resource_version: live.resource_version(),
+                    }),
+                    ..DeleteParams::default()
+                };
+                let result = api.delete(&node.id.name, &params).await;
+                unless_gone(result.during(|| format!("delete {}", node.id)))?;
+            }
+        }
+        Ok(None)
+    }
+
+    /// Asks the server about an owner that the graph does not have.
+    async fn ask(&self, node: &Node, reference: &OwnerReference) -> Result<Owner, Error> {
+        let mut kind = self.inventory.find(&reference.api_version, &reference.kind);
+        if kind.is_none() {
+            self.inventory.discover().await?;
+            kind = self.inventory.find(&reference.api_version, &reference.kind);
+        }
+        let Some(kind) = kind else { return Ok(Owner::Unknown) };
+        if kind.namespaced && node.id.namespace.is_empty() {
+            // No namespace to look in: such a reference is a mistake, and a mistake deletes nothing.
+            tracing::warn!(object = %node.id, owner = %reference.name, kind = %reference.kind,
+                "a cluster-scoped object cannot be owned by a namespaced one; the reference is ignored");
+            return Ok(Owner::Solid);
+        }
+        let namespace = if kind.namespaced { node.id.namespace.as_str() } else { "" };
+        let api = kind.api(&self.client, namespace);
+        let action = || format!("get {} {}", reference.kind, reference.name);
+        let found = unless_gone(api.get(&reference.name).await.during(action))?;
+        let exists = found.is_some_and(|found| found.uid().as_deref() == Some(&reference.uid));
+        Ok(if exists { Owner::Solid } else { Owner::Absent })
+    }
+
+    /// Takes owners away from an object.
+    async fn forget(&self, node: &Node, owners: &[String], version: Option<String>) -> Result<(), Error> {
+        let left: Vec<&OwnerReference> =
+            node.owners.iter().filter(|owner| !owners.contains(&owner.uid)).collect();
+        let patch = json!({
+            "metadata": { "uid": node.id.uid, "resourceVersion": version, "ownerReferences": left },
+        });
+        self.patch(node, patch).await
+    }
+
+    async fn patch(&self, node: &Node, mut patch: serde_json::Value) -> Result<(), Error> {
+        if patch["metadata"]["resourceVersion"].is_null()
+            && let Some(metadata) = patch["metadata"].as_object_mut()
+        {
+            metadata.shift_remove("resourceVersion");
+        }
+        let api = node.id.kind.api(&self.client, &node.id.namespace);
+        let result = api.patch(&node.id.name, &PatchParams::default(), &Patch::Merge(patch)).await;
+        unless_gone(result.during(|| format!("patch {}", node.id))).map(|_| ())
+    }
+
+    async fn orphan(&self, node: &Node) -> Result<(), Error> {
+        let dependents: Vec<Node> =
+            self.inventory.graph().dependents(&node.id.uid).into_iter().cloned().collect();
+        for dependent in dependents {
+            self.forget(&dependent, std::slice::from_ref(&node.id.uid), None).await?;
+        }
+        self.remove_finalizer(node, ORPHAN).await
+    }
+
+    async fn finish_foreground(&self, node: &Node) -> Result<(), Error> {
+        let dependents: Vec<Node> =
+            self.inventory.graph().dependents(&node.id.uid).into_iter().cloned().collect();
+        if !dependents.iter().any(|dependent| Graph::blocks(dependent, &node.id.uid)) {
+            return self.remove_finalizer(node, FOREGROUND).await;
+        }
+        for dependent in dependents.iter().filter(|dependent| !dependent.deleting) {
+            self.queue.add(dependent.id.uid.clone());
+        }
+        Ok(())
+    }
+
+    async fn remove_finalizer(&self, node: &Node, finalizer: &str) -> Result<(), Error> {
+        let api = node.id.kind.api(&self.client, &node.id.namespace);
+        let live = unless_gone(api.get(&node.id.name).await.during(|| format!("get {}", node.id)))?;
+        let Some(live) = live.filter(|live| live.uid().as_deref() == Some(&node.id.uid)) else {
+            return Ok(());
+        };
+        let left: Vec<&String> = live.finalizers().iter().filter(|name| *name != finalizer).collect();
+        let patch = json!({ "metadata": {
+            "uid": node.id.uid, "resourceVersion": live.resource_version(), "finalizers": left,
+        } });
+        self.patch(node, patch).await
+    }
+}

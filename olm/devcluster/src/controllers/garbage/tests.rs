@@ -1,0 +1,136 @@
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use serde_json::json;
+
+use super::*;
+use crate::controllers::inventory::{Kind, graph::Identity};
+
+fn node(kind: &str, namespace: &str, name: &str, owners: &[(&str, &str, bool)]) -> Node {
+    Node {
+        id: Identity {
+            kind: Arc::new(Kind::for_tests("v1", kind, !namespace.is_empty())),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            uid: name.to_owned(),
+        },
+        owners: owners
+            .iter()
+            .map(|(kind, name, block)| -> OwnerReference {
+                serde_json::from_value(json!({
+                    "apiVersion": "v1", "kind": kind, "name": name, "uid": name, "blockOwnerDeletion": block,
+                }))
+                .unwrap()
+            })
+            .collect(),
+        deleting: false,
+        finalizers: Vec::new(),
+    }
+}
+
+fn going(mut node: Node, finalizer: &str) -> Node {
+    node.deleting = true;
+    node.finalizers = vec![finalizer.to_owned()];
+    node
+}
+
+fn graph(nodes: &[Node]) -> Graph {
+    let mut graph = Graph::default();
+    for node in nodes {
+        graph.put(node.clone());
+    }
+    graph
+}
+
+fn owner_of(graph: &Graph, node: &Node) -> Owner {
+    graph.owner(node, &node.owners[0])
+}
+
+#[test]
+fn owners_are_looked_up_by_uid_and_place() {
+    let map = node("ConfigMap", "n", "m", &[("Secret", "s", false)]);
+    assert_eq!(owner_of(&graph(&[]), &map), Owner::Unknown);
+    assert_eq!(owner_of(&graph(&[node("Secret", "n", "s", &[])]), &map), Owner::Solid);
+    assert_eq!(
+        owner_of(&graph(&[node("Secret", "elsewhere", "s", &[])]), &map),
+        Owner::Unknown,
+        "wrong namespace"
+    );
+    assert_eq!(owner_of(&graph(&[node("Pod", "n", "s", &[])]), &map), Owner::Unknown, "wrong kind");
+    let cluster = node("ConfigMap", "n", "m", &[("Node", "s", false)]);
+    assert_eq!(owner_of(&graph(&[node("Node", "", "s", &[])]), &cluster), Owner::Solid);
+}
+
+#[test]
+fn a_foreground_owner_waits_for_what_blocks_it() {
+    let owner = going(node("Secret", "n", "s", &[]), FOREGROUND);
+    let blocking = node("ConfigMap", "n", "m", &[("Secret", "s", true)]);
+    let other = node("ConfigMap", "n", "o", &[("Secret", "s", false)]);
+    let graph = graph(&[owner, blocking.clone(), other.clone()]);
+    assert_eq!(owner_of(&graph, &blocking), Owner::Waiting);
+    assert_eq!(owner_of(&graph, &other), Owner::Solid);
+    assert!(Graph::blocks(&blocking, "s"));
+    assert!(!Graph::blocks(&other, "s"));
+}
+
+#[test]
+fn verdicts() {
+    let graph = graph(&[node("ConfigMap", "n", "child", &[("ConfigMap", "parent", false)])]);
+    let leaf = node("ConfigMap", "n", "leaf", &[]);
+    let parent = node("ConfigMap", "n", "parent", &[]);
+    let judge = |node: &Node, owners: &[(&str, Owner)]| {
+        let owners: Vec<_> = owners.iter().map(|(uid, owner)| ((*uid).to_owned(), *owner)).collect();
+        graph.judge(node, &owners)
+    };
+    assert_eq!(judge(&leaf, &[]), Verdict::Keep);
+    assert_eq!(judge(&leaf, &[("a", Owner::Solid)]), Verdict::Keep);
+    assert_eq!(judge(&leaf, &[("a", Owner::Absent)]), Verdict::Delete(Policy::Background));
+    assert_eq!(
+        judge(&leaf, &[("a", Owner::Absent), ("b", Owner::Unknown)]),
+        Verdict::Keep,
+        "unsure means keep"
+    );
+    assert_eq!(
+        judge(&leaf, &[("a", Owner::Absent), ("b", Owner::Solid)]),
+        Verdict::Forget(vec!["a".to_owned()])
+    );
+    assert_eq!(judge(&leaf, &[("a", Owner::Waiting)]), Verdict::Delete(Policy::Background));
+    assert_eq!(judge(&parent, &[("a", Owner::Waiting)]), Verdict::Delete(Policy::Foreground));
+    let mut orphaning = leaf.clone();
+    orphaning.finalizers = vec![ORPHAN.to_owned()];
+    assert_eq!(judge(&orphaning, &[("a", Owner::Absent)]), Verdict::Delete(Policy::Orphan));
+}
+
+#[test]
+fn who_is_affected() {
+    let owner = node("Secret", "n", "s", &[]);
+    let child = node("ConfigMap", "n", "m", &[("Secret", "s", true)]);
+    let event =
+        |node: &Node, removed: bool| Happened { node: node.clone(), removed, left_owners: Vec::new() };
+
+    let with_owner = graph(&[owner.clone(), child.clone()]);
+    assert!(affected(&with_owner, &event(&child, false)).is_empty(), "all is well");
+    assert!(affected(&with_owner, &event(&owner, false)).is_empty());
+
+    let without = graph(std::slice::from_ref(&child));
+    assert_eq!(affected(&without, &event(&owner, true)), ["m"], "an owner went");
+    assert_eq!(affected(&without, &event(&child, false)), ["m"], "an owner that nobody knows");
+
+    let waiting = graph(&[going(owner.clone(), FOREGROUND)]);
+    assert_eq!(affected(&waiting, &event(&child, true)), ["s"], "the owner may go now");
+    assert_eq!(affected(&waiting, &event(&going(owner, FOREGROUND), false)), ["s"]);
+    let mut released = event(&node("ConfigMap", "n", "m", &[]), false);
+    released.left_owners = vec!["s".to_owned()];
+    assert_eq!(affected(&waiting, &released), ["s"], "it lost what blocked it");
+}
+
+#[test]
+fn the_graph_forgets() {
+    let child = node("ConfigMap", "n", "m", &[("Secret", "s", true)]);
+    let mut graph = graph(std::slice::from_ref(&child));
+    assert_eq!(graph.dependents("s").len(), 1);
+    assert_eq!(graph.put(node("ConfigMap", "n", "m", &[])), ["s"]);
+    assert!(graph.dependents("s").is_empty());
+    graph.put(child);
+    assert!(graph.remove("m").is_some());
+    assert!(graph.remove("m").is_none());
+    assert!(graph.dependents("s").is_empty());
+}

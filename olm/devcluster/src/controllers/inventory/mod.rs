@@ -1,0 +1,312 @@
+//! The metadata of every object of every kind, and who owns whom.
+//!
+//! Discovery says which kinds there are; each gets one metadata watch. When a CustomResourceDefinition changes, discovery
+//! runs again. The garbage collector and the namespace controller live on this.
+
+pub(crate) mod graph;
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use futures::StreamExt;
+use kube::{
+    Api, Client, Resource, ResourceExt,
+    core::{ApiResource, PartialObjectMeta},
+    discovery::{ApiCapabilities, Discovery, Scope, verbs},
+    runtime::{WatchStreamExt, watcher},
+};
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
+
+use self::graph::{Graph, Identity, Node};
+use super::error::{During, Error};
+
+/// Discovery after a change of the CRDs waits this long for more of them.
+const SETTLE: Duration = Duration::from_millis(10);
+/// How long starting workers may wait for the first list of all kinds.
+const FIRST_LISTS: Duration = Duration::from_secs(10);
+
+/// A kind of objects.
+#[derive(Debug, Clone)]
+pub(crate) struct Kind {
+    pub(crate) resource: ApiResource,
+    pub(crate) namespaced: bool,
+    capabilities: Arc<ApiCapabilities>,
+}
+
+impl Kind {
+    pub(crate) fn supports(&self, verb: &str) -> bool {
+        self.capabilities.supports_operation(verb)
+    }
+
+    /// The interface to objects of this kind, metadata only.
+    pub(crate) fn api(&self, client: &Client, namespace: &str) -> Api<PartialObjectMeta> {
+        if self.namespaced && !namespace.is_empty() {
+            Api::namespaced_with(client.clone(), namespace, &self.resource)
+        } else {
+            Api::all_with(client.clone(), &self.resource)
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn for_tests(api_version: &str, kind: &str, namespaced: bool) -> Self {
+        let plural = format!("{}s", kind.to_lowercase());
+        let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
+        Self {
+            resource: ApiResource {
+                group: group.to_owned(),
+                version: version.to_owned(),
+                api_version: api_version.to_owned(),
+                kind: kind.to_owned(),
+                plural,
+            },
+            namespaced,
+            capabilities: Arc::new(ApiCapabilities {
+                scope: if namespaced { Scope::Namespaced } else { Scope::Cluster },
+                subresources: Vec::new(),
+                operations: Vec::new(),
+            }),
+        }
+    }
+
+    fn id(&self) -> (String, String) {
+        (self.resource.api_version.clone(), self.resource.plural.clone())
+    }
+}
+
+/// Something happened to an object: what it is now (or was, when `removed`), and its owners before.
+pub(crate) struct Happened {
+    pub(crate) node: Node,
+    pub(crate) removed: bool,
+    /// Owners that it had before and has no more.
+    pub(crate) left_owners: Vec<String>,
+}
+
+/// Called for everything that happens.
+pub(crate) type Listener = Box<dyn Fn(&Happened) + Send + Sync>;
+
+pub(crate) struct Inventory {
+    client: Client,
+    graph: Mutex<Graph>,
+    kinds: Mutex<Vec<Kind>>,
+    rediscover: Notify,
+    ready: watch::Sender<bool>,
+}
+
+impl Inventory {
+    pub(crate) fn new(client: Client) -> Arc<Self> {
+        Arc::new(Self {
+            client,
+            graph: Mutex::default(),
+            kinds: Mutex::default(),
+            rediscover: Notify::new(),
+            ready: watch::Sender::new(false),
+        })
+    }
+
+    pub(crate) fn graph(&self) -> MutexGuard<'_, Graph> {
+        self.graph.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The kinds found last.
+    pub(crate) fn kinds(&self) -> Vec<Kind> {
+        self.kinds.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The kind that an owner reference speaks of.
+    pub(crate) fn find(&self, api_version: &str, kind: &str) -> Option<Kind> {
+        let same_group = |a: &str, b: &str| {
+            let group =
+                |text: &str| text.rsplit_once('/').map(|(group, _)| group.to_owned()).unwrap_or_default();
+            group(a) == group(b)
+        };
+        let kinds = self.kinds();
+        kinds
+            .into_iter()
+            .find(|k| k.resource.kind == kind && same_group(&k.resource.api_version, api_version))
+    }
+
+    /// Asks the server which kinds there are.
+    pub(crate) async fn discover(&self) -> Result<Vec<Kind>, Error> {
+        let discovery = match Discovery::new(self.client.clone()).run_aggregated().await {
+            Ok(discovery) => discovery,
+            // Servers before 1.27.
+            Err(_) => {
+                Discovery::new(self.client.clone()).run().await.during(|| "discover the kinds".to_owned())?
+            }
+        };
+        let mut kinds = Vec::new();
+        for group in discovery.groups() {
+            for (resource, capabilities) in group.resources_by_stability() {
+                let readable = capabilities.supports_operation(verbs::LIST);
+                if readable
+                    && capabilities.supports_operation(verbs::DELETE)
+                    && !resource.plural.contains('/')
+                {
+                    kinds.push(Kind {
+                        resource,
+                        namespaced: capabilities.scope == Scope::Namespaced,
+                        capabilities: Arc::new(capabilities),
+                    });
+                }
+            }
+        }
+        *self.kinds.lock().unwrap_or_else(PoisonError::into_inner) = kinds.clone();
+        Ok(kinds)
+    }
+
+    /// Waits until everything was listed once.
+    pub(crate) async fn ready(&self) {
+        // The sender lives as long as this inventory.
+        let _ = self.ready.subscribe().wait_for(|ready| *ready).await;
+    }
+
+    /// Keeps one watch per kind until `shutdown`.
+    pub(crate) async fn run(self: Arc<Self>, listeners: Vec<Listener>, shutdown: CancellationToken) {
+        let listeners = Arc::new(listeners);
+        let mut watches: HashMap<(String, String), CancellationToken> = HashMap::new();
+        let mut tasks = tokio::task::JoinSet::new();
+        let mut delay = Duration::from_millis(50);
+        loop {
+            match self.discover().await {
+                Ok(kinds) => {
+                    delay = Duration::from_millis(50);
+                    let wanted: HashMap<(String, String), Kind> =
+                        kinds.into_iter().filter(is_watched).map(|kind| (kind.id(), kind)).collect();
+                    watches.retain(|id, token| {
+                        let keep = wanted.contains_key(id);
+                        if !keep {
+                            token.cancel();
+                        }
+                        keep
+                    });
+                    let mut first = Vec::new();
+                    for (id, kind) in wanted {
+                        watches.entry(id).or_insert_with(|| {
+                            let token = shutdown.child_token();
+                            let (done, listed) = tokio::sync::oneshot::channel();
+                            first.push(listed);
+                            tasks.spawn(self.clone().watch(kind, listeners.clone(), done, token.clone()));
+                            token
+                        });
+                    }
+                    if !*self.ready.borrow() {
+                        // One kind that cannot be listed must not hold up the others for ever.
+                        let all = futures::future::join_all(first);
+                        let _ = tokio::time::timeout(FIRST_LISTS, all).await;
+                        self.ready.send_replace(true);
+                    }
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "will try again");
+                    tokio::select! {
+                        () = tokio::time::sleep(delay) => {}
+                        () = shutdown.cancelled() => break,
+                    }
+                    delay = (delay * 2).min(Duration::from_secs(30));
+                    continue;
+                }
+            }
+            tokio::select! {
+                () = self.rediscover.notified() => tokio::time::sleep(SETTLE).await,
+                () = shutdown.cancelled() => break,
+            }
+            while tasks.try_join_next().is_some() {}
+        }
+        while tasks.join_next().await.is_some() {}
+    }
+
+    async fn watch(
+        self: Arc<Self>,
+        kind: Kind,
+        listeners: Arc<Vec<Listener>>,
+        listed: tokio::sync::oneshot::Sender<()>,
+        stop: CancellationToken,
+    ) {
+        let kind = Arc::new(kind);
+        let is_crd =
+            kind.resource.group == "apiextensions.k8s.io" && kind.resource.kind == "CustomResourceDefinition";
+        let api = kind.api(&self.client, "");
+        let stream =
+            watcher(api, watcher::Config::default()).default_backoff().take_until(stop.cancelled_owned());
+        tokio::pin!(stream);
+        let mut listed = Some(listed);
+        let mut seen: HashSet<String> = HashSet::new();
+        while let Some(event) = stream.next().await {
+            let happened = match event {
+                Ok(watcher::Event::Init) => {
+                    seen.clear();
+                    continue;
+                }
+                Ok(watcher::Event::InitApply(object)) => {
+                    let node = node(&kind, &object);
+                    seen.insert(node.id.uid.clone());
+                    vec![self.put(node)]
+                }
+                Ok(watcher::Event::InitDone) => {
+                    if let Some(listed) = listed.take() {
+                        // The receiver may have given up waiting.
+                        let _ = listed.send(());
+                    }
+                    let gone = self.graph().others(&kind.resource, &seen);
+                    gone.into_iter().filter_map(|uid| self.remove(&uid)).collect()
+                }
+                Ok(watcher::Event::Apply(object)) => vec![self.put(node(&kind, &object))],
+                Ok(watcher::Event::Delete(object)) => {
+                    self.remove(&object.uid().unwrap_or_default()).into_iter().collect()
+                }
+                Err(error) => {
+                    tracing::debug!(kind = %kind.resource.kind, %error, "watch failed, will start again");
+                    // The kind may be gone.
+                    self.rediscover.notify_one();
+                    continue;
+                }
+            };
+            if is_crd && !happened.is_empty() {
+                self.rediscover.notify_one();
+            }
+            for happened in &happened {
+                for listener in listeners.iter() {
+                    listener(happened);
+                }
+            }
+        }
+        // The kind is not served any more: its objects are gone with it.
+        let gone = self.graph().others(&kind.resource, &HashSet::new());
+        for happened in gone.into_iter().filter_map(|uid| self.remove(&uid)) {
+            for listener in listeners.iter() {
+                listener(&happened);
+            }
+        }
+    }
+
+    fn put(&self, node: Node) -> Happened {
+        let left_owners = self.graph().put(node.clone());
+        Happened { node, removed: false, left_owners }
+    }
+
+    fn remove(&self, uid: &str) -> Option<Happened> {
+        let node = self.graph().remove(uid)?;
+        Some(Happened { node, removed: true, left_owners: Vec::new() })
+    }
+}
+
+/// Events own nothing and nobody cleans them up one by one; watching them would be most of the work.
+fn is_watched(kind: &Kind) -> bool {
+    kind.supports(verbs::WATCH) && kind.resource.kind != "Event"
+}
+
+fn node(kind: &Arc<Kind>, object: &PartialObjectMeta) -> Node {
+    Node::new(
+        Identity {
+            kind: kind.clone(),
+            namespace: object.namespace().unwrap_or_default(),
+            name: object.name_any(),
+            uid: object.uid().unwrap_or_default(),
+        },
+        object.meta(),
+    )
+}

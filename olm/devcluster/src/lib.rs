@@ -1,0 +1,16 @@
+//! A one-machine Kubernetes for trying and testing.
+//!
+//! * [`machinery`]: pure rules over `serde_json::Value`: schemas, patches, server-side apply, OpenAPI, CRDs
+//! * [`api`]: the API server: storage, REST, watches, discovery, identity and authorization
+//! * [`controllers`]: what Deployments, Services, namespaces and garbage collection need
+//! * [`node`]: runs a pod's containers as processes in namespaces of their own, with network, proxy and DNS
+//! * [`backend`]: what the API server asks of the node
+
+pub mod api;
+pub mod backend;
+mod cluster;
+pub mod controllers;
+pub mod machinery;
+pub mod node;
+
+pub use cluster::{DevCluster, DevClusterConfig, StartError};

@@ -1,0 +1,46 @@
+//! OpenAPI documents for kubectl (`explain`, `apply`), and what they say about the fields of built-in types.
+//!
+//! Built-in types come from the schemas in k8s-openapi; list types, merge keys and kinds, which those lack, are added
+//! from the table of [`super::layout`]. Custom types come from their own schema. Documents are built when asked for and
+//! belong to the caller, who should keep their serialized form; only a compact graph of the built-in fields stays in
+//! memory here.
+//!
+//! kubectl asks for `GET /openapi/v3`, then for the document of one group-version with `Accept: application/json`. It
+//! falls back to `/openapi/v2` (as protobuf) only when there is no v3.
+
+mod builtin;
+mod document;
+mod fields;
+
+use serde_json::Value;
+
+pub use self::{
+    document::{document_v2, document_v3, index_v3},
+    fields::{drop_unknown, type_errors, unknown_fields},
+};
+
+/// One served resource.
+#[derive(Debug, Clone, Copy)]
+pub struct Served<'a> {
+    /// API group, empty for core.
+    pub group: &'a str,
+    /// Version.
+    pub version: &'a str,
+    /// Kind.
+    pub kind: &'a str,
+    /// Name in URLs.
+    pub plural: &'a str,
+    /// Whether objects live in namespaces.
+    pub namespaced: bool,
+    /// Verbs that are served: `get`, `list`, `create`, `update`, `patch`, `delete`, ...
+    pub verbs: &'a [&'a str],
+    /// `openAPIV3Schema` of a custom resource; `None` for a built-in one.
+    pub schema: Option<&'a Value>,
+    /// Whether there is a status subresource.
+    pub status: bool,
+    /// Whether there is a scale subresource.
+    pub scale: bool,
+}
+
+#[cfg(test)]
+mod tests;

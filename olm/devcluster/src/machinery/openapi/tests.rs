@@ -1,0 +1,158 @@
+use serde_json::{Value, json};
+
+use super::*;
+
+const VERBS: &[&str] = &["get", "list", "create", "update", "patch", "delete", "deletecollection", "watch"];
+
+fn deployments() -> Served<'static> {
+    Served {
+        group: "apps",
+        version: "v1",
+        kind: "Deployment",
+        plural: "deployments",
+        namespaced: true,
+        verbs: VERBS,
+        schema: None,
+        status: true,
+        scale: true,
+    }
+}
+
+#[test]
+fn documents_have_what_kubectl_looks_for() {
+    let document = document_v3("apps", "v1", &[deployments()]);
+    let gvk = json!({"group": "apps", "version": "v1", "kind": "Deployment"});
+    let item = &document["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"];
+    assert_eq!(item["patch"]["x-kubernetes-group-version-kind"], gvk);
+    let parameters = item["patch"]["parameters"].as_array().unwrap();
+    assert!(parameters.iter().any(|p| p["name"] == "fieldValidation"));
+    assert!(item["patch"]["requestBody"]["content"].get("application/strategic-merge-patch+json").is_some());
+    let list = &document["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments"]["get"];
+    assert_eq!(list["x-kubernetes-group-version-kind"], gvk);
+    let schemas = &document["components"]["schemas"];
+    let deployment = &schemas["io.k8s.api.apps.v1.Deployment"];
+    assert_eq!(deployment["x-kubernetes-group-version-kind"], json!([gvk]));
+    let containers = &schemas["io.k8s.api.core.v1.PodSpec"]["properties"]["containers"];
+    assert_eq!(containers["x-kubernetes-patch-merge-key"], "name");
+    assert_eq!(containers["x-kubernetes-patch-strategy"], "merge");
+    assert_eq!(containers["x-kubernetes-list-type"], "map");
+    let volumes = &schemas["io.k8s.api.core.v1.PodSpec"]["properties"]["volumes"];
+    assert_eq!(volumes["x-kubernetes-patch-strategy"], "merge,retainKeys");
+}
+
+#[test]
+fn every_reference_resolves() {
+    fn refs<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
+        match value {
+            Value::Object(map) => {
+                found.extend(map.get("$ref").and_then(Value::as_str));
+                map.values().for_each(|v| refs(v, found));
+            }
+            Value::Array(list) => list.iter().for_each(|v| refs(v, found)),
+            _ => {}
+        }
+    }
+    let all: Vec<Served<'_>> = builtin::KINDS
+        .iter()
+        .map(|k| Served {
+            group: k.group,
+            version: k.version,
+            kind: k.kind,
+            plural: "things",
+            ..deployments()
+        })
+        .collect();
+    for served in &all {
+        let document = document_v3(served.group, served.version, &all);
+        let mut found = Vec::new();
+        refs(&document, &mut found);
+        assert!(!found.is_empty());
+        for target in found {
+            let name = target.trim_start_matches("#/components/schemas/");
+            assert!(document["components"]["schemas"].get(name).is_some(), "{target}");
+        }
+    }
+}
+
+#[test]
+fn custom_resources_come_from_their_schema() {
+    let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "description": "what", "properties": {}}}});
+    let served = Served {
+        group: "stable.example.com",
+        version: "v1",
+        kind: "CronTab",
+        plural: "crontabs",
+        schema: Some(&schema),
+        ..deployments()
+    };
+    let document = document_v3("stable.example.com", "v1", &[served]);
+    let component = &document["components"]["schemas"]["com.example.stable.v1.CronTab"];
+    assert_eq!(component["properties"]["spec"]["description"], "what");
+    assert!(
+        component["properties"]["metadata"]["allOf"][0]["$ref"].as_str().unwrap().ends_with("ObjectMeta")
+    );
+    let item = &document["paths"]["/apis/stable.example.com/v1/namespaces/{namespace}/crontabs/{name}"];
+    assert!(item["patch"]["requestBody"]["content"].get("application/strategic-merge-patch+json").is_none());
+    let v2 = document_v2(&[served]);
+    assert!(v2["definitions"]["com.example.stable.v1.CronTab"].is_object());
+    assert!(!v2.to_string().contains("#/components"));
+}
+
+#[test]
+fn index_points_to_documents() {
+    let index = index_v3(&[("apis/apps/v1".to_owned(), "abc".to_owned())]);
+    assert_eq!(index["paths"]["apis/apps/v1"]["serverRelativeURL"], "/openapi/v3/apis/apps/v1?hash=abc");
+}
+
+#[test]
+fn unknown_fields_of_builtin_kinds() {
+    let mut object = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "x", "labels": {"any": "key"}, "lables": {}},
+        "spec": {"replica": 1, "template": {"spec": {"containers": [
+            {"name": "c", "imag": "x", "resources": {"limits": {"cpu": "1"}}},
+        ]}}},
+    });
+    let expected = ["metadata.lables", "spec.replica", "spec.template.spec.containers[0].imag"];
+    assert_eq!(unknown_fields("apps", "v1", "Deployment", &object).unwrap(), expected);
+    assert_eq!(drop_unknown("apps", "v1", "Deployment", &mut object), expected);
+    assert_eq!(unknown_fields("apps", "v1", "Deployment", &object).unwrap(), Vec::<String>::new());
+    assert_eq!(object["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]["cpu"], "1");
+    assert_eq!(unknown_fields("stable.example.com", "v1", "CronTab", &json!({"x": 1})), None);
+}
+
+#[test]
+fn crd_schemas_are_free_where_they_are_json() {
+    let object = json!({"spec": {"versions": [{"schema": {"openAPIV3Schema": {
+        "type": "object", "x-kubernetes-preserve-unknown-fields": true, "typo": 1,
+        "properties": {"a": {"default": {"any": "thing"}, "enum": [1, "x"], "items": {"type": "string"}, "additionalProperties": true}},
+    }}}]}});
+    assert_eq!(
+        unknown_fields("apiextensions.k8s.io", "v1", "CustomResourceDefinition", &object).unwrap(),
+        ["spec.versions[0].schema.openAPIV3Schema.typo"]
+    );
+    assert_eq!(
+        type_errors("apiextensions.k8s.io", "v1", "CustomResourceDefinition", &object).unwrap(),
+        Vec::<String>::new()
+    );
+}
+
+#[test]
+fn wrong_types_read_as_go_says_it() {
+    let object = json!({
+        "metadata": {"labels": {"a": 1}, "creationTimestamp": null},
+        "spec": {"replicas": "three", "paused": "no", "template": {"spec": {"containers": {"name": "x"}, "nodeSelector": []}}},
+    });
+    assert_eq!(
+        type_errors("apps", "v1", "Deployment", &object).unwrap(),
+        [
+            "json: cannot unmarshal number into Go struct field ObjectMeta.metadata.labels.a of type string",
+            "json: cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas of type int32",
+            "json: cannot unmarshal string into Go struct field DeploymentSpec.spec.paused of type bool",
+            "json: cannot unmarshal object into Go struct field PodSpec.spec.template.spec.containers of type []v1.Container",
+            "json: cannot unmarshal array into Go struct field PodSpec.spec.template.spec.nodeSelector of type map[string]string",
+        ]
+    );
+    let secret = json!({"data": {"a": "%%"}});
+    assert_eq!(type_errors("", "v1", "Secret", &secret).unwrap().len(), 1);
+}

@@ -1,0 +1,390 @@
+//! The agent: watches what concerns this node and hands it to the workers, the proxy and DNS.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    net::Ipv4Addr,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError, RwLock},
+    time::Duration,
+};
+
+use futures::TryStreamExt as _;
+use k8s_openapi::api::{
+    core::v1::{ConfigMap, Node, Pod, Secret, Service, ServiceAccount},
+    discovery::v1::EndpointSlice,
+};
+use kube::{
+    Api, Client, Resource, ResourceExt as _,
+    api::{Patch, PatchParams},
+    runtime::{
+        WatchStreamExt as _,
+        watcher::{self, Event, watcher},
+    },
+};
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use tokio::sync::watch;
+
+use super::{
+    NODE_NAME,
+    backend::Backend,
+    capability::in_user_namespace,
+    capacity,
+    context::Context,
+    events::Events,
+    images::ImageTable,
+    network::{NODE_IP, Network, NetworkError, dns, proxy::Proxy, zone::Zone},
+    pod::worker::{Message, Worker},
+    spawner::Spawner,
+};
+use crate::backend::NodeBackend;
+
+/// What an agent needs.
+pub struct NodeConfig {
+    /// Speaks to the API server with the rights of a node.
+    pub client: Client,
+    /// The cluster network, from [`Network::start`].
+    pub network: Network,
+    /// Where pods keep their files (in `pods/`).
+    pub data_dir: PathBuf,
+    /// Which image is which program.
+    pub images: ImageTable,
+    /// A program whose `main` begins with [`maybe_run_helper`](super::maybe_run_helper); usually this very one.
+    pub helper_exe: PathBuf,
+    /// The cluster's DNS domain.
+    pub cluster_domain: String,
+    /// Where DNS answers.
+    pub dns_ip: Ipv4Addr,
+}
+
+/// Why an agent could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum NodeError {
+    /// A system call failed.
+    #[error("failed to {what}: {source}")]
+    System {
+        /// What was being done.
+        what: String,
+        /// The cause.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The cluster network failed.
+    #[error(transparent)]
+    Network(#[from] NetworkError),
+    /// The API server refused the node.
+    #[error("failed to {what}: {source}")]
+    Api {
+        /// What was being done.
+        what: &'static str,
+        /// The cause.
+        #[source]
+        source: Box<kube::Error>,
+    },
+}
+
+/// A running agent. Dropping it stops nothing at once: use [`NodeAgent::shutdown`].
+pub struct NodeAgent {
+    context: Arc<Context>,
+    tasks: Vec<tokio::task::JoinHandle<()>>,
+}
+
+/// How long pods may take to stop when the node does.
+const SHUTDOWN: Duration = Duration::from_secs(8);
+
+impl NodeAgent {
+    /// Starts everything; returns when the agent knows the Services and the pods of this node.
+    pub async fn start(config: NodeConfig) -> Result<Self, NodeError> {
+        let pods_dir = config.data_dir.join("pods");
+        std::fs::create_dir_all(&pods_dir).map_err(|source| NodeError::System {
+            what: format!("make the pods' folder {}", pods_dir.display()),
+            source,
+        })?;
+        let spawner = Spawner::start(config.helper_exe).map_err(|source| NodeError::System {
+            what: "start the thread that starts processes".to_owned(),
+            source,
+        })?;
+        register(&config.client, &config.images)
+            .await
+            .map_err(|source| NodeError::Api { what: "register the node", source: Box::new(source) })?;
+        let zone = Zone::new(config.cluster_domain.clone());
+        let context = Arc::new(Context {
+            events: Events::start(config.client.clone(), NODE_NAME.to_owned()),
+            client: config.client,
+            network: config.network,
+            spawner,
+            images: RwLock::new(config.images),
+            zone: RwLock::new(Arc::new(zone)),
+            pods_dir,
+            domain: config.cluster_domain,
+            dns_ip: config.dns_ip.to_string(),
+            one_user: in_user_namespace(),
+            workers: Mutex::default(),
+        });
+        let source = Arc::clone(&context);
+        dns::serve(&context.network, config.dns_ip, Arc::new(move || source.zone())).await?;
+        let (changed, changes) = watch::channel(());
+        let (services, slices, pods) = (Ready::new(), Ready::new(), Ready::new());
+        let mut tasks = vec![
+            tokio::spawn(watch_services(Arc::clone(&context), changed.clone(), services.clone())),
+            tokio::spawn(watch_slices(Arc::clone(&context), changed, slices.clone())),
+            tokio::spawn(run_proxy(Arc::clone(&context), changes)),
+        ];
+        // Pods get their Services' variables from the first moment on.
+        services.wait().await;
+        slices.wait().await;
+        tasks.push(tokio::spawn(watch_pods(Arc::clone(&context), pods.clone())));
+        pods.wait().await;
+        tasks.push(tokio::spawn(watch_sources::<ConfigMap>(Arc::clone(&context))));
+        tasks.push(tokio::spawn(watch_sources::<Secret>(Arc::clone(&context))));
+        tasks.push(tokio::spawn(watch_sources::<ServiceAccount>(Arc::clone(&context))));
+        Ok(Self { context, tasks })
+    }
+
+    /// What the API server asks of the node.
+    pub fn backend(&self) -> Arc<dyn NodeBackend> {
+        Arc::new(Backend(Arc::clone(&self.context)))
+    }
+
+    /// The cluster network.
+    pub fn network(&self) -> &Network {
+        &self.context.network
+    }
+
+    /// Stops the containers of all pods, and leaves the pod objects as they are: the next start starts them again.
+    pub async fn shutdown(self) {
+        for task in &self.tasks {
+            task.abort();
+        }
+        let handles: Vec<_> = self.context.workers().values().cloned().collect();
+        for handle in &handles {
+            let _ = handle.messages.send(Message::Shutdown(SHUTDOWN));
+        }
+        let all_gone = async {
+            for handle in &handles {
+                handle.messages.closed().await;
+            }
+        };
+        if tokio::time::timeout(SHUTDOWN + Duration::from_secs(2), all_gone).await.is_err() {
+            tracing::warn!("some pods did not stop in time; the kernel ends them with this process");
+        }
+    }
+}
+
+/// A flag that is raised once.
+#[derive(Clone)]
+struct Ready(watch::Sender<bool>);
+
+impl Ready {
+    fn new() -> Self {
+        Self(watch::Sender::new(false))
+    }
+
+    fn raise(&self) {
+        self.0.send_replace(true);
+    }
+
+    async fn wait(&self) {
+        let _ = self.0.subscribe().wait_for(|ready| *ready).await;
+    }
+}
+
+/// Writes the Node object.
+async fn register(client: &Client, images: &ImageTable) -> kube::Result<()> {
+    let now = jiff::Timestamp::now().to_string();
+    let nodes: Api<Node> = Api::all(client.clone());
+    let node = json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": {"name": NODE_NAME, "labels": {
+            "kubernetes.io/hostname": NODE_NAME, "kubernetes.io/os": "linux", "kubernetes.io/arch": arch(),
+            "node-role.kubernetes.io/control-plane": "",
+        }},
+    });
+    match nodes.get_opt(NODE_NAME).await? {
+        Some(_) => {}
+        None => {
+            let node: Node = serde_json::from_value(node).map_err(kube::Error::SerdeError)?;
+            nodes.create(&kube::api::PostParams::default(), &node).await?;
+        }
+    }
+    let capacity = json!({
+        "cpu": capacity::processors().to_string(), "memory": format!("{}Ki", capacity::memory() / 1024), "pods": "253",
+    });
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let images: Vec<_> =
+        images.entries().into_iter().map(|image| json!({"names": [image.pattern], "sizeBytes": 0})).collect();
+    let status = json!({"status": {
+        "addresses": [
+            {"type": "InternalIP", "address": NODE_IP.to_string()},
+            {"type": "Hostname", "address": NODE_NAME},
+        ],
+        "capacity": capacity, "allocatable": capacity, "images": images,
+        "conditions": [{
+            "type": "Ready", "status": "True", "reason": "KubeletReady", "message": "the node agent runs pods",
+            "lastHeartbeatTime": now, "lastTransitionTime": now,
+        }],
+        "nodeInfo": {
+            "architecture": arch(), "bootID": "", "containerRuntimeVersion": concat!("olm://", env!("CARGO_PKG_VERSION")),
+            "kernelVersion": kernel.trim(), "kubeProxyVersion": "", "kubeletVersion": concat!("v1.37.0-olm-", env!("CARGO_PKG_VERSION")),
+            "machineID": "", "operatingSystem": "linux", "osImage": "processes on this machine", "systemUUID": "",
+        },
+    }});
+    nodes.patch_status(NODE_NAME, &PatchParams::default(), &Patch::Merge(status)).await?;
+    Ok(())
+}
+
+fn arch() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
+
+/// Runs a watch for ever.
+async fn follow<K>(api: Api<K>, config: watcher::Config, mut each: impl FnMut(Event<K>))
+where
+    K: Resource + Clone + DeserializeOwned + std::fmt::Debug + Send + 'static,
+{
+    let mut stream = Box::pin(watcher(api, config).default_backoff());
+    loop {
+        match stream.try_next().await {
+            Ok(Some(event)) => each(event),
+            Ok(None) => return,
+            Err(error) => {
+                tracing::debug!(%error, kind = std::any::type_name::<K>(), "a watch failed; it is taken up again")
+            }
+        }
+    }
+}
+
+fn change_zone(cx: &Context, changed: &watch::Sender<()>, change: impl FnOnce(&mut Zone)) {
+    let mut zone = cx.zone.write().unwrap_or_else(PoisonError::into_inner);
+    change(Arc::make_mut(&mut zone));
+    changed.send_replace(());
+}
+
+async fn watch_services(cx: Arc<Context>, changed: watch::Sender<()>, ready: Ready) {
+    let api: Api<Service> = Api::all(cx.client.clone());
+    let mut fresh: Vec<Service> = Vec::new();
+    follow(api, watcher::Config::default(), move |event| match event {
+        Event::Apply(service) => change_zone(&cx, &changed, |zone| zone.put_service(&service)),
+        Event::Delete(service) => change_zone(&cx, &changed, |zone| zone.remove_service(&service)),
+        Event::Init => fresh.clear(),
+        Event::InitApply(service) => fresh.push(service),
+        Event::InitDone => {
+            change_zone(&cx, &changed, |zone| {
+                zone.clear_services();
+                fresh.drain(..).for_each(|service| zone.put_service(&service));
+            });
+            ready.raise();
+        }
+    })
+    .await;
+}
+
+async fn watch_slices(cx: Arc<Context>, changed: watch::Sender<()>, ready: Ready) {
+    let api: Api<EndpointSlice> = Api::all(cx.client.clone());
+    let mut fresh: Vec<EndpointSlice> = Vec::new();
+    follow(api, watcher::Config::default(), move |event| match event {
+        Event::Apply(slice) => change_zone(&cx, &changed, |zone| zone.put_slice(&slice)),
+        Event::Delete(slice) => change_zone(&cx, &changed, |zone| zone.remove_slice(&slice)),
+        Event::Init => fresh.clear(),
+        Event::InitApply(slice) => fresh.push(slice),
+        Event::InitDone => {
+            change_zone(&cx, &changed, |zone| {
+                zone.clear_slices();
+                fresh.drain(..).for_each(|slice| zone.put_slice(&slice));
+            });
+            ready.raise();
+        }
+    })
+    .await;
+}
+
+async fn run_proxy(cx: Arc<Context>, mut changes: watch::Receiver<()>) {
+    let mut proxy = Proxy::new(cx.network.clone());
+    loop {
+        changes.mark_unchanged();
+        proxy.sync(&cx.zone()).await;
+        if changes.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn watch_pods(cx: Arc<Context>, ready: Ready) {
+    let api: Api<Pod> = Api::all(cx.client.clone());
+    let config = watcher::Config::default().fields(&format!("spec.nodeName={NODE_NAME}"));
+    let mut fresh: BTreeMap<String, Pod> = BTreeMap::new();
+    let mut first = true;
+    follow(api, config, move |event| match event {
+        Event::Apply(pod) => update(&cx, pod),
+        Event::Delete(pod) => gone(&cx, &pod.uid().unwrap_or_default()),
+        Event::Init => fresh.clear(),
+        Event::InitApply(pod) => {
+            fresh.insert(pod.uid().unwrap_or_default(), pod);
+        }
+        Event::InitDone => {
+            let known: Vec<String> = cx.workers().keys().cloned().collect();
+            known.iter().filter(|uid| !fresh.contains_key(*uid)).for_each(|uid| gone(&cx, uid));
+            if std::mem::take(&mut first) {
+                remove_leftovers(&cx, &fresh.keys().cloned().collect());
+            }
+            std::mem::take(&mut fresh).into_values().for_each(|pod| update(&cx, pod));
+            ready.raise();
+        }
+    })
+    .await;
+}
+
+fn update(cx: &Arc<Context>, pod: Pod) {
+    let uid = pod.uid().unwrap_or_default();
+    // The UID names folders: what does not look like one is no business of ours.
+    let is_plain = !uid.is_empty() && uid.chars().all(|char| char.is_ascii_alphanumeric() || char == '-');
+    if !is_plain || pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) != Some(NODE_NAME) {
+        return;
+    }
+    let mut workers = cx.workers();
+    match workers.get(&uid) {
+        Some(handle) => {
+            let _ = handle.messages.send(Message::Update(Arc::new(pod)));
+        }
+        None => {
+            workers.insert(uid, Worker::start(cx, Arc::new(pod)));
+        }
+    }
+}
+
+fn gone(cx: &Context, uid: &str) {
+    if let Some(handle) = cx.workers().get(uid) {
+        let _ = handle.messages.send(Message::Gone);
+    }
+}
+
+/// Folders of pods that were deleted while no agent ran.
+fn remove_leftovers(cx: &Context, present: &HashSet<String>) {
+    for entry in std::fs::read_dir(&cx.pods_dir).into_iter().flatten().flatten() {
+        if !present.contains(&entry.file_name().to_string_lossy().into_owned())
+            && let Err(error) = std::fs::remove_dir_all(entry.path())
+        {
+            tracing::warn!(%error, path = %entry.path().display(), "failed to remove what a pod left behind");
+        }
+    }
+}
+
+/// Nudges the pods of a namespace when something that they may refer to changed.
+async fn watch_sources<K>(cx: Arc<Context>)
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug + Send + 'static,
+{
+    let api: Api<K> = Api::all(cx.client.clone());
+    follow(api, watcher::Config::default(), move |event| {
+        let (Event::Apply(object) | Event::Delete(object) | Event::InitApply(object)) = event else { return };
+        let namespace = object.namespace();
+        for handle in cx.workers().values().filter(|handle| Some(&handle.namespace) == namespace.as_ref()) {
+            let _ = handle.messages.send(Message::Refresh);
+        }
+    })
+    .await;
+}

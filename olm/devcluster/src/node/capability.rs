@@ -1,0 +1,90 @@
+//! What this process may do on this machine.
+
+use nix::{
+    sched::{CloneFlags, unshare},
+    sys::wait::{WaitStatus, waitpid},
+    unistd::{ForkResult, Uid, fork, getegid, geteuid},
+};
+
+/// Whether pods can be run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Capability {
+    /// Namespaces can be made as root.
+    Root,
+    /// Namespaces can be made in a user namespace of our own.
+    UserNamespace,
+    /// Namespaces cannot be made; why, and what to do.
+    Nothing(String),
+}
+
+/// Set in a process that has entered its user namespace; its children see it too.
+const MARK: &str = "OLM_USER_NAMESPACE";
+
+impl Capability {
+    /// Tries it out in a child process, which changes nothing for this one. Call it while there is one thread.
+    pub fn probe() -> Self {
+        let namespaces = CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWPID;
+        if can_unshare(namespaces) {
+            return if in_user_namespace() { Self::UserNamespace } else { Self::Root };
+        }
+        if can_unshare(CloneFlags::CLONE_NEWUSER | namespaces) {
+            return Self::UserNamespace;
+        }
+        Self::Nothing(if Uid::effective().is_root() {
+            "this process is root but may not make network, mount and PID namespaces; in a container, start it with \
+             --privileged (or with CAP_SYS_ADMIN and without the seccomp profile)"
+                .to_owned()
+        } else {
+            "this user may not make user namespaces; run `olm up` as root, or allow them: `sudo sysctl -w \
+             kernel.unprivileged_userns_clone=1` (Debian), `sudo sysctl -w \
+             kernel.apparmor_restrict_unprivileged_userns=0` (Ubuntu), `sudo sysctl -w user.max_user_namespaces=10000`"
+                .to_owned()
+        })
+    }
+}
+
+/// Whether this process has entered a user namespace of its own: then it is the only user there is.
+pub(crate) fn in_user_namespace() -> bool {
+    std::env::var_os(MARK).is_some()
+}
+
+fn can_unshare(flags: CloneFlags) -> bool {
+    #[allow(unsafe_code)]
+    // SAFETY: the child makes one system call and ends, without touching locks or memory of other threads.
+    match unsafe { fork() } {
+        Ok(ForkResult::Child) => {
+            let code = i32::from(unshare(flags).is_err());
+            // SAFETY: ends the process without running anything that belongs to the parent.
+            unsafe { libc::_exit(code) }
+        }
+        Ok(ForkResult::Parent { child }) => matches!(waitpid(child, None), Ok(WaitStatus::Exited(_, 0))),
+        Err(_) => false,
+    }
+}
+
+/// Enters a user namespace when that is the only way to run pods: this user becomes root inside it.
+///
+/// To be called before the process has a second thread; later the kernel refuses it. Does nothing for root, and nothing
+/// where user namespaces cannot be made: [`Capability::probe`] then tells what to do.
+pub fn enter_user_namespace_if_needed() {
+    if Uid::effective().is_root() || Capability::probe() != Capability::UserNamespace {
+        return;
+    }
+    let (uid, gid) = (geteuid(), getegid());
+    let entered = unshare(CloneFlags::CLONE_NEWUSER).map_err(std::io::Error::from).and_then(|()| {
+        // Without this the kernel does not take a group mapping from a user without privileges.
+        std::fs::write("/proc/self/setgroups", "deny")?;
+        std::fs::write("/proc/self/uid_map", format!("0 {uid} 1"))?;
+        std::fs::write("/proc/self/gid_map", format!("0 {gid} 1"))
+    });
+    match entered {
+        Ok(()) => {
+            #[allow(unsafe_code)]
+            // SAFETY: this process has one thread, as the contract of this function says.
+            unsafe {
+                std::env::set_var(MARK, "1");
+            }
+        }
+        Err(error) => eprintln!("warning: failed to enter a user namespace: {error}; pods will not run"),
+    }
+}

@@ -1,0 +1,24 @@
+//! What the machine has. Pods' requests and limits are read, shown, and not enforced.
+
+/// Memory of the machine in bytes.
+pub(crate) fn memory() -> u64 {
+    let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let total = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let kib = total.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+    kib.unwrap_or(0) * 1024
+}
+
+/// Number of processors.
+pub(crate) fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+/// Capacity in the unit of the resource; 0 for one that the machine does not count.
+#[allow(clippy::cast_precision_loss)]
+pub(crate) fn of(resource: &str) -> f64 {
+    match resource {
+        "cpu" => processors() as f64,
+        "memory" => memory() as f64,
+        _ => 0.0,
+    }
+}

@@ -1,0 +1,43 @@
+//! What every pod's worker shares.
+
+use std::{
+    collections::HashMap,
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+};
+
+use kube::Client;
+
+use super::{
+    events::Events,
+    images::ImageTable,
+    network::{Network, zone::Zone},
+    pod::worker::Handle,
+    spawner::Spawner,
+};
+
+/// The agent's insides.
+pub(crate) struct Context {
+    pub(crate) client: Client,
+    pub(crate) network: Network,
+    pub(crate) spawner: Spawner,
+    pub(crate) events: Events,
+    pub(crate) images: RwLock<ImageTable>,
+    pub(crate) zone: RwLock<Arc<Zone>>,
+    pub(crate) pods_dir: PathBuf,
+    pub(crate) domain: String,
+    pub(crate) dns_ip: String,
+    pub(crate) one_user: bool,
+    /// Workers by pod UID.
+    pub(crate) workers: Mutex<HashMap<String, Handle>>,
+}
+
+impl Context {
+    pub(crate) fn zone(&self) -> Arc<Zone> {
+        Arc::clone(&self.zone.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn workers(&self) -> MutexGuard<'_, HashMap<String, Handle>> {
+        self.workers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

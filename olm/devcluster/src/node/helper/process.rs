@@ -1,0 +1,153 @@
+//! The last steps of a process in a pod, between `fork` and `execve`.
+
+use std::{
+    ffi::CString,
+    fs::File,
+    io::Write,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    path::Path,
+};
+
+use nix::{
+    errno::Errno,
+    sched::{CloneFlags, setns},
+    sys::signal::SigSet,
+    unistd::{Gid, Pid, Uid, access, chdir, execve, setgid, setgroups, setsid, setuid},
+};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    root,
+    wire::{Place, ProcessSpec},
+};
+
+/// Why a process could not be started.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Failure {
+    pub(crate) message: String,
+    /// The program does not exist in the container.
+    pub(crate) not_found: bool,
+}
+
+impl From<String> for Failure {
+    fn from(message: String) -> Self {
+        Self { message, not_found: false }
+    }
+}
+
+impl From<&str> for Failure {
+    fn from(message: &str) -> Self {
+        Self::from(message.to_owned())
+    }
+}
+
+/// Turns this forked child into the process; reports on `report` when that fails. Never returns.
+pub(crate) fn become_process(
+    spec: &ProcessSpec,
+    beside: Option<Pid>,
+    stdio: [BorrowedFd<'_>; 3],
+    report: OwnedFd,
+) -> ! {
+    let failure = match prepare(spec, beside, stdio) {
+        Ok(never) => match never {},
+        Err(failure) => failure,
+    };
+    let bytes = serde_json::to_vec(&failure).unwrap_or_default();
+    let _ = File::from(report).write_all(&bytes);
+    std::process::exit(127)
+}
+
+fn prepare(
+    spec: &ProcessSpec,
+    beside: Option<Pid>,
+    stdio: [BorrowedFd<'_>; 3],
+) -> Result<std::convert::Infallible, Failure> {
+    setsid().map_err(|error| format!("failed to start a session: {error}"))?;
+    match (&spec.place, beside) {
+        (Place::NewRoot(root), _) => root::enter(root)?,
+        (Place::Beside(_), Some(pid)) => enter_beside(pid)?,
+        (Place::Beside(_), None) => return Err("the container is not running".into()),
+    }
+    become_user(spec)?;
+    let cwd = if spec.cwd.is_empty() { "/" } else { &spec.cwd };
+    chdir(cwd).map_err(|error| format!("failed to change to the working directory {cwd}: {error}"))?;
+    nix::unistd::dup2_stdin(stdio[0])
+        .and_then(|()| nix::unistd::dup2_stdout(stdio[1]))
+        .and_then(|()| nix::unistd::dup2_stderr(stdio[2]))
+        .map_err(|error| format!("failed to connect the standard streams: {error}"))?;
+    SigSet::empty().thread_set_mask().map_err(|error| format!("failed to unblock signals: {error}"))?;
+    execute(spec)
+}
+
+fn enter_beside(pid: Pid) -> Result<(), Failure> {
+    let namespace = File::open(format!("/proc/{pid}/ns/mnt"))
+        .map_err(|error| format!("failed to open the container's mounts: {error}"))?;
+    setns(namespace.as_fd(), CloneFlags::CLONE_NEWNS)
+        .map_err(|error| format!("failed to enter the container's mounts: {error}"))?;
+    Ok(())
+}
+
+fn become_user(spec: &ProcessSpec) -> Result<(), Failure> {
+    let user = &spec.user;
+    let groups: Vec<Gid> = user.groups.iter().map(|gid| Gid::from_raw(*gid)).collect();
+    match setgroups(&groups) {
+        Ok(()) => {}
+        // In a user namespace without mapped groups this is not allowed, and there is nothing to drop.
+        Err(Errno::EPERM) if groups.is_empty() => {}
+        Err(error) => return Err(format!("failed to set the groups {:?}: {error}", user.groups).into()),
+    }
+    setgid(Gid::from_raw(user.gid))
+        .map_err(|error| format!("failed to become group {}: {error}", user.gid))?;
+    setuid(Uid::from_raw(user.uid))
+        .map_err(|error| format!("failed to become user {}: {error}", user.uid))?;
+    if spec.no_new_privileges {
+        nix::sys::prctl::set_no_new_privs()
+            .map_err(|error| format!("failed to give up privileges: {error}"))?;
+    }
+    Ok(())
+}
+
+fn execute(spec: &ProcessSpec) -> Result<std::convert::Infallible, Failure> {
+    let Some(name) = spec.argv.first() else {
+        return Err("there is no command to run".into());
+    };
+    let program = find(name, &spec.env)?;
+    let text =
+        |value: &str| CString::new(value).map_err(|_| Failure::from(format!("{value:?} holds a zero byte")));
+    let argv = spec.argv.iter().map(|value| text(value)).collect::<Result<Vec<_>, _>>()?;
+    let env =
+        spec.env.iter().map(|(key, value)| text(&format!("{key}={value}"))).collect::<Result<Vec<_>, _>>()?;
+    match execve(&text(&program)?, &argv, &env) {
+        Ok(never) => Ok(never),
+        Err(error) => Err(Failure {
+            message: format!("failed to execute {program}: {}", error.desc()),
+            not_found: error == Errno::ENOENT,
+        }),
+    }
+}
+
+/// Finds a program as a shell would, in the container's `PATH`.
+fn find(name: &str, env: &[(String, String)]) -> Result<String, Failure> {
+    if name.contains('/') {
+        return if Path::new(name).exists() {
+            Ok(name.to_owned())
+        } else {
+            Err(Failure {
+                message: format!("stat {name}: no such file or directory in the container"),
+                not_found: true,
+            })
+        };
+    }
+    let path = env.iter().rev().find(|(key, _)| key == "PATH").map_or("", |(_, value)| value);
+    path.split(':')
+        .filter(|dir| !dir.is_empty())
+        .map(|dir| format!("{dir}/{name}"))
+        .find(|candidate| {
+            Path::new(candidate).is_file()
+                && access(candidate.as_str(), nix::unistd::AccessFlags::X_OK).is_ok()
+        })
+        .ok_or_else(|| Failure {
+            message: format!("exec: {name:?}: executable file not found in $PATH ({path})"),
+            not_found: true,
+        })
+}

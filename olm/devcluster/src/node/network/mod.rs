@@ -1,0 +1,207 @@
+//! The cluster network: a network namespace of the node's own, in which every socket of the cluster is made.
+//!
+//! One thread lives in that namespace and runs a small runtime there. Sockets keep the namespace they were made in, so
+//! the rest of the process stays in the host's namespace and still serves and dials inside the cluster. Nothing of it is
+//! visible on the host, any number of clusters run side by side, and the kernel removes everything with the
+//! last process, however that ended.
+//!
+//! Cluster IPs are not assigned to an interface: one `local` route makes the whole service range local to the
+//! node, and a port on which nobody listens answers with a reset, as it does with kube-proxy.
+
+pub(crate) mod dns;
+mod ip_pool;
+mod link;
+pub(crate) mod proxy;
+pub(crate) mod zone;
+
+use std::{
+    collections::HashSet,
+    net::{Ipv4Addr, SocketAddr, SocketAddrV4},
+    os::fd::OwnedFd,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
+
+use tokio::{net::TcpStream, runtime::Handle, sync::oneshot};
+
+use ip_pool::IpPool;
+
+/// Address of the node in the cluster network, and the pods' gateway.
+pub const NODE_IP: Ipv4Addr = Ipv4Addr::new(10, 244, 0, 1);
+/// Prefix length of the pods' network.
+const POD_PREFIX: u8 = 24;
+/// The range of the cluster IPs.
+const SERVICE_RANGE: (Ipv4Addr, u8) = (Ipv4Addr::new(10, 96, 0, 0), 16);
+
+/// Why the cluster network could not be made or used.
+#[derive(Debug, thiserror::Error)]
+pub enum NetworkError {
+    /// A system call failed.
+    #[error("failed to {what}: {source}")]
+    System {
+        /// What was being done.
+        what: &'static str,
+        /// The cause.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The kernel refused a change of interfaces, addresses or routes.
+    #[error("failed to {what}: {source}")]
+    Netlink {
+        /// What was being done.
+        what: &'static str,
+        /// The cause.
+        #[source]
+        source: rtnetlink::Error,
+    },
+    /// An interface that was just made is not there.
+    #[error("the network interface {0} is missing")]
+    NoInterface(String),
+    /// Every pod address is in use.
+    #[error("all 253 pod addresses are in use; delete pods first")]
+    NoAddress,
+    /// The network's thread ended.
+    #[error("the cluster network is gone")]
+    Gone,
+}
+
+pub(crate) fn system(what: &'static str) -> impl Fn(std::io::Error) -> NetworkError {
+    move |source| NetworkError::System { what, source }
+}
+
+/// The node's network namespace.
+#[derive(Clone)]
+pub struct Network {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    runtime: Handle,
+    links: rtnetlink::Handle,
+    bridge: u32,
+    pool: Mutex<IpPool>,
+    /// Addresses of the service range on which something other than the proxy listens.
+    reserved: Mutex<HashSet<SocketAddrV4>>,
+    /// The thread ends when this is dropped.
+    _stop: oneshot::Sender<()>,
+}
+
+/// The network of one pod. The address goes back to the pool when this is dropped.
+pub(crate) struct PodNetwork {
+    pub(crate) namespace: OwnedFd,
+    pub(crate) ip: Ipv4Addr,
+    network: Network,
+}
+
+impl Drop for PodNetwork {
+    fn drop(&mut self) {
+        lock(&self.network.shared.pool).give_back(self.ip, Instant::now());
+    }
+}
+
+impl Network {
+    /// Makes the namespace with its bridge; needs the rights that [`Capability::probe`](super::Capability::probe) finds.
+    pub async fn start() -> Result<Self, NetworkError> {
+        let (stop, stopped) = oneshot::channel::<()>();
+        let (report, result) = oneshot::channel();
+        std::thread::Builder::new()
+            .name("olm-network".to_owned())
+            .spawn(move || match link::enter_new_namespace() {
+                Err(error) => {
+                    let _ = report.send(Err(error));
+                }
+                Ok(runtime) => runtime.block_on(async {
+                    let made = link::make_node().await;
+                    let _ = report.send(made.map(|(links, bridge)| (Handle::current(), links, bridge)));
+                    // Other tasks of this runtime run while this one waits for the end.
+                    let _ = stopped.await;
+                }),
+            })
+            .map_err(system("start the network's thread"))?;
+        let (runtime, links, bridge) = result.await.map_err(|_| NetworkError::Gone)??;
+        Ok(Self {
+            shared: Arc::new(Shared {
+                runtime,
+                links,
+                bridge,
+                pool: Mutex::default(),
+                reserved: Mutex::default(),
+                _stop: stop,
+            }),
+        })
+    }
+
+    /// Listens on an address of the cluster network: [`NODE_IP`] or any cluster IP. The Service proxy leaves it alone.
+    pub async fn listen(&self, address: SocketAddrV4) -> Result<std::net::TcpListener, NetworkError> {
+        lock(&self.shared.reserved).insert(address);
+        let bound = self.inside(async move { std::net::TcpListener::bind(address) }).await?;
+        let listener = bound.map_err(system("listen in the cluster network"))?;
+        listener.set_nonblocking(true).map_err(system("listen in the cluster network"))?;
+        Ok(listener)
+    }
+
+    /// Opens a connection from the node into the cluster network.
+    pub async fn dial(&self, address: SocketAddr) -> std::io::Result<TcpStream> {
+        let connecting = async move { TcpStream::connect(address).await?.into_std() };
+        // The stream moves over to the caller's runtime.
+        TcpStream::from_std(self.inside(connecting).await.map_err(std::io::Error::other)??)
+    }
+
+    pub(crate) fn is_reserved(&self, address: SocketAddrV4) -> bool {
+        lock(&self.shared.reserved).contains(&address)
+    }
+
+    pub(crate) fn reserve(&self, address: SocketAddrV4) {
+        lock(&self.shared.reserved).insert(address);
+    }
+
+    /// Runs a task in the network namespace.
+    pub(crate) fn spawn<F>(&self, task: F) -> tokio::task::JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        self.shared.runtime.spawn(task)
+    }
+
+    async fn inside<F>(&self, task: F) -> Result<F::Output, NetworkError>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        struct AbortOnDrop(tokio::task::AbortHandle);
+        impl Drop for AbortOnDrop {
+            fn drop(&mut self) {
+                self.0.abort();
+            }
+        }
+        let running = self.spawn(task);
+        let _guard = AbortOnDrop(running.abort_handle());
+        running.await.map_err(|_| NetworkError::Gone)
+    }
+
+    /// Makes a network namespace with an address for a pod, connected to the bridge.
+    pub(crate) async fn attach_pod(&self) -> Result<PodNetwork, NetworkError> {
+        let ip = lock(&self.shared.pool).take(Instant::now()).ok_or(NetworkError::NoAddress)?;
+        let (links, bridge) = (self.shared.links.clone(), self.shared.bridge);
+        let made = self.inside(async move { link::make_pod(&links, bridge, ip).await }).await;
+        match made.and_then(|made| made) {
+            Ok(namespace) => Ok(PodNetwork { namespace, ip, network: self.clone() }),
+            Err(error) => {
+                lock(&self.shared.pool).give_back(ip, Instant::now());
+                Err(error)
+            }
+        }
+    }
+}
+
+/// The MAC address that belongs to a pod address: so nobody's ARP cache is ever wrong.
+fn mac_of(ip: Ipv4Addr) -> Vec<u8> {
+    let mut mac = vec![0x0a, 0x58];
+    mac.extend(ip.octets());
+    mac
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

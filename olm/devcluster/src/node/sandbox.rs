@@ -1,0 +1,377 @@
+//! A pod's namespaces, seen from the agent: start processes in them, signal them, hear of their end.
+
+use std::{
+    collections::HashMap,
+    io::ErrorKind,
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+    process::Child,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, recv, socketpair};
+use tokio::{
+    io::{Interest, unix::AsyncFd},
+    net::unix::pipe,
+    sync::{oneshot, watch},
+};
+
+use super::{
+    helper::wire::{ANSWER_BYTES, Answer, Place, ProcessSpec, Request, Setup, send_request},
+    spawner::Spawner,
+};
+
+/// Why a sandbox or a process in it could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum SandboxError {
+    /// A system call of the agent failed.
+    #[error("failed to {what}: {source}")]
+    System {
+        /// What was being done.
+        what: &'static str,
+        /// The cause.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The pod's first process reported a failure.
+    #[error("{0}")]
+    Setup(String),
+    /// The process was refused.
+    #[error("{message}")]
+    Start {
+        /// Why.
+        message: String,
+        /// The program does not exist in the container.
+        not_found: bool,
+    },
+    /// The sandbox ended.
+    #[error("the pod's sandbox is gone")]
+    Gone,
+}
+
+fn system(what: &'static str) -> impl Fn(std::io::Error) -> SandboxError {
+    move |source| SandboxError::System { what, source }
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Exit {
+    /// Exit code; 128 + signal when it was killed.
+    pub code: i32,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+}
+
+impl Exit {
+    /// What is reported for a process whose sandbox was destroyed.
+    const KILLED: Self = Self { code: 137, signal: Some(9) };
+}
+
+/// The standard streams of a new process.
+pub(crate) struct Stdio {
+    pub(crate) stdin: OwnedFd,
+    pub(crate) stdout: OwnedFd,
+    pub(crate) stderr: OwnedFd,
+}
+
+/// The agent's ends of the standard streams.
+pub(crate) struct Streams {
+    pub(crate) stdin: Option<pipe::Sender>,
+    pub(crate) stdout: pipe::Receiver,
+    pub(crate) stderr: pipe::Receiver,
+}
+
+/// Makes pipes for a process; without `stdin` it reads from /dev/null.
+pub(crate) fn pipes(stdin: bool) -> std::io::Result<(Stdio, Streams)> {
+    let (stdin, sender) = if stdin {
+        let (sender, receiver) = pipe::pipe()?;
+        (receiver.into_blocking_fd()?, Some(sender))
+    } else {
+        (OwnedFd::from(std::fs::File::open("/dev/null")?), None)
+    };
+    let (out_writer, stdout) = pipe::pipe()?;
+    let (err_writer, stderr) = pipe::pipe()?;
+    let stdio =
+        Stdio { stdin, stdout: out_writer.into_blocking_fd()?, stderr: err_writer.into_blocking_fd()? };
+    Ok((stdio, Streams { stdin: sender, stdout, stderr }))
+}
+
+/// A running process in a sandbox.
+#[derive(Clone)]
+pub struct Process {
+    id: u64,
+    sandbox: Arc<Sandbox>,
+    exit: watch::Receiver<Option<Exit>>,
+}
+
+impl Process {
+    /// Sends a signal to the process, or to its whole group.
+    pub(crate) fn signal(&self, signal: nix::sys::signal::Signal, group: bool) {
+        let request = Request::Signal { id: self.id, signal: signal as i32, group };
+        // A sandbox that is gone has no processes left to signal.
+        let _ = self.sandbox.send(&request, &[]);
+    }
+
+    /// Waits for the end of the process.
+    pub(crate) async fn wait(&mut self) -> Exit {
+        match self.exit.wait_for(Option::is_some).await {
+            Ok(exit) => exit.unwrap_or(Exit::KILLED),
+            Err(_) => Exit::KILLED,
+        }
+    }
+
+    /// Runs another process in the same root.
+    pub(crate) async fn run_beside(
+        &self,
+        mut spec: ProcessSpec,
+        stdio: Stdio,
+    ) -> Result<Process, SandboxError> {
+        spec.place = Place::Beside(self.id);
+        self.sandbox.run(spec, stdio).await
+    }
+
+    /// Runs a command beside this process to its end: exit code and the first bytes of its output.
+    pub(crate) async fn run_to_end(
+        &self,
+        spec: ProcessSpec,
+        limit: Duration,
+    ) -> Result<(Exit, String), SandboxError> {
+        use tokio::io::AsyncReadExt as _;
+        const OUTPUT: u64 = 10 * 1024;
+        let (stdio, streams) = pipes(false).map_err(system("make pipes"))?;
+        let mut process = self.run_beside(spec, stdio).await?;
+        let Streams { stdout, stderr, .. } = streams;
+        let finished = {
+            let mut waiting = process.clone();
+            async move {
+                let (mut out, mut err) = (Vec::new(), Vec::new());
+                let exit = {
+                    let (mut stdout, mut stderr) = (stdout.take(OUTPUT), stderr.take(OUTPUT));
+                    let reading = async {
+                        let _ = tokio::join!(stdout.read_to_end(&mut out), stderr.read_to_end(&mut err));
+                    };
+                    let exit = waiting.wait();
+                    tokio::pin!(reading, exit);
+                    // Children of the command may hold the pipes open longer than the command lives.
+                    tokio::select! {
+                        exit = &mut exit => {
+                            let _ = tokio::time::timeout(Duration::from_millis(100), reading).await;
+                            exit
+                        }
+                        () = &mut reading => exit.await,
+                    }
+                };
+                out.extend(err);
+                (exit, String::from_utf8_lossy(&out).trim_end().to_owned())
+            }
+        };
+        match tokio::time::timeout(limit, finished).await {
+            Ok(result) => Ok(result),
+            Err(_) => {
+                process.signal(nix::sys::signal::Signal::SIGKILL, true);
+                let exit = process.wait().await;
+                Ok((exit, format!("timed out after {} s", limit.as_secs_f32())))
+            }
+        }
+    }
+}
+
+#[derive(Default)]
+struct Book {
+    starting: HashMap<u64, oneshot::Sender<Result<(), SandboxError>>>,
+    running: HashMap<u64, watch::Sender<Option<Exit>>>,
+    gone: bool,
+}
+
+/// A pod's namespaces. They end, with every process in them, when this is dropped.
+pub struct Sandbox {
+    control: Arc<AsyncFd<OwnedFd>>,
+    book: Arc<Mutex<Book>>,
+    next: AtomicU64,
+    reader: tokio::task::JoinHandle<()>,
+    ended: watch::Receiver<bool>,
+}
+
+impl Sandbox {
+    /// Starts the pod's first process in the given network namespace.
+    pub(crate) async fn start(
+        spawner: &Spawner,
+        label: String,
+        hostname: String,
+        network: BorrowedFd<'_>,
+    ) -> Result<Arc<Self>, SandboxError> {
+        let flags = SockFlag::SOCK_CLOEXEC;
+        let (ours, theirs) = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, flags)
+            .map_err(|error| system("make a control socket")(error.into()))?;
+        let set_nonblocking = || -> nix::Result<()> {
+            use nix::fcntl::{FcntlArg, OFlag, fcntl};
+            fcntl(&ours, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).map(drop)
+        };
+        set_nonblocking().map_err(|error| system("set up the control socket")(error.into()))?;
+        let child = spawner.spawn(label, theirs).await.map_err(system("start the pod's first process"))?;
+        #[allow(unsafe_code)]
+        // SAFETY: the descriptor is owned by the `AsyncFd` and stays the same open file for its whole life.
+        let control = unsafe { AsyncFd::register_with_interest(ours, Interest::READABLE) };
+        let control = Arc::new(control.map_err(|error| system("watch the control socket")(error.into()))?);
+        let book = Arc::new(Mutex::new(Book::default()));
+        let (ready, is_ready) = oneshot::channel();
+        let (end, ended) = watch::channel(false);
+        let reader = tokio::spawn(read_answers(
+            Arc::clone(&control),
+            Arc::clone(&book),
+            ready,
+            end,
+            Reaper(Some(child)),
+        ));
+        let sandbox = Arc::new(Self { control, book, next: AtomicU64::new(1), reader, ended });
+        sandbox.send(&Request::Setup(Setup { hostname }), &[network])?;
+        match tokio::time::timeout(Duration::from_secs(10), is_ready).await {
+            Ok(Ok(result)) => result.map(|()| sandbox).map_err(SandboxError::Setup),
+            Ok(Err(_)) => Err(SandboxError::Gone),
+            Err(_) => {
+                Err(SandboxError::Setup("the pod's first process did not answer within 10 s".to_owned()))
+            }
+        }
+    }
+
+    /// Starts a process.
+    pub(crate) async fn run(
+        self: &Arc<Self>,
+        spec: ProcessSpec,
+        stdio: Stdio,
+    ) -> Result<Process, SandboxError> {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let (started, is_started) = oneshot::channel();
+        let (end, exit) = watch::channel(None);
+        {
+            let mut book = lock(&self.book);
+            if book.gone {
+                return Err(SandboxError::Gone);
+            }
+            book.starting.insert(id, started);
+            book.running.insert(id, end);
+        }
+        let request = Request::Start { id, process: Box::new(spec) };
+        let fds = [stdio.stdin.as_fd(), stdio.stdout.as_fd(), stdio.stderr.as_fd()];
+        if let Err(error) = self.send(&request, &fds) {
+            let mut book = lock(&self.book);
+            book.starting.remove(&id);
+            book.running.remove(&id);
+            return Err(error);
+        }
+        drop(stdio);
+        is_started.await.map_err(|_| SandboxError::Gone)??;
+        Ok(Process { id, sandbox: Arc::clone(self), exit })
+    }
+
+    /// Ends everything in the pod at once and waits until it is gone.
+    pub(crate) async fn destroy(&self) {
+        let _ =
+            nix::sys::socket::shutdown(self.control.get_ref().as_raw_fd(), nix::sys::socket::Shutdown::Both);
+        let mut ended = self.ended.clone();
+        let _ = ended.wait_for(|ended| *ended).await;
+    }
+
+    /// Resolves when the pod's first process has ended.
+    pub(crate) fn ended(&self) -> watch::Receiver<bool> {
+        self.ended.clone()
+    }
+
+    fn send(&self, request: &Request, fds: &[BorrowedFd<'_>]) -> Result<(), SandboxError> {
+        // Requests are few and the other side reads at once: a full socket means that it is stuck.
+        send_request(self.control.get_ref().as_fd(), request, fds)
+            .map_err(system("send a request to the pod's first process"))
+    }
+}
+
+impl Drop for Sandbox {
+    fn drop(&mut self) {
+        self.reader.abort();
+    }
+}
+
+/// Makes sure that the pod's first process is killed and reaped, whichever way the sandbox ends.
+struct Reaper(Option<Child>);
+
+impl Reaper {
+    async fn reap(mut self) {
+        if let Some(mut child) = self.0.take() {
+            let _ = child.kill();
+            let _ = tokio::task::spawn_blocking(move || child.wait()).await;
+        }
+    }
+}
+
+impl Drop for Reaper {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.0.take() {
+            let _ = child.kill();
+            // SIGKILL to process 1 takes the namespace with it; this waits for a moment at most.
+            std::thread::spawn(move || child.wait());
+        }
+    }
+}
+
+async fn read_answers(
+    control: Arc<AsyncFd<OwnedFd>>,
+    book: Arc<Mutex<Book>>,
+    ready: oneshot::Sender<Result<(), String>>,
+    end: watch::Sender<bool>,
+    child: Reaper,
+) {
+    let mut ready = Some(ready);
+    let mut buffer = vec![0_u8; ANSWER_BYTES];
+    loop {
+        let Ok(mut guard) = control.readable().await else { break };
+        let received = guard
+            .try_io(|fd| recv(fd.as_raw_fd(), &mut buffer, MsgFlags::empty()).map_err(std::io::Error::from));
+        let length = match received {
+            Err(_would_block) => continue,
+            Ok(Err(error)) if error.kind() == ErrorKind::Interrupted => continue,
+            Ok(Err(_) | Ok(0)) => break,
+            Ok(Ok(length)) => length,
+        };
+        match serde_json::from_slice::<Answer>(&buffer[..length]) {
+            Ok(Answer::Ready) => {
+                let _ = ready.take().map(|ready| ready.send(Ok(())));
+            }
+            Ok(Answer::SetupFailed { message }) => {
+                let _ = ready.take().map(|ready| ready.send(Err(message)));
+            }
+            Ok(Answer::Started { id }) => {
+                if let Some(started) = lock(&book).starting.remove(&id) {
+                    let _ = started.send(Ok(()));
+                }
+            }
+            Ok(Answer::StartFailed { id, message, not_found }) => {
+                let mut book = lock(&book);
+                book.running.remove(&id);
+                if let Some(started) = book.starting.remove(&id) {
+                    let _ = started.send(Err(SandboxError::Start { message, not_found }));
+                }
+            }
+            Ok(Answer::Exited { id, code, signal }) => {
+                if let Some(end) = lock(&book).running.remove(&id) {
+                    let _ = end.send(Some(Exit { code, signal }));
+                }
+            }
+            Err(error) => tracing::error!(%error, "pod-init sent something unreadable"),
+        }
+    }
+    child.reap().await;
+    let mut book = lock(&book);
+    book.gone = true;
+    book.starting.clear();
+    for (_, running) in book.running.drain() {
+        let _ = running.send(Some(Exit::KILLED));
+    }
+    drop(book);
+    let _ = end.send(true);
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,362 @@
+//! A pod's volumes: folders under the data directory that are bound into containers.
+//!
+//! Supported: emptyDir (always on disk, `medium: Memory` and `sizeLimit` have no effect), configMap, secret, projected
+//! (serviceAccountToken, configMap, secret, downwardAPI), downwardAPI, hostPath. Anything else is refused.
+
+pub(crate) mod atomic;
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    os::unix::fs::{PermissionsExt as _, chown},
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use k8s_openapi::{
+    ByteString,
+    api::{
+        authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec},
+        core::v1::{
+            ConfigMap, Container, DownwardAPIVolumeFile, HostPathVolumeSource, KeyToPath, Pod, Secret,
+            ServiceAccount, ServiceAccountTokenProjection, Volume,
+        },
+    },
+};
+use kube::{Api, Client, api::PostParams};
+
+use self::atomic::{Files, Payload};
+use super::env::{self, PodFacts, Sources};
+
+/// Mode of a file when neither the volume nor the item says one.
+const DEFAULT_MODE: u32 = 0o644;
+
+/// Why a volume could not be set up.
+#[derive(Debug, thiserror::Error)]
+#[error("MountVolume.SetUp failed for volume {volume:?} : {reason}")]
+pub(crate) struct VolumeError {
+    volume: String,
+    reason: String,
+}
+
+/// The volumes of one pod.
+#[derive(Debug, Default)]
+pub(crate) struct Volumes {
+    dir: PathBuf,
+    paths: BTreeMap<String, PathBuf>,
+    tokens: BTreeMap<String, Token>,
+}
+
+#[derive(Debug, Clone)]
+struct Token {
+    text: String,
+    renew: Instant,
+}
+
+/// Everything about a pod that volumes need.
+pub(crate) struct Subject<'a> {
+    pub(crate) client: &'a Client,
+    pub(crate) pod: &'a Pod,
+    pub(crate) facts: &'a PodFacts,
+}
+
+impl Volumes {
+    /// `dir`: the folder of this pod's volumes.
+    pub(crate) fn new(dir: PathBuf) -> Self {
+        Self { dir, ..Self::default() }
+    }
+
+    /// Sets up every volume, or brings them up to date.
+    pub(crate) async fn sync(&mut self, subject: &Subject<'_>) -> Result<(), VolumeError> {
+        let volumes = subject.pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+        for volume in volumes {
+            let path = self
+                .set_up(subject, volume)
+                .await
+                .map_err(|reason| VolumeError { volume: volume.name.clone(), reason })?;
+            self.paths.insert(volume.name.clone(), path);
+        }
+        Ok(())
+    }
+
+    /// When a token has to be renewed next.
+    pub(crate) fn renewal(&self) -> Option<Instant> {
+        self.tokens.values().map(|token| token.renew).min()
+    }
+
+    /// The place on this machine for one of a container's mounts; makes a `subPath` that does not exist.
+    pub(crate) fn source(&self, volume: &str, sub_path: Option<&str>) -> Result<PathBuf, String> {
+        let path = self.paths.get(volume).ok_or_else(|| format!("there is no volume {volume:?}"))?;
+        let Some(sub) = sub_path.filter(|sub| !sub.is_empty()) else { return Ok(path.clone()) };
+        if sub.starts_with('/') || sub.split('/').any(|part| part == "..") {
+            return Err(format!("subPath {sub:?} of volume {volume:?} must be relative and without `..`"));
+        }
+        let target = path.join(sub);
+        if !target.exists() {
+            fs::create_dir_all(&target)
+                .map_err(|error| format!("failed to make subPath {sub:?}: {error}"))?;
+        }
+        let real = target.canonicalize().map_err(|error| format!("subPath {sub:?}: {error}"))?;
+        let base = path.canonicalize().map_err(|error| error.to_string())?;
+        if real.starts_with(base) {
+            Ok(real)
+        } else {
+            Err(format!("subPath {sub:?} of volume {volume:?} leads out of the volume"))
+        }
+    }
+
+    async fn set_up(&mut self, subject: &Subject<'_>, volume: &Volume) -> Result<PathBuf, String> {
+        let dir = self.dir.join(&volume.name);
+        let namespace = subject.pod.metadata.namespace.as_deref().unwrap_or_default();
+        if let Some(host) = &volume.host_path {
+            return host_path(host);
+        }
+        if volume.empty_dir.is_some() {
+            if !dir.exists() {
+                fs::create_dir_all(&dir).map_err(|error| error.to_string())?;
+                let group =
+                    subject.pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref()?.fs_group);
+                give_to_group(&dir, group)?;
+            }
+            return Ok(dir);
+        }
+        let mut files = Files::new();
+        if let Some(source) = &volume.config_map {
+            let mode = mode_of(source.default_mode, None);
+            let wanted = Wanted { items: source.items.as_deref(), mode, optional: source.optional };
+            wanted.take(
+                "configmap",
+                &source.name,
+                config_map(subject, namespace, &source.name).await?,
+                &mut files,
+            )?;
+        } else if let Some(source) = &volume.secret {
+            let name = source.secret_name.clone().unwrap_or_default();
+            let mode = mode_of(source.default_mode, None);
+            let wanted = Wanted { items: source.items.as_deref(), mode, optional: source.optional };
+            wanted.take("secret", &name, secret(subject, namespace, &name).await?, &mut files)?;
+        } else if let Some(source) = &volume.downward_api {
+            let mode = mode_of(source.default_mode, None);
+            downward(subject, source.items.as_deref().unwrap_or_default(), mode, &mut files)?;
+        } else if let Some(projected) = &volume.projected {
+            let mode = mode_of(projected.default_mode, None);
+            for source in projected.sources.iter().flatten() {
+                if let Some(source) = &source.config_map {
+                    let wanted = Wanted { items: source.items.as_deref(), mode, optional: source.optional };
+                    let data = config_map(subject, namespace, &source.name).await?;
+                    wanted.take("configmap", &source.name, data, &mut files)?;
+                } else if let Some(source) = &source.secret {
+                    let wanted = Wanted { items: source.items.as_deref(), mode, optional: source.optional };
+                    let data = secret(subject, namespace, &source.name).await?;
+                    wanted.take("secret", &source.name, data, &mut files)?;
+                } else if let Some(source) = &source.downward_api {
+                    downward(subject, source.items.as_deref().unwrap_or_default(), mode, &mut files)?;
+                } else if let Some(source) = &source.service_account_token {
+                    let key = format!("{}/{}", volume.name, source.path);
+                    let token = self.token(subject, namespace, &key, source).await?;
+                    files.insert(source.path.clone(), Payload { data: token.into_bytes(), mode });
+                } else {
+                    return Err(
+                        "a projected source of this kind is not supported by the dev cluster".to_owned()
+                    );
+                }
+            }
+        } else {
+            return Err(
+                "volumes of this kind are not supported by the dev cluster; it has emptyDir, configMap, secret, \
+                 projected, downwardAPI and hostPath"
+                    .to_owned(),
+            );
+        }
+        atomic::write(&dir, &files).map_err(|error| error.to_string())?;
+        Ok(dir)
+    }
+
+    async fn token(
+        &mut self,
+        subject: &Subject<'_>,
+        namespace: &str,
+        key: &str,
+        source: &ServiceAccountTokenProjection,
+    ) -> Result<String, String> {
+        if let Some(token) = self.tokens.get(key).filter(|token| token.renew > Instant::now()) {
+            return Ok(token.text.clone());
+        }
+        let spec = subject.pod.spec.as_ref();
+        let account = spec.and_then(|spec| spec.service_account_name.clone());
+        let account = account.filter(|name| !name.is_empty()).unwrap_or_else(|| "default".to_owned());
+        let lifetime = source.expiration_seconds.unwrap_or(3600).max(600);
+        let request = TokenRequest {
+            spec: Some(TokenRequestSpec {
+                audiences: Some(source.audience.iter().filter(|text| !text.is_empty()).cloned().collect()),
+                expiration_seconds: Some(lifetime),
+                bound_object_ref: Some(BoundObjectReference {
+                    api_version: Some("v1".to_owned()),
+                    kind: Some("Pod".to_owned()),
+                    name: subject.pod.metadata.name.clone(),
+                    uid: subject.pod.metadata.uid.clone(),
+                }),
+                ..TokenRequestSpec::default()
+            }),
+            ..TokenRequest::default()
+        };
+        let api: Api<ServiceAccount> = Api::namespaced(subject.client.clone(), namespace);
+        let made = api.create_token_request(&account, &PostParams::default(), &request).await;
+        let made =
+            made.map_err(|error| format!("failed to get a token for serviceaccount {account:?}: {error}"))?;
+        let text = made
+            .status
+            .and_then(|status| status.token)
+            .ok_or_else(|| format!("the token for serviceaccount {account:?} came empty"))?;
+        // Kubelet renews at 80 % of the lifetime, and once a day at least.
+        let renew = Duration::from_secs(u64::try_from(lifetime).unwrap_or(3600) * 4 / 5)
+            .min(Duration::from_secs(86_400));
+        self.tokens.insert(key.to_owned(), Token { text: text.clone(), renew: Instant::now() + renew });
+        Ok(text)
+    }
+}
+
+/// Data of a ConfigMap or Secret; `None` when it does not exist.
+type Data = Option<BTreeMap<String, Vec<u8>>>;
+
+struct Wanted<'a> {
+    items: Option<&'a [KeyToPath]>,
+    mode: u32,
+    optional: Option<bool>,
+}
+
+impl Wanted<'_> {
+    fn take(&self, kind: &str, name: &str, data: Data, files: &mut Files) -> Result<(), String> {
+        let optional = self.optional == Some(true);
+        let Some(data) = data else {
+            return if optional { Ok(()) } else { Err(format!("{kind} {name:?} not found")) };
+        };
+        match self.items {
+            None => {
+                for (key, data) in data {
+                    files.insert(key, Payload { data, mode: self.mode });
+                }
+            }
+            Some(items) => {
+                for item in items {
+                    match data.get(&item.key) {
+                        Some(data) => {
+                            let mode = mode_of(item.mode, Some(self.mode));
+                            files.insert(item.path.clone(), Payload { data: data.clone(), mode });
+                        }
+                        None if optional => {}
+                        None => {
+                            return Err(format!("{kind} {name:?} references non-existent key: {}", item.key));
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn mode_of(mode: Option<i32>, fallback: Option<u32>) -> u32 {
+    mode.and_then(|mode| u32::try_from(mode).ok()).or(fallback).unwrap_or(DEFAULT_MODE) & 0o777
+}
+
+async fn config_map(subject: &Subject<'_>, namespace: &str, name: &str) -> Result<Data, String> {
+    let api: Api<ConfigMap> = Api::namespaced(subject.client.clone(), namespace);
+    let found =
+        api.get_opt(name).await.map_err(|error| format!("failed to read configmap {name:?}: {error}"))?;
+    Ok(found.map(|object| {
+        let text = object.data.unwrap_or_default().into_iter().map(|(key, text)| (key, text.into_bytes()));
+        let binary = object.binary_data.unwrap_or_default().into_iter();
+        text.chain(binary.map(|(key, ByteString(data))| (key, data))).collect()
+    }))
+}
+
+async fn secret(subject: &Subject<'_>, namespace: &str, name: &str) -> Result<Data, String> {
+    let api: Api<Secret> = Api::namespaced(subject.client.clone(), namespace);
+    let found =
+        api.get_opt(name).await.map_err(|error| format!("failed to read secret {name:?}: {error}"))?;
+    Ok(found.map(|object| {
+        object.data.unwrap_or_default().into_iter().map(|(key, ByteString(data))| (key, data)).collect()
+    }))
+}
+
+/// Reads what a container's environment refers to.
+pub(crate) async fn env_sources(subject: &Subject<'_>, container: &Container) -> Result<Sources, String> {
+    let namespace = subject.pod.metadata.namespace.as_deref().unwrap_or_default();
+    let (maps, secrets) = env::references(container);
+    let text = |data: BTreeMap<String, Vec<u8>>| {
+        let entries = data.into_iter();
+        entries.map(|(key, value)| (key, String::from_utf8_lossy(&value).into_owned())).collect()
+    };
+    let mut sources = Sources::default();
+    for name in maps {
+        if let Some(data) = config_map(subject, namespace, &name).await? {
+            sources.config_maps.insert(name, text(data));
+        }
+    }
+    for name in secrets {
+        if let Some(data) = secret(subject, namespace, &name).await? {
+            sources.secrets.insert(name, text(data));
+        }
+    }
+    Ok(sources)
+}
+
+fn downward(
+    subject: &Subject<'_>,
+    items: &[DownwardAPIVolumeFile],
+    mode: u32,
+    files: &mut Files,
+) -> Result<(), String> {
+    for item in items {
+        let value = if let Some(field) = &item.field_ref {
+            env::field_value(subject.pod, field, subject.facts)?
+        } else if let Some(resource) = &item.resource_field_ref {
+            let first = subject.pod.spec.as_ref().and_then(|spec| spec.containers.first());
+            let first = first.ok_or("the pod has no container")?;
+            env::resource_value(subject.pod, first, resource)?
+        } else {
+            return Err(format!("downwardAPI file {:?} names neither a field nor a resource", item.path));
+        };
+        let mode = mode_of(item.mode, Some(mode));
+        files.insert(item.path.clone(), Payload { data: value.into_bytes(), mode });
+    }
+    Ok(())
+}
+
+fn host_path(source: &HostPathVolumeSource) -> Result<PathBuf, String> {
+    let path = PathBuf::from(&source.path);
+    if !path.is_absolute() {
+        return Err(format!("hostPath {:?} must be absolute", source.path));
+    }
+    let check = |good: bool, what: &str| {
+        if good { Ok(()) } else { Err(format!("hostPath type check failed: {} is not {what}", source.path)) }
+    };
+    match source.type_.as_deref().unwrap_or_default() {
+        "" => check(path.exists(), "there")?,
+        "Directory" => check(path.is_dir(), "a directory")?,
+        "DirectoryOrCreate" => fs::create_dir_all(&path).map_err(|error| error.to_string())?,
+        "File" => check(path.is_file(), "a file")?,
+        "FileOrCreate" => {
+            if !path.exists() {
+                fs::write(&path, "").map_err(|error| error.to_string())?;
+            }
+            check(path.is_file(), "a file")?;
+        }
+        other => return Err(format!("hostPath type {other:?} is not supported")),
+    }
+    Ok(path)
+}
+
+/// An empty directory is for everybody in the pod; with an fsGroup, for that group.
+fn give_to_group(dir: &Path, group: Option<i64>) -> Result<(), String> {
+    let mode = match group.and_then(|group| u32::try_from(group).ok()) {
+        Some(group) => {
+            chown(dir, None, Some(group))
+                .map_err(|error| format!("failed to give it to group {group}: {error}"))?;
+            0o2777
+        }
+        None => 0o777,
+    };
+    fs::set_permissions(dir, fs::Permissions::from_mode(mode)).map_err(|error| error.to_string())
+}

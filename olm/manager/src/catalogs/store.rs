@@ -1,0 +1,123 @@
+//! The manager's own catalogs: the last good content of each CatalogSource.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, PoisonError, RwLock},
+};
+
+use olm_catalog::Catalog;
+use tokio::sync::watch;
+
+use super::{IndexEntry, LoadedCatalog};
+
+/// What is known of one CatalogSource after it was looked at.
+#[derive(Debug, Clone)]
+pub(crate) struct Entry {
+    /// The last good content; `None` when there never was any.
+    pub(crate) loaded: Option<LoadedCatalog>,
+    /// Why the last look brought no content.
+    pub(crate) problem: Option<Problem>,
+    /// What the content was made from, to skip reading what did not change.
+    pub(crate) fingerprint: String,
+}
+
+/// Why a CatalogSource cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Problem {
+    pub(crate) reason: &'static str,
+    pub(crate) message: String,
+}
+
+/// Last good content by CatalogSource. Readers get a snapshot and never wait for a load.
+#[derive(Debug)]
+pub(crate) struct CatalogStore {
+    entries: RwLock<BTreeMap<(String, String), Entry>>,
+    /// Counts changes of content.
+    changes: watch::Sender<u64>,
+}
+
+impl Default for CatalogStore {
+    fn default() -> Self {
+        Self { entries: RwLock::default(), changes: watch::Sender::new(0) }
+    }
+}
+
+impl CatalogStore {
+    pub(crate) fn get(&self, namespace: &str, name: &str) -> Option<Entry> {
+        let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
+        entries.get(&(namespace.to_owned(), name.to_owned())).cloned()
+    }
+
+    /// The content alone, for serving.
+    pub(crate) fn content(&self, namespace: &str, name: &str) -> Option<Arc<Catalog>> {
+        self.get(namespace, name)?.loaded.map(|loaded| loaded.catalog)
+    }
+
+    /// Replaces what is known of a CatalogSource; whoever listens hears of it only when the content, the priority
+    /// or its health changed.
+    pub(crate) fn put(&self, namespace: &str, name: &str, entry: Entry) {
+        let key = (namespace.to_owned(), name.to_owned());
+        let mark = |entry: &Entry| {
+            let content = entry.loaded.as_ref().map(|l| (l.catalog.digest.clone(), l.priority));
+            (content, entry.problem.clone())
+        };
+        let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
+        let same = entries.get(&key).is_some_and(|old| mark(old) == mark(&entry));
+        entries.insert(key, entry);
+        drop(entries);
+        if !same {
+            self.changes.send_modify(|n| *n += 1);
+        }
+    }
+
+    /// Every CatalogSource that something is known of.
+    pub(crate) fn keys(&self) -> Vec<(String, String)> {
+        self.entries.read().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
+    }
+
+    pub(crate) fn remove(&self, namespace: &str, name: &str) {
+        let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
+        let removed = entries.remove(&(namespace.to_owned(), name.to_owned()));
+        drop(entries);
+        if removed.is_some() {
+            self.changes.send_modify(|n| *n += 1);
+        }
+    }
+
+    /// Says when content changed.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// The catalogs that a namespace may use: its own and the global ones, best first.
+    pub(crate) fn visible_from(&self, namespace: &str, global: &str) -> Vec<LoadedCatalog> {
+        let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
+        let mut out: Vec<LoadedCatalog> = entries
+            .iter()
+            .filter(|((ns, _), _)| ns == namespace || ns == global)
+            .filter_map(|(_, entry)| entry.loaded.clone())
+            .collect();
+        super::sort(&mut out);
+        out
+    }
+
+    /// The index that is served at `/catalogs`.
+    pub(crate) fn index(&self) -> Vec<IndexEntry> {
+        let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
+        let line = |((namespace, name), entry): (&(String, String), &Entry)| {
+            let loaded = entry.loaded.as_ref()?;
+            Some(IndexEntry {
+                namespace: namespace.clone(),
+                name: name.clone(),
+                display_name: loaded.display_name.clone(),
+                publisher: loaded.publisher.clone(),
+                priority: loaded.priority,
+                digest: loaded.catalog.digest.clone(),
+                packages: loaded.catalog.packages.len(),
+                problems: loaded.catalog.problems.len(),
+                stale: entry.problem.as_ref().map(|p| p.message.clone()).unwrap_or_default(),
+            })
+        };
+        entries.iter().filter_map(line).collect()
+    }
+}

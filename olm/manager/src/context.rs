@@ -1,0 +1,232 @@
+//! What every controller works with, and the loop they all run in.
+
+use std::{fmt::Debug, hash::Hash, sync::Arc, time::Instant};
+
+use futures::{Future, StreamExt};
+use kube::{
+    Api, Client, Resource, ResourceExt,
+    api::{Patch, PatchParams},
+    runtime::{
+        Controller,
+        controller::{Action, Config},
+        events::{Event, EventType, Recorder, Reporter},
+        reflector::ObjectRef,
+    },
+};
+use serde::{Serialize, de::DeserializeOwned};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    backoff::Backoff,
+    catalogs::CatalogStore,
+    engine::Refusal,
+    metrics::Metrics,
+    resources::{ResourceError, Resources, short},
+};
+
+/// Reconciliations of one kind at a time.
+const CONCURRENCY: u16 = 8;
+/// Watches report every change; this is for what a watch may have missed.
+pub(crate) const SAFETY_NET: std::time::Duration = std::time::Duration::from_secs(600);
+
+/// What every controller works with.
+#[derive(Clone)]
+pub(crate) struct Ctx {
+    pub(crate) client: Client,
+    pub(crate) resources: Resources,
+    pub(crate) recorder: Recorder,
+    pub(crate) catalogs: Arc<CatalogStore>,
+    pub(crate) backoff: Arc<Backoff>,
+    pub(crate) metrics: Arc<Metrics>,
+    /// The manager's namespace: catalogs in it are visible from everywhere.
+    pub(crate) namespace: String,
+}
+
+/// A reconciliation did not get to its end; it is tried again.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error("failed to {what}: {}", short(.source))]
+    Kube { what: String, source: Box<kube::Error> },
+    #[error(transparent)]
+    Resource(#[from] ResourceError),
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    #[error("failed to read the bundle {name}: {text}")]
+    Bundle { name: String, text: String },
+}
+
+impl Error {
+    pub(crate) fn kube(what: impl std::fmt::Display) -> impl FnOnce(kube::Error) -> Self {
+        let what = what.to_string();
+        move |source| Self::Kube { what, source: Box::new(source) }
+    }
+
+    /// Somebody else was faster; the next look at the object will be right.
+    fn is_conflict(&self) -> bool {
+        let source = match self {
+            Self::Kube { source, .. } | Self::Resource(ResourceError::Api { source, .. }) => source,
+            _ => return false,
+        };
+        matches!(&**source, kube::Error::Api(status) if status.is_conflict() || status.is_not_found())
+    }
+}
+
+impl Ctx {
+    pub(crate) fn new(client: Client, namespace: &str, identity: &str) -> Self {
+        let reporter = Reporter { controller: "olm-manager".into(), instance: Some(identity.to_owned()) };
+        Self {
+            resources: Resources::new(client.clone()),
+            recorder: Recorder::new(client.clone(), reporter),
+            client,
+            catalogs: Arc::default(),
+            backoff: Arc::default(),
+            metrics: Arc::default(),
+            namespace: namespace.to_owned(),
+        }
+    }
+
+    /// Tells `kubectl describe` about it. Best effort: an event that is lost must not stop the work.
+    pub(crate) async fn event<K>(&self, object: &K, warning: bool, reason: &str, note: &str)
+    where
+        K: Resource<DynamicType = ()>,
+    {
+        let event = Event {
+            type_: if warning { EventType::Warning } else { EventType::Normal },
+            reason: reason.to_owned(),
+            note: Some(truncate(note, 1000)),
+            action: "Reconcile".into(),
+            secondary: None,
+        };
+        if let Err(error) = self.recorder.publish(&event, &object.object_ref(&())).await {
+            tracing::debug!(reason, error = short(&error), "failed to record an event");
+        }
+    }
+
+    /// Writes a status, but only when it says something new: a write would wake every watcher.
+    ///
+    /// A merge patch of the whole status: fields that are gone must be named as null, so they are.
+    pub(crate) async fn write_status<K, S>(&self, object: &K, old: Option<&S>, new: &S) -> Result<bool, Error>
+    where
+        K: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
+            + Clone
+            + Debug
+            + DeserializeOwned,
+        S: Serialize + PartialEq,
+    {
+        if old == Some(new) {
+            return Ok(false);
+        }
+        let name = object.name_any();
+        let api = Api::<K>::namespaced(self.client.clone(), &object.namespace().unwrap_or_default());
+        let old = old.map(|s| serde_json::to_value(s).unwrap_or_default()).unwrap_or_default();
+        let new = serde_json::to_value(new).unwrap_or_default();
+        let patch = serde_json::json!({ "status": merge_patch(&old, &new) });
+        api.patch_status(&name, &PatchParams::default(), &Patch::Merge(&patch))
+            .await
+            .map_err(Error::kube(format!("write the status of {} {name}", K::kind(&()))))?;
+        Ok(true)
+    }
+}
+
+/// The merge patch from `old` to `new`, one level of objects at a time.
+fn merge_patch(old: &serde_json::Value, new: &serde_json::Value) -> serde_json::Value {
+    let (Some(old), Some(new)) = (old.as_object(), new.as_object()) else { return new.clone() };
+    let mut patch = serde_json::Map::new();
+    for (key, value) in new {
+        match old.get(key) {
+            Some(before) if before == value => {}
+            Some(before) => drop(patch.insert(key.clone(), merge_patch(before, value))),
+            None => drop(patch.insert(key.clone(), value.clone())),
+        }
+    }
+    for key in old.keys().filter(|key| !new.contains_key(*key)) {
+        patch.insert(key.clone(), serde_json::Value::Null);
+    }
+    patch.into()
+}
+
+/// Cuts a text to at most `max` characters, and says so.
+pub(crate) fn truncate(text: &str, max: usize) -> String {
+    if text.chars().count() <= max {
+        return text.to_owned();
+    }
+    let mut out: String = text.chars().take(max.saturating_sub(1)).collect();
+    out.push('…');
+    out
+}
+
+/// Runs a controller until shutdown. Errors are logged, counted and tried again with back-off, for ever.
+pub(crate) async fn drive<K, F, Fut>(
+    name: &'static str,
+    controller: Controller<K>,
+    ctx: Arc<Ctx>,
+    shutdown: CancellationToken,
+    reconcile: F,
+) where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+    K::DynamicType: Eq + Hash + Unpin,
+    F: Fn(Arc<K>, Arc<Ctx>) -> Fut + Clone + Send + Sync + 'static,
+    Fut: Future<Output = Result<Action, Error>> + Send + 'static,
+{
+    let key = move |object: &K| format!("{name}/{}", ObjectRef::from_obj(object));
+    let run = move |object: Arc<K>, ctx: Arc<Ctx>| {
+        let reconcile = reconcile.clone();
+        async move {
+            let started = Instant::now();
+            let result = reconcile(Arc::clone(&object), Arc::clone(&ctx)).await;
+            let label = if result.is_ok() { "ok" } else { "error" };
+            ctx.metrics.reconciled(name, label, started.elapsed());
+            if result.is_ok() {
+                ctx.backoff.succeeded(&key(&object));
+            }
+            tracing::debug!(
+                controller = name,
+                object = %ObjectRef::from_obj(object.as_ref()),
+                millis = started.elapsed().as_millis() as u64,
+                result = label,
+                "reconciled"
+            );
+            result
+        }
+    };
+    let retry = move |object: Arc<K>, error: &Error, ctx: Arc<Ctx>| {
+        let wait = ctx.backoff.failed(&key(&object));
+        let object = ObjectRef::from_obj(object.as_ref());
+        if error.is_conflict() {
+            tracing::debug!(controller = name, %object, %error, "tried again");
+        } else {
+            tracing::warn!(controller = name, %object, %error, retry_in = ?wait, "failed");
+        }
+        Action::requeue(wait)
+    };
+    controller
+        .with_config(Config::default().concurrency(CONCURRENCY))
+        .graceful_shutdown_on(async move { shutdown.cancelled().await })
+        .run(run, retry, ctx)
+        .for_each(|result| async move {
+            if let Err(error) = result {
+                tracing::debug!(controller = name, %error, "controller");
+            }
+        })
+        .await;
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_status_patch_names_what_changed_and_what_is_gone() {
+        let old = json!({ "a": 1, "b": { "c": 1, "d": 2 }, "gone": true });
+        let new = json!({ "a": 1, "b": { "c": 9, "d": 2 }, "new": [1] });
+        assert_eq!(merge_patch(&old, &new), json!({ "b": { "c": 9 }, "new": [1], "gone": null }));
+    }
+
+    #[test]
+    fn long_texts_are_cut_at_a_character() {
+        assert_eq!(truncate("äöü", 3), "äöü");
+        assert_eq!(truncate("äöüß", 3), "äö…");
+    }
+}

@@ -1,0 +1,8 @@
+//! The controllers. Each is a pipeline `dereference → decide (pure) → apply → update_status`.
+
+pub(crate) mod catalog_source;
+pub(crate) mod csv;
+pub(crate) mod install_plan;
+pub(crate) mod operator_condition;
+pub(crate) mod operator_group;
+pub(crate) mod subscription;

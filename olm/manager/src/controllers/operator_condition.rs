@@ -1,0 +1,60 @@
+//! OperatorCondition: what the operator says in its spec is taken over into the status, where others read it.
+//!
+//! The object itself, and the operator's right to write it, are made with the operator's Deployments.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kube::{
+    Api,
+    runtime::{Controller, controller::Action, watcher},
+};
+use olm_api::{OperatorCondition, OperatorConditionStatus, condition};
+use tokio_util::sync::CancellationToken;
+
+use crate::context::{Ctx, Error, drive};
+
+pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
+    let api = Api::<OperatorCondition>::all(ctx.client.clone());
+    let controller = Controller::new(api, watcher::Config::default());
+    drive("operator_condition", controller, ctx, shutdown, reconcile).await;
+}
+
+async fn reconcile(object: Arc<OperatorCondition>, ctx: Arc<Ctx>) -> Result<Action, Error> {
+    if object.metadata.deletion_timestamp.is_none() {
+        let new = status(&object, Timestamp::now());
+        ctx.write_status(object.as_ref(), Some(&object.status.clone().unwrap_or_default()), &new).await?;
+    }
+    Ok(Action::await_change())
+}
+
+/// Pure.
+fn status(object: &OperatorCondition, now: Timestamp) -> OperatorConditionStatus {
+    let mut conditions = object.status.as_ref().map(|s| s.conditions.clone()).unwrap_or_default();
+    conditions.retain(|old| object.spec.conditions.iter().any(|said| said.type_ == old.type_));
+    for said in &object.spec.conditions {
+        let mut said = said.clone();
+        said.observed_generation = object.metadata.generation;
+        condition::set(&mut conditions, said, now);
+    }
+    OperatorConditionStatus { conditions }
+}
+
+#[cfg(test)]
+mod tests {
+    use olm_api::{Condition, OperatorConditionSpec};
+
+    use super::*;
+
+    #[test]
+    fn what_the_operator_says_is_mirrored_and_forgotten_with_it() {
+        let said = Condition::new("Upgradeable", false, "Busy", "compacting");
+        let spec = OperatorConditionSpec { conditions: vec![said], ..OperatorConditionSpec::default() };
+        let mut object = OperatorCondition::new("etcd.v1", spec);
+        let first = status(&object, Timestamp::now());
+        assert_eq!(first.conditions[0].reason.as_deref(), Some("Busy"));
+        object.status = Some(first);
+        object.spec.conditions.clear();
+        assert!(status(&object, Timestamp::now()).conditions.is_empty());
+    }
+}

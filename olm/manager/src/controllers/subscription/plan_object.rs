@@ -1,0 +1,69 @@
+//! The InstallPlan object of a plan: pure.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::{Resource, ResourceExt};
+use olm_api::{InstallPlan, InstallPlanSpec, names, subscription::Approval};
+use olm_plan::Plan;
+
+use super::decide::Observed;
+use crate::engine::Change;
+
+/// Annotation: what the plan does, in one line.
+pub(crate) const SUMMARY: &str = "olm.planSummary";
+
+/// Name of the InstallPlan: the same plan cannot exist twice.
+pub(crate) fn name(digest: &str) -> String {
+    let hex = digest.strip_prefix("sha256:").unwrap_or(digest);
+    format!("install-{}", hex.get(..10).unwrap_or(hex))
+}
+
+/// What a plan does, in one line.
+pub(crate) fn summary(plan: &Plan) -> String {
+    let version = match (&plan.from, &plan.to) {
+        (Some(from), Some(to)) => format!("{from} -> {to}"),
+        (None, Some(to)) => to.clone(),
+        _ => plan.bundle.clone(),
+    };
+    let (create, change, delete) = plan.counts();
+    let added = plan.permissions.added.len();
+    let rights = if added > 0 { format!(", {added} new permissions") } else { String::new() };
+    let action = plan.action.as_str();
+    format!(
+        "{action} {} {version}: {create} to create, {change} to change, {delete} to delete{rights}",
+        plan.package
+    )
+}
+
+pub(super) fn plan_object(observed: &Observed<'_>, change: &Change) -> InstallPlan {
+    let subscription = observed.subscription;
+    let plan = &change.plan;
+    let approval = subscription.spec.install_plan_approval;
+    let generation = observed.plans.iter().filter_map(|p| p.spec.generation).max().unwrap_or(0) + 1;
+    let mut object = InstallPlan::new(
+        &name(&plan.digest),
+        InstallPlanSpec {
+            cluster_service_version_names: vec![change.resolved.chosen.name.clone()],
+            approval,
+            approved: approval == Approval::Automatic,
+            generation: Some(generation),
+            source: Some(change.resolved.chosen.catalog.name.clone()),
+            source_namespace: Some(change.resolved.chosen.catalog.namespace.clone()),
+            plan_digest: Some(plan.digest.clone()),
+        },
+    );
+    let namespace = subscription.namespace().unwrap_or_default();
+    object.metadata.owner_references = Some(vec![OwnerReference {
+        api_version: olm_api::Subscription::api_version(&()).into_owned(),
+        kind: olm_api::Subscription::kind(&()).into_owned(),
+        name: subscription.name_any(),
+        uid: subscription.uid().unwrap_or_default(),
+        // One plan has one owner: approving it never drags another operator along.
+        controller: Some(true),
+        block_owner_deletion: Some(false),
+    }]);
+    object.labels_mut().insert(names::component_label(&subscription.spec.name, &namespace), String::new());
+    object.annotations_mut().insert(names::ANNOTATION_PLAN_DIGEST.into(), plan.digest.clone());
+    object.annotations_mut().insert(SUMMARY.into(), summary(plan));
+    object.metadata.namespace = Some(namespace);
+    object
+}

@@ -1,0 +1,280 @@
+//! The status of a Subscription: pure.
+
+use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::Time};
+use kube::{Resource, ResourceExt};
+use olm_api::{
+    Condition, InstallPlan, SubscriptionStatus, condition,
+    install_plan::InstallPlanPhase,
+    names,
+    subscription::{CatalogHealth, InstallPlanReference, SubscriptionState},
+};
+
+use super::decide::{self, Catalog, Hold, Next, Observed};
+use crate::context::truncate;
+
+/// `current` is the plan that counts now: the one that waits, is at work, or was carried out last.
+pub(super) fn status(
+    observed: &Observed<'_>,
+    next: &Next,
+    current: Option<&InstallPlan>,
+) -> SubscriptionStatus {
+    let old = observed.subscription.status.clone().unwrap_or_default();
+    let mut status = old.clone();
+
+    status.installed_csv = observed.installed.map(ResourceExt::name_any);
+    let pending = current.filter(|plan| !decide::is_finished(plan));
+    let target = pending.and_then(decide::csv_of).map(str::to_owned);
+    status.current_csv = match next {
+        Next::NotUpgradeable { to, .. } => Some(to.clone()),
+        _ => target.or_else(|| status.installed_csv.clone()),
+    };
+    if let Some(plan) = current {
+        status.install_plan_ref = Some(reference(plan));
+        status.install_plan = Some(InstallPlanReference {
+            api_version: InstallPlan::api_version(&()).into_owned(),
+            kind: InstallPlan::kind(&()).into_owned(),
+            name: plan.name_any(),
+            uuid: plan.uid().unwrap_or_default(),
+        });
+        status.install_plan_generation = plan.spec.generation;
+    }
+    status.state = state(observed, next, pending, old.state);
+    status.reason = match next {
+        Next::Hold(Hold::Paused) => Some("Paused".into()),
+        _ => None,
+    };
+    status.catalog_health = catalog_health(observed, &old);
+    conditions(&mut status.conditions, observed, next, current);
+    if status != old {
+        status.last_updated = Some(Time(observed.now));
+    }
+    status
+}
+
+fn state(
+    observed: &Observed<'_>,
+    next: &Next,
+    pending: Option<&InstallPlan>,
+    old: SubscriptionState,
+) -> SubscriptionState {
+    if pending.is_some() {
+        return SubscriptionState::UpgradePending;
+    }
+    match next {
+        Next::UpToDate { .. } => SubscriptionState::AtLatestKnown,
+        Next::NotUpgradeable { .. } => SubscriptionState::UpgradeAvailable,
+        Next::Plan(_) | Next::Keep { .. } => SubscriptionState::UpgradePending,
+        // Upstream's word for "currentCSV is on the cluster": whether it runs is the CSV's business.
+        Next::Hold(Hold::Settling { .. }) => SubscriptionState::AtLatestKnown,
+        Next::Hold(_) | Next::Refused(_) if observed.installed.is_none() => SubscriptionState::None,
+        Next::Hold(_) | Next::Refused(_) => match old {
+            SubscriptionState::None | SubscriptionState::UpgradePending => SubscriptionState::AtLatestKnown,
+            old => old,
+        },
+    }
+}
+
+fn reference(plan: &InstallPlan) -> ObjectReference {
+    // Without the resourceVersion: it changes with every step of the plan and says nothing here.
+    ObjectReference { resource_version: None, ..plan.object_ref(&()) }
+}
+
+fn catalog_health(observed: &Observed<'_>, old: &SubscriptionStatus) -> Vec<CatalogHealth> {
+    let spec = &observed.subscription.spec;
+    let healthy = observed.catalog == Catalog::Ready;
+    let before = old.catalog_health.first().filter(|h| {
+        h.healthy == healthy
+            && h.catalog_source_ref.as_ref().and_then(|r| r.name.as_deref()) == Some(&spec.source)
+            && h.catalog_source_ref.as_ref().and_then(|r| r.namespace.as_deref())
+                == Some(&spec.source_namespace)
+    });
+    if let Some(before) = before {
+        return vec![before.clone()];
+    }
+    vec![CatalogHealth {
+        catalog_source_ref: Some(ObjectReference {
+            api_version: Some(olm_api::CatalogSource::api_version(&()).into_owned()),
+            kind: Some(olm_api::CatalogSource::kind(&()).into_owned()),
+            name: Some(spec.source.clone()),
+            namespace: Some(spec.source_namespace.clone()),
+            ..ObjectReference::default()
+        }),
+        last_updated: Some(Time(observed.now)),
+        healthy,
+    }]
+}
+
+fn conditions(
+    conditions: &mut Vec<Condition>,
+    observed: &Observed<'_>,
+    next: &Next,
+    current: Option<&InstallPlan>,
+) {
+    let generation = observed.subscription.metadata.generation;
+    let mut set = |type_: &str, wanted: Option<(bool, String, String)>| match wanted {
+        Some((status, reason, message)) => {
+            let mut new = Condition::new(type_, status, reason, truncate(&message, 2000));
+            new.observed_generation = generation;
+            condition::set(conditions, new, observed.now);
+        }
+        None => drop(condition::remove(conditions, type_)),
+    };
+
+    set(
+        names::CONDITION_CATALOG_SOURCES_UNHEALTHY,
+        Some(match &observed.catalog {
+            Catalog::Ready => {
+                (false, "AllCatalogSourcesHealthy".into(), "all available catalogsources are healthy".into())
+            }
+            Catalog::Loading => {
+                (false, "CatalogSourcesAdded".into(), "the targeted catalogsource is being loaded".into())
+            }
+            Catalog::Unreadable(text) => (true, "UnhealthyCatalogSourceFound".into(), text.clone()),
+            Catalog::Missing(text) => (true, "NoCatalogSourcesFound".into(), text.clone()),
+        }),
+    );
+    // A hold says nothing about the resolution; what was last known stays.
+    if !matches!(next, Next::Hold(_)) {
+        set(
+            names::CONDITION_RESOLUTION_FAILED,
+            match next {
+                Next::Refused(refused) => Some((true, refused.reason.clone(), refused.message.clone())),
+                _ => None,
+            },
+        );
+        set(
+            names::CONDITION_DEPRECATED,
+            match next {
+                Next::UpToDate { deprecations } if !deprecations.is_empty() => {
+                    Some((true, "Deprecated".into(), deprecations.join("; ")))
+                }
+                Next::Plan(change) if !change.resolved.deprecations.is_empty() => {
+                    Some((true, "Deprecated".into(), change.resolved.deprecations.join("; ")))
+                }
+                _ => None,
+            },
+        );
+    }
+    let pending = current.filter(|plan| !decide::is_finished(plan));
+    set(
+        names::CONDITION_INSTALL_PLAN_PENDING,
+        match (next, pending) {
+            (Next::NotUpgradeable { to, why }, _) => {
+                Some((true, "OperatorConditionNotUpgradeable".into(), format!("{to} waits: {why}")))
+            }
+            (_, Some(plan)) => {
+                let name = plan.name_any();
+                Some(match decide::phase(plan) {
+                    _ if !plan.spec.approved => (
+                        true,
+                        "RequiresApproval".into(),
+                        format!("InstallPlan {name} waits for approval (spec.approved: true)"),
+                    ),
+                    InstallPlanPhase::None => (
+                        true,
+                        "InstallPlanNotYetReconciled".into(),
+                        format!("InstallPlan {name} is about to start"),
+                    ),
+                    phase => {
+                        let message = plan.status.as_ref().and_then(|s| s.message.clone());
+                        let message =
+                            message.unwrap_or_else(|| format!("InstallPlan {name} is being carried out"));
+                        (true, phase.to_string(), message)
+                    }
+                })
+            }
+            _ => None,
+        },
+    );
+    let failed = current.filter(|plan| decide::phase(plan) == InstallPlanPhase::Failed);
+    set(
+        names::CONDITION_INSTALL_PLAN_FAILED,
+        failed.map(|plan| {
+            let installed =
+                plan.status.as_ref().and_then(|s| condition::find(&s.conditions, names::CONDITION_INSTALLED));
+            let reason =
+                installed.and_then(|c| c.reason.clone()).unwrap_or_else(|| "InstallPlanFailed".into());
+            let message = installed.and_then(|c| c.message.clone()).unwrap_or_default();
+            (true, reason, message)
+        }),
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use olm_api::{
+        ClusterServiceVersion, ClusterServiceVersionSpec, InstallPlanSpec, Subscription, SubscriptionSpec,
+    };
+
+    use super::{super::decide::Refused, *};
+
+    fn subscription() -> Subscription {
+        let spec = SubscriptionSpec {
+            name: "etcd".into(),
+            source: "community".into(),
+            source_namespace: "olm".into(),
+            ..SubscriptionSpec::default()
+        };
+        Subscription::new("etcd", spec)
+    }
+
+    fn observed<'a>(
+        subscription: &'a Subscription,
+        csvs: &'a [ClusterServiceVersion],
+        plans: &'a [InstallPlan],
+    ) -> Observed<'a> {
+        Observed {
+            subscription,
+            catalog: Catalog::Ready,
+            installed: csvs.first(),
+            csvs,
+            plans,
+            now: jiff::Timestamp::from_second(7).unwrap(),
+        }
+    }
+
+    #[test]
+    fn a_plan_that_waits_is_upgrade_pending() {
+        let subscription = subscription();
+        let spec = InstallPlanSpec {
+            cluster_service_version_names: vec!["etcd.v1".into()],
+            ..InstallPlanSpec::default()
+        };
+        let plans = [InstallPlan::new("install-a", spec)];
+        let observed = observed(&subscription, &[], &plans);
+        let status = status(&observed, &Next::Keep { plan: "install-a".into() }, plans.first());
+        assert_eq!(status.state, SubscriptionState::UpgradePending);
+        assert_eq!(status.current_csv.as_deref(), Some("etcd.v1"));
+        assert_eq!(status.installed_csv, None);
+        let pending = condition::find(&status.conditions, names::CONDITION_INSTALL_PLAN_PENDING).unwrap();
+        assert_eq!(pending.reason.as_deref(), Some("RequiresApproval"));
+    }
+
+    #[test]
+    fn a_refusal_is_a_condition_and_goes_when_it_is_over() {
+        let mut subscription = subscription();
+        let refused =
+            Next::Refused(Refused { reason: "ConstraintsNotSatisfiable".into(), message: "no".into() });
+        let first = status(&observed(&subscription, &[], &[]), &refused, None);
+        assert!(condition::find(&first.conditions, names::CONDITION_RESOLUTION_FAILED).unwrap().is_true());
+
+        subscription.status = Some(first);
+        let csvs = [ClusterServiceVersion::new("etcd.v1", ClusterServiceVersionSpec::default())];
+        let done = Next::UpToDate { deprecations: Vec::new() };
+        let second = status(&observed(&subscription, &csvs, &[]), &done, None);
+        assert!(condition::find(&second.conditions, names::CONDITION_RESOLUTION_FAILED).is_none());
+        assert_eq!(second.state, SubscriptionState::AtLatestKnown);
+        assert_eq!(second.installed_csv.as_deref(), Some("etcd.v1"));
+    }
+
+    #[test]
+    fn nothing_new_is_an_equal_status() {
+        let mut subscription = subscription();
+        let done = Next::UpToDate { deprecations: Vec::new() };
+        let first = status(&observed(&subscription, &[], &[]), &done, None);
+        subscription.status = Some(first.clone());
+        let mut later = observed(&subscription, &[], &[]);
+        later.now = jiff::Timestamp::from_second(99).unwrap();
+        assert_eq!(status(&later, &done, None), first);
+    }
+}

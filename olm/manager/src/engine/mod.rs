@@ -1,0 +1,252 @@
+//! One plan engine: request → snapshot → resolve → render → plan.
+//!
+//! The command line, the console and the controllers all call [`preview`]; what it returns is what is applied. The
+//! parts that decide are pure ([`olm_resolver`], [`olm_bundle`], [`olm_plan`], [`installed`], [`targets`]); only
+//! [`snapshot`] reads from the cluster, and only what is needed.
+
+pub(crate) mod installed;
+mod refusal;
+mod request;
+mod snapshot;
+pub(crate) mod targets;
+
+use kube::{Client, ResourceExt};
+use olm_api::{ClusterServiceVersion, Subscription, csv::CrdDescription};
+use olm_bundle::{Bundle, RenderOptions};
+use olm_plan::{ClusterFacts, Phase, Plan, PlanInput, make_plan, reads};
+use olm_resolver::{Action, ChosenBundle, Resolved, resolve};
+
+pub use refusal::Refusal;
+pub(crate) use snapshot::{Snapshot, package_of};
+
+use crate::{catalogs::LoadedCatalog, resources::Resources};
+
+/// What the engine says about a Subscription.
+pub(crate) enum Outcome {
+    /// A change, worked out. Boxed because it is by far the larger one.
+    Change(Box<Change>),
+    /// What is installed is what is wanted.
+    UpToDate(Box<Resolved>),
+}
+
+/// A change with what is needed to carry it out.
+pub(crate) struct Change {
+    pub(crate) plan: Plan,
+    pub(crate) resolved: Resolved,
+    /// The ClusterServiceVersion that goes.
+    pub(crate) replaces: Option<String>,
+}
+
+/// Works out what a Subscription (one that exists, or one that is about to be created) would change.
+///
+/// When nothing needs to change, the plan has [`olm_plan::PlanAction::None`] and no objects. Objects that the caller
+/// may not read count as absent in the diff; the digest does not depend on them.
+///
+/// # Errors
+/// [`Refusal`] when no version can be chosen or its bundle cannot be read. A plan that a finding blocks is not an
+/// error: it is returned with its findings.
+pub async fn preview(
+    client: &Client,
+    catalogs: &[LoadedCatalog],
+    subscription: &Subscription,
+) -> Result<Plan, Refusal> {
+    let resources = Resources::new(client.clone());
+    let snapshot = Snapshot::read(&resources, subscription).await?;
+    match evaluate(&resources, catalogs, subscription, &snapshot).await? {
+        Outcome::Change(change) => Ok(change.plan),
+        Outcome::UpToDate(resolved) => {
+            // The installed bundle is rendered all the same: its rights and its place in the catalog are of interest,
+            // and whoever shows a plan needs no second case.
+            let change = work_out(&resources, catalogs, subscription, &snapshot, *resolved).await?;
+            Ok(change.plan)
+        }
+    }
+}
+
+/// What a Subscription would change, given a snapshot.
+pub(crate) async fn evaluate(
+    resources: &Resources,
+    catalogs: &[LoadedCatalog],
+    subscription: &Subscription,
+    snapshot: &Snapshot,
+) -> Result<Outcome, Refusal> {
+    let resolved = choose(resources, catalogs, subscription, snapshot).await?;
+    if resolved.action == Action::None {
+        return Ok(Outcome::UpToDate(Box::new(resolved)));
+    }
+    let change = work_out(resources, catalogs, subscription, snapshot, resolved).await?;
+    Ok(Outcome::Change(Box::new(change)))
+}
+
+/// The change to a bundle that is already decided upon: for carrying on where a plan was interrupted.
+pub(crate) async fn change_to(
+    resources: &Resources,
+    catalogs: &[LoadedCatalog],
+    subscription: &Subscription,
+    snapshot: &Snapshot,
+    bundle: &str,
+) -> Result<Change, Refusal> {
+    let spec = &subscription.spec;
+    let source = source_of(catalogs, subscription)?;
+    let missing = || Refusal::BundleGone {
+        bundle: bundle.to_owned(),
+        catalog: format!("{}/{}", source.reference.namespace, source.reference.name),
+    };
+    let package = source.catalog.packages.get(&spec.name).ok_or_else(missing)?;
+    let entry = package.bundles.get(bundle).ok_or_else(missing)?;
+    let chosen = ChosenBundle {
+        catalog: source.reference.clone(),
+        package: spec.name.clone(),
+        channel: spec.channel.clone().unwrap_or_else(|| package.default_channel.clone()),
+        name: bundle.to_owned(),
+        version: entry.version.clone(),
+    };
+    // What was installed before: the new ClusterServiceVersion may be there already.
+    let installed = snapshot.installed_before(subscription, source, bundle);
+    let resolved = Resolved {
+        subscription: request::id(subscription),
+        action: if installed.is_some() { Action::Upgrade } else { Action::Install },
+        chosen,
+        from: installed.map(installed::reference),
+        path: Vec::new(),
+        why: "an approved plan is carried on".into(),
+        rejected: Vec::new(),
+        dependencies: Vec::new(),
+        deprecations: Vec::new(),
+    };
+    work_out(resources, catalogs, subscription, snapshot, resolved).await
+}
+
+async fn choose(
+    resources: &Resources,
+    catalogs: &[LoadedCatalog],
+    subscription: &Subscription,
+    snapshot: &Snapshot,
+) -> Result<Resolved, Refusal> {
+    let source = source_of(catalogs, subscription)?;
+    let installed = snapshot.installed(subscription, source);
+    let request = request::request(subscription, installed)?;
+    let universe = request::universe(catalogs);
+    let facts = snapshot::facts(resources, &universe, &request, snapshot).await?;
+    let resolution = resolve(&universe, std::slice::from_ref(&request), &facts)
+        .map_err(|explanation| Refusal::Unresolvable(Box::new(explanation)))?;
+    resolution.items.into_iter().next().ok_or_else(|| Refusal::Internal {
+        text: format!("the resolver gave no answer for subscription {}", request.subscription),
+    })
+}
+
+async fn work_out(
+    resources: &Resources,
+    catalogs: &[LoadedCatalog],
+    subscription: &Subscription,
+    snapshot: &Snapshot,
+    resolved: Resolved,
+) -> Result<Change, Refusal> {
+    let namespace = request::namespace(subscription);
+    let source = catalogs.iter().find(|c| c.reference == resolved.chosen.catalog);
+    let entry = source
+        .and_then(|source| source.catalog.packages.get(&resolved.chosen.package))
+        .and_then(|package| package.bundles.get(&resolved.chosen.name));
+    let (Some(source), Some(entry)) = (source, entry) else {
+        return Err(Refusal::BundleGone {
+            bundle: resolved.chosen.name.clone(),
+            catalog: format!("{}/{}", resolved.chosen.catalog.namespace, resolved.chosen.catalog.name),
+        });
+    };
+    let bundle = entry.bundle().map_err(|error| Refusal::Bundle {
+        bundle: entry.name.clone(),
+        text: error.to_string(),
+        image: entry.image.clone().filter(|_| !entry.is_inline()),
+    })?;
+
+    let targets = targets::targets(&namespace, &bundle, &snapshot.groups);
+    let options = RenderOptions {
+        install_namespace: namespace.clone(),
+        target_namespaces: targets.namespaces.clone(),
+        operator_group: Some(targets.group.clone()),
+        subscription_config: subscription.spec.config.clone(),
+    };
+    let rendered = olm_bundle::render(&bundle, &options);
+    let replaced = snapshot.csv(resolved.from.as_ref().map(|from| from.name.as_str()).unwrap_or_default());
+    // The installed version is rendered from the cluster's copy: the catalog may have dropped it.
+    let previous = replaced
+        .filter(|_| resolved.action == Action::Upgrade)
+        .and_then(|csv| olm_bundle::render(&bundle_of(csv), &options).ok())
+        .map(|mut rendered| {
+            rendered.phases.retain(|(phase, _)| *phase != Phase::Crds);
+            rendered
+        });
+
+    let groups: Vec<serde_json::Value> =
+        snapshot.groups.iter().filter_map(|group| serde_json::to_value(group).ok()).collect();
+    let facts = ClusterFacts { kubernetes: snapshot.kubernetes.clone(), apis: Vec::new() };
+    let subscription_name = subscription.name_any();
+    let input = PlanInput {
+        namespace: &namespace,
+        subscription: &subscription_name,
+        approval: subscription.spec.install_plan_approval,
+        resolved: &resolved,
+        catalog_digest: &source.catalog.digest,
+        bundle: &bundle,
+        rendered: rendered.as_ref(),
+        previous: previous.as_ref(),
+        operator_groups: &groups,
+        target_namespaces: &targets.namespaces,
+        facts: &facts,
+    };
+    let live = snapshot::live(resources, reads(&input)).await?;
+    let plan = make_plan(&input, &live);
+    let replaces = replaced
+        .filter(|_| resolved.action == Action::Upgrade)
+        .map(ResourceExt::name_any)
+        .filter(|name| *name != resolved.chosen.name);
+    Ok(Change { plan, resolved, replaces })
+}
+
+/// The catalog that a Subscription names, or what is wrong with that name.
+pub(crate) fn source_of<'a>(
+    catalogs: &'a [LoadedCatalog],
+    subscription: &Subscription,
+) -> Result<&'a LoadedCatalog, Refusal> {
+    let spec = &subscription.spec;
+    let same = |c: &&LoadedCatalog| {
+        c.reference.namespace == spec.source_namespace && c.reference.name == spec.source
+    };
+    catalogs.iter().find(same).ok_or_else(|| {
+        let known: Vec<String> =
+            catalogs.iter().map(|c| format!("{}/{}", c.reference.namespace, c.reference.name)).collect();
+        let wanted = format!("{}/{}", spec.source_namespace, spec.source);
+        let nearest = olm_version::suggest(&wanted, &known, 3);
+        Refusal::UnknownCatalog { catalog: wanted, nearest }
+    })
+}
+
+/// A ClusterServiceVersion of the cluster as a bundle: enough to render what it runs.
+pub(crate) fn bundle_of(csv: &ClusterServiceVersion) -> Bundle {
+    let mut raw = serde_json::to_value(csv).unwrap_or_default();
+    if let Some(object) = raw.as_object_mut() {
+        object.remove("status");
+    }
+    // Every annotation of the ClusterServiceVersion becomes one of its pods; those that tools add to any object on
+    // the cluster are not the author's and would roll the Deployment out for nothing.
+    if let Some(annotations) = raw.pointer_mut("/metadata/annotations").and_then(|a| a.as_object_mut()) {
+        annotations.retain(|key, _| !key.starts_with("kubectl.kubernetes.io/"));
+    }
+    // Its CRDs are on the cluster already; a bundle without them counts as broken, so their names stand in.
+    let crd = |crd: &CrdDescription| {
+        serde_json::json!({
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": { "name": crd.name },
+            "spec": { "group": crd.group(), "versions": [{ "name": crd.version }], "names": { "kind": crd.kind } },
+        })
+    };
+    Bundle {
+        csv: csv.clone(),
+        csv_raw: raw,
+        objects: csv.spec.owned_crds().iter().map(crd).collect(),
+        annotations: Default::default(),
+        properties: Vec::new(),
+        dependencies: Vec::new(),
+    }
+}

@@ -1,0 +1,187 @@
+//! What the engine reads from the cluster: lists of one namespace, single objects by name, and nothing else.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::{StreamExt, TryStreamExt, stream};
+use kube::{Api, ResourceExt, api::ListParams};
+use olm_api::{ClusterServiceVersion, OperatorCondition, OperatorGroup, Subscription, names};
+use olm_plan::{Live, ObjectRef, installed_of};
+use olm_resolver::{ApiFact, Facts, Gvk, Installed, Request, Universe, Version};
+
+use super::installed;
+use crate::{
+    catalogs::LoadedCatalog,
+    resources::{Id, ResourceError, Resources},
+};
+
+/// Single reads at a time.
+const READS: usize = 8;
+
+/// The Subscription's namespace as it is now.
+pub(crate) struct Snapshot {
+    pub(crate) csvs: Vec<ClusterServiceVersion>,
+    pub(crate) groups: Vec<OperatorGroup>,
+    pub(crate) conditions: Vec<OperatorCondition>,
+    pub(crate) subscriptions: Vec<Subscription>,
+    pub(crate) kubernetes: Option<Version>,
+}
+
+impl Snapshot {
+    pub(crate) async fn read(
+        resources: &Resources,
+        subscription: &Subscription,
+    ) -> Result<Self, ResourceError> {
+        let client = resources.client();
+        let namespace = super::request::namespace(subscription);
+        let (csvs, groups, conditions, subscriptions, kubernetes) = tokio::join!(
+            list::<ClusterServiceVersion>(resources, &namespace),
+            list::<OperatorGroup>(resources, &namespace),
+            list::<OperatorCondition>(resources, &namespace),
+            list::<Subscription>(resources, &namespace),
+            client.apiserver_version(),
+        );
+        let kubernetes = match kubernetes {
+            // Vendors write `33+` into the minor version; the git version is the precise one.
+            Ok(info) => olm_version::parse_lenient(&info.git_version).ok().map(|mut version| {
+                version.pre = Default::default();
+                version
+            }),
+            // An unknown version rejects nothing; whoever may not ask still gets a plan.
+            Err(_) => None,
+        };
+        Ok(Self {
+            csvs: csvs?,
+            groups: groups?,
+            conditions: conditions?,
+            subscriptions: subscriptions?,
+            kubernetes,
+        })
+    }
+
+    /// What the Subscription has installed.
+    pub(crate) fn installed(
+        &self,
+        subscription: &Subscription,
+        source: &LoadedCatalog,
+    ) -> Option<&ClusterServiceVersion> {
+        let package = source.catalog.packages.get(&subscription.spec.name);
+        installed::installed(subscription, &self.csvs, |name| {
+            package.is_some_and(|p| p.bundles.contains_key(name))
+        })
+    }
+
+    /// What was installed before `bundle`, which may be there already.
+    pub(super) fn installed_before(
+        &self,
+        subscription: &Subscription,
+        source: &LoadedCatalog,
+        bundle: &str,
+    ) -> Option<&ClusterServiceVersion> {
+        if let Some(new) = self.csv(bundle) {
+            return self.csv(new.spec.replaces.as_deref()?);
+        }
+        self.installed(subscription, source)
+    }
+
+    pub(crate) fn csv(&self, name: &str) -> Option<&ClusterServiceVersion> {
+        self.csvs.iter().find(|csv| csv.metadata.name.as_deref() == Some(name))
+    }
+
+    /// What an operator says about being replaced; `Ok` when it says nothing.
+    pub(crate) fn upgradeable(&self, csv: &str) -> Result<(), String> {
+        let condition = self.conditions.iter().find(|c| c.metadata.name.as_deref() == Some(csv));
+        condition.map_or(Ok(()), OperatorCondition::upgradeable)
+    }
+}
+
+async fn list<K>(resources: &Resources, namespace: &str) -> Result<Vec<K>, ResourceError>
+where
+    K: kube::Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
+        + Clone
+        + std::fmt::Debug
+        + serde::de::DeserializeOwned,
+{
+    let api = Api::<K>::namespaced(resources.client().clone(), namespace);
+    let list = api.list(&ListParams::default()).await.map_err(|source| ResourceError::Api {
+        verb: "list",
+        object: format!("{} in namespace {namespace}", K::plural(&())),
+        source: Box::new(source),
+    })?;
+    Ok(list.items)
+}
+
+/// What the resolver must know: operators of the namespace, and of the served APIs those that are needed.
+pub(super) async fn facts(
+    resources: &Resources,
+    universe: &Universe,
+    request: &Request,
+    snapshot: &Snapshot,
+) -> Result<Facts, ResourceError> {
+    let mut needed: BTreeSet<&Gvk> = BTreeSet::new();
+    if let Some(package) = universe.package(&request.catalog, &request.package) {
+        needed.extend(package.bundles.values().flat_map(|bundle| &bundle.requires_apis));
+    }
+    let mut apis = BTreeMap::new();
+    for gvk in needed {
+        let id = kube::core::GroupVersionKind::gvk(&gvk.group, &gvk.version, &gvk.kind);
+        match resources.lookup(&id).await {
+            Ok(_) => drop(apis.insert(gvk.clone(), ApiFact { owner: None })),
+            Err(ResourceError::UnknownKind { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let installed = snapshot.csvs.iter().filter(|csv| csv.metadata.deletion_timestamp.is_none());
+    Ok(Facts {
+        kubernetes: snapshot.kubernetes.clone(),
+        apis,
+        installed: installed.map(|csv| fact(csv, &snapshot.subscriptions)).collect(),
+    })
+}
+
+fn fact(csv: &ClusterServiceVersion, subscriptions: &[Subscription]) -> Installed {
+    let name = csv.name_any();
+    let namespace = csv.namespace().unwrap_or_default();
+    let by_status = |s: &&Subscription| {
+        s.status.as_ref().is_some_and(|status| {
+            status.installed_csv.as_deref() == Some(&name) || status.current_csv.as_deref() == Some(&name)
+        })
+    };
+    let by_label =
+        |s: &&Subscription| csv.labels().contains_key(&names::component_label(&s.spec.name, &namespace));
+    let owner = subscriptions.iter().find(by_status).or_else(|| subscriptions.iter().find(by_label));
+    let id = owner.map(|s| format!("{namespace}/{}", s.name_any()));
+    let mut installed = installed_of(&serde_json::to_value(csv).unwrap_or_default(), id.as_deref());
+    if let Some(owner) = owner {
+        installed.package = Some(owner.spec.name.clone());
+    }
+    installed
+}
+
+/// The package of a ClusterServiceVersion, from its component label.
+pub(crate) fn package_of(csv: &ClusterServiceVersion) -> Option<String> {
+    let suffix = format!(".{}", csv.namespace().unwrap_or_default());
+    csv.labels()
+        .keys()
+        .filter_map(|key| key.strip_prefix(names::LABEL_COMPONENT_PREFIX))
+        .find_map(|component| component.strip_suffix(&suffix))
+        .map(str::to_owned)
+}
+
+/// The live state of objects. What the caller may not read counts as absent: the plan's digest does not depend on it.
+pub(super) async fn live(resources: &Resources, wanted: Vec<ObjectRef>) -> Result<Live, ResourceError> {
+    let read = |reference: ObjectRef| async move {
+        let id =
+            Id::new(&reference.api_version, &reference.kind, reference.namespace.as_deref(), &reference.name);
+        match resources.get(&id).await {
+            Ok(found) => Ok(found.map(|object| (reference, object))),
+            Err(error) if error.is_forbidden() => Ok(None),
+            Err(error) => Err(error),
+        }
+    };
+    stream::iter(wanted)
+        .map(read)
+        .buffer_unordered(READS)
+        .try_filter_map(|found| async move { Ok(found) })
+        .try_collect()
+        .await
+}

@@ -1,0 +1,115 @@
+//! Deployments and Services of the manager and the console.
+
+use serde_json::{Value, json};
+
+use super::{CONSOLE, HTTP_PORT, MANAGER, ManifestOptions, NAMESPACE};
+
+/// A numeric user, because `runAsNonRoot` can only be checked against a number.
+const USER: u32 = 65532;
+
+pub(super) fn manager(options: &ManifestOptions) -> Vec<Value> {
+    let pod = Pod {
+        name: MANAGER,
+        image: &options.image,
+        args: vec!["manager".into(), format!("--listen=0.0.0.0:{HTTP_PORT}")],
+        env: Vec::new(),
+    };
+    pod.objects(options)
+}
+
+pub(super) fn console(options: &ManifestOptions, image: &str) -> Vec<Value> {
+    let pod = Pod {
+        name: CONSOLE,
+        image,
+        args: vec!["console".into(), format!("--listen=0.0.0.0:{HTTP_PORT}")],
+        env: vec![json!({
+            "name": "OLM_CATALOG_URL",
+            "value": format!("http://{MANAGER}.{NAMESPACE}.svc:{HTTP_PORT}"),
+        })],
+    };
+    pod.objects(options)
+}
+
+struct Pod<'a> {
+    name: &'static str,
+    image: &'a str,
+    args: Vec<String>,
+    env: Vec<Value>,
+}
+
+impl Pod<'_> {
+    fn objects(self, options: &ManifestOptions) -> Vec<Value> {
+        vec![self.service(), self.deployment(options)]
+    }
+
+    fn service(&self) -> Value {
+        json!({
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": { "name": self.name, "namespace": NAMESPACE },
+            "spec": {
+                "selector": { "app.kubernetes.io/name": self.name },
+                "ports": [{ "name": "http", "port": HTTP_PORT, "targetPort": "http", "protocol": "TCP" }]
+            }
+        })
+    }
+
+    fn deployment(&self, options: &ManifestOptions) -> Value {
+        let labels = json!({ "app.kubernetes.io/name": self.name, "app.kubernetes.io/part-of": "olm" });
+        let mut env = vec![
+            json!({ "name": "POD_NAME", "valueFrom": { "fieldRef": { "fieldPath": "metadata.name" } } }),
+            json!({ "name": "POD_NAMESPACE", "valueFrom": { "fieldRef": { "fieldPath": "metadata.namespace" } } }),
+        ];
+        env.extend(self.env.iter().cloned());
+        env.extend(options.env.iter().map(|(name, value)| json!({ "name": name, "value": value })));
+        json!({
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": { "name": self.name, "namespace": NAMESPACE, "labels": labels },
+            "spec": {
+                "replicas": 1,
+                "revisionHistoryLimit": 2,
+                // One replica leads; a second one beside it would only wait for the Lease.
+                "strategy": { "type": "Recreate" },
+                "selector": { "matchLabels": { "app.kubernetes.io/name": self.name } },
+                "template": {
+                    "metadata": { "labels": labels },
+                    "spec": {
+                        "serviceAccountName": self.name,
+                        "terminationGracePeriodSeconds": 10,
+                        "securityContext": {
+                            "runAsNonRoot": true,
+                            "runAsUser": USER,
+                            "runAsGroup": USER,
+                            "seccompProfile": { "type": "RuntimeDefault" }
+                        },
+                        "containers": [{
+                            "name": self.name,
+                            "image": self.image,
+                            "imagePullPolicy": options.image_pull_policy,
+                            "args": self.args,
+                            "env": env,
+                            "ports": [{ "name": "http", "containerPort": HTTP_PORT, "protocol": "TCP" }],
+                            "readinessProbe": {
+                                "httpGet": { "path": "/readyz", "port": "http" },
+                                "periodSeconds": 2
+                            },
+                            "livenessProbe": {
+                                "httpGet": { "path": "/healthz", "port": "http" },
+                                "initialDelaySeconds": 10,
+                                "periodSeconds": 20
+                            },
+                            "resources": { "requests": { "cpu": "10m", "memory": "32Mi" } },
+                            "terminationMessagePolicy": "FallbackToLogsOnError",
+                            "securityContext": {
+                                "allowPrivilegeEscalation": false,
+                                "readOnlyRootFilesystem": true,
+                                "capabilities": { "drop": ["ALL"] }
+                            }
+                        }]
+                    }
+                }
+            }
+        })
+    }
+}

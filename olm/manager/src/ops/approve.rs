@@ -1,0 +1,243 @@
+//! Approving plans, and upgrading by it.
+
+use kube::{
+    Api, Client, ResourceExt,
+    api::{Patch, PatchParams},
+};
+use olm_api::{InstallPlan, names};
+use serde::Serialize;
+
+use super::{
+    error::Error,
+    list::{World, version_in},
+    status::{View, plan_summary},
+};
+
+/// A plan that is approved now.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Approved {
+    /// Namespace of the InstallPlan.
+    pub namespace: String,
+    /// Name of the InstallPlan.
+    pub plan: String,
+    /// The package.
+    pub package: String,
+    /// The ClusterServiceVersion that it brings.
+    pub csv: String,
+    /// What was approved.
+    pub digest: String,
+    /// What the plan does, in one line.
+    pub summary: String,
+    /// Whether it was approved before.
+    pub already: bool,
+}
+
+/// What an upgrade did.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase", tag = "result")]
+pub enum Upgraded {
+    /// The plan that waited is approved.
+    Approved(Approved),
+    /// A plan is being carried out already.
+    InProgress {
+        /// The InstallPlan.
+        plan: String,
+        /// The ClusterServiceVersion that it brings.
+        csv: String,
+    },
+    /// There is nothing newer.
+    Latest {
+        /// The version that is installed.
+        version: String,
+    },
+}
+
+/// Approves a plan by its name, or the waiting plan of a Subscription or package.
+///
+/// With a `digest`, exactly that content is approved; approving twice is fine.
+///
+/// # Errors
+/// [`Error::NotFound`] when no plan waits; [`Error::Refused`] with code `plan-changed` when the digest is not the
+/// plan's, or somebody changed the plan at the same moment.
+pub async fn approve(
+    client: &Client,
+    namespace: Option<&str>,
+    target: &str,
+    digest: Option<&str>,
+) -> Result<Approved, Error> {
+    let world = World::read(client, namespace).await?;
+    let by_name: Vec<&InstallPlan> = world.plans.iter().filter(|p| p.name_any() == target).collect();
+    let plan = match by_name.as_slice() {
+        [plan] => (*plan).clone(),
+        [] => waiting_plan(&world, target, digest)?,
+        several => {
+            let places: Vec<String> = several.iter().filter_map(|p| p.namespace()).collect();
+            return Err(Error::Refused {
+                code: "Ambiguous".into(),
+                text: format!("InstallPlan {target} is in namespaces {}", places.join(", ")),
+                fix: Some("say which with --namespace".into()),
+            });
+        }
+    };
+    approve_plan(client, &world, &plan, digest).await
+}
+
+fn waiting_plan(world: &World, target: &str, digest: Option<&str>) -> Result<InstallPlan, Error> {
+    if target.starts_with("install-") {
+        // It was reviewed under that name, and is gone: another plan took its place.
+        let names: Vec<String> =
+            world.plans.iter().filter(|p| !p.spec.approved).map(ResourceExt::name_any).collect();
+        return Err(match digest {
+            Some(_) => changed(target, "it was superseded"),
+            None => Error::NotFound {
+                what: "plan",
+                name: target.to_owned(),
+                within: None,
+                nearest: olm_version::suggest(target, &names, 3),
+            },
+        });
+    }
+    let view = world.find(target)?;
+    view.plan.ok_or_else(|| Error::NotFound {
+        what: "plan",
+        name: target.to_owned(),
+        within: Some("the plans that wait for approval".into()),
+        nearest: Vec::new(),
+    })
+}
+
+async fn approve_plan(
+    client: &Client,
+    world: &World,
+    plan: &InstallPlan,
+    digest: Option<&str>,
+) -> Result<Approved, Error> {
+    let name = plan.name_any();
+    let namespace = plan.namespace().unwrap_or_default();
+    let has = plan.spec.plan_digest.clone().unwrap_or_default();
+    if let Some(reviewed) = digest
+        && !same_digest(reviewed, &has)
+    {
+        return Err(changed(&name, &format!("reviewed was {reviewed}, and now it is {has}")));
+    }
+    let already = plan.spec.approved;
+    if !already {
+        // Only the plan that was read: the precondition makes approving one content of it.
+        let patch = serde_json::json!({
+            "metadata": { "resourceVersion": plan.resource_version() },
+            "spec": { "approved": true },
+        });
+        let params =
+            PatchParams { field_manager: Some(names::FIELD_MANAGER_CLI.into()), ..PatchParams::default() };
+        let api = Api::<InstallPlan>::namespaced(client.clone(), &namespace);
+        match api.patch(&name, &params, &Patch::Merge(&patch)).await {
+            Ok(_) => {}
+            Err(kube::Error::Api(status)) if status.is_conflict() => {
+                // Its status moved, or somebody else approved: what counts is whether it is still the same plan.
+                let now = api
+                    .get(&name)
+                    .await
+                    .map_err(Error::kube(format!("get InstallPlan {namespace}/{name}")))?;
+                if now.spec.plan_digest != plan.spec.plan_digest {
+                    return Err(changed(&name, "it changed at this very moment"));
+                }
+                let patch = serde_json::json!({ "spec": { "approved": true } });
+                api.patch(&name, &params, &Patch::Merge(&patch))
+                    .await
+                    .map_err(Error::kube(format!("approve InstallPlan {namespace}/{name}")))?;
+            }
+            Err(kube::Error::Api(status)) if status.is_not_found() => {
+                return Err(changed(&name, "it was superseded"));
+            }
+            Err(error) => return Err(Error::kube(format!("approve InstallPlan {namespace}/{name}"))(error)),
+        }
+    }
+    let owner = plan.owner_references().first().map(|o| o.name.clone()).unwrap_or_default();
+    let subscription = world
+        .subscriptions
+        .iter()
+        .find(|s| s.name_any() == owner && s.namespace().as_deref() == Some(&namespace));
+    Ok(Approved {
+        namespace,
+        plan: name,
+        package: subscription.map(|s| s.spec.name.clone()).unwrap_or_default(),
+        csv: plan.spec.cluster_service_version_names.first().cloned().unwrap_or_default(),
+        digest: has,
+        summary: plan_summary(plan),
+        already,
+    })
+}
+
+/// A digest, with or without its algorithm, in full or as the first twelve digits or more.
+fn same_digest(reviewed: &str, has: &str) -> bool {
+    let bare = |text: &str| text.trim().trim_start_matches("sha256:").to_ascii_lowercase();
+    let (reviewed, has) = (bare(reviewed), bare(has));
+    reviewed.len() >= 12 && has.starts_with(&reviewed)
+}
+
+fn changed(plan: &str, how: &str) -> Error {
+    Error::Refused {
+        code: "plan-changed".into(),
+        text: format!("plan {plan} changed since it was reviewed: {how}"),
+        fix: Some("review the new plan and approve that one".into()),
+    }
+}
+
+/// Brings an installed operator to the next version: approves the plan that waits for it.
+///
+/// # Errors
+/// As [`approve`]; [`Error::Refused`] when `to` is not the version that waits.
+pub async fn upgrade(
+    client: &Client,
+    namespace: Option<&str>,
+    target: &str,
+    to: Option<&str>,
+) -> Result<Upgraded, Error> {
+    let world = World::read(client, namespace).await?;
+    let view = world.find(target)?;
+    let installed = world.describe(&view);
+    let View { plan: Some(plan), .. } = &view else {
+        let version = installed.version.clone().unwrap_or_default();
+        if let Some(to) = to.filter(|to| to.trim_start_matches('v') != version) {
+            return Err(Error::Refused {
+                code: "NoUpgradePath".into(),
+                text: format!(
+                    "{} {version} has no plan for an upgrade to {to} ({})",
+                    installed.package, installed.reason
+                ),
+                fix: Some(format!("run `olm status {target}` to see what it waits for")),
+            });
+        }
+        return Ok(Upgraded::Latest { version });
+    };
+    let csv = plan.spec.cluster_service_version_names.first().cloned().unwrap_or_default();
+    if let Some(to) = to
+        && to != csv
+        && to.trim_start_matches('v') != version_in(&csv)
+    {
+        return Err(Error::Refused {
+            code: "NoUpgradePath".into(),
+            text: format!("the next version of {} is {}, not {to}", installed.package, version_in(&csv)),
+            fix: Some(format!("upgrade to {} first", version_in(&csv))),
+        });
+    }
+    if plan.spec.approved {
+        return Ok(Upgraded::InProgress { plan: plan.name_any(), csv });
+    }
+    approve_plan(client, &world, plan, None).await.map(Upgraded::Approved)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::same_digest;
+
+    #[test]
+    fn a_digest_may_be_short_but_not_too_short() {
+        let full = "sha256:0123456789abcdef0123456789abcdef";
+        assert!(same_digest(full, full));
+        assert!(same_digest("0123456789ab", full));
+        assert!(!same_digest("0123", full));
+        assert!(!same_digest("fff456789abc", full));
+    }
+}

@@ -1,0 +1,78 @@
+//! Choices that are made for a user who makes none, and the change of a choice.
+
+use kube::{
+    Api, Client,
+    api::{Patch, PatchParams},
+};
+use olm_api::{Subscription, names};
+
+use super::{
+    error::Error,
+    list::{Installed, World},
+};
+use crate::catalogs::LoadedCatalog;
+
+/// The namespace for a package when nobody names one: what its newest version suggests
+/// (`operatorframework.io/suggested-namespace`), else the package's own name.
+#[must_use]
+pub fn suggested_namespace(catalogs: &[LoadedCatalog], package: &str) -> String {
+    let head = catalogs.iter().find_map(|c| c.catalog.packages.get(package)?.head());
+    head.and_then(|bundle| bundle.csv_metadata())
+        .and_then(|metadata| metadata.annotations.get(names::ANNOTATION_SUGGESTED_NAMESPACE).cloned())
+        .filter(|namespace| is_dns_label(namespace))
+        .unwrap_or_else(|| package.to_owned())
+}
+
+/// Text from a catalog is not trusted to be a name.
+fn is_dns_label(text: &str) -> bool {
+    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    !text.is_empty()
+        && text.len() <= 63
+        && text.chars().all(inner)
+        && !text.starts_with('-')
+        && !text.ends_with('-')
+}
+
+/// Makes a Subscription follow another channel. Whether there is a way from the installed version is for the resolver to
+/// say: in the plan that follows, or in the Subscription's conditions.
+///
+/// # Errors
+/// [`Error::NotFound`], [`Error::Refused`] for an operator without a Subscription, [`Error::Forbidden`].
+pub async fn set_channel(
+    client: &Client,
+    namespace: Option<&str>,
+    target: &str,
+    channel: &str,
+) -> Result<Installed, Error> {
+    let world = World::read(client, namespace).await?;
+    let view = world.find(target)?;
+    let installed = world.describe(&view);
+    if view.subscription.is_none() {
+        return Err(Error::Refused {
+            code: "Unmanaged".into(),
+            text: format!("{target} has no Subscription, so it follows no channel"),
+            fix: Some(format!("run `olm install {} -n {}`", installed.package, installed.namespace)),
+        });
+    }
+    let patch = serde_json::json!({ "spec": { "channel": channel } });
+    let params =
+        PatchParams { field_manager: Some(names::FIELD_MANAGER_CLI.into()), ..PatchParams::default() };
+    Api::<Subscription>::namespaced(client.clone(), &installed.namespace)
+        .patch(&installed.name, &params, &Patch::Merge(&patch))
+        .await
+        .map_err(Error::kube(format!("change Subscription {}/{}", installed.namespace, installed.name)))?;
+    Ok(installed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_suggestion_that_is_no_name_is_not_taken() {
+        assert!(is_dns_label("etcd") && is_dns_label("my-ns-2"));
+        for bad in ["", "-a", "a-", "A", "a/b", "../x", &"a".repeat(64)] {
+            assert!(!is_dns_label(bad), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! The custom resources of an operator.
+
+use kube::{
+    Api, Client, ResourceExt,
+    api::{ApiResource, DynamicObject, ListParams},
+    core::GroupVersionKind,
+};
+use olm_api::{ClusterServiceVersion, csv::CrdDescription};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{error::Error, list::World};
+
+/// One custom resource of an operator.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Instance {
+    /// `group/version`.
+    pub api_version: String,
+    /// Kind.
+    pub kind: String,
+    /// Plural name of the kind.
+    pub plural: String,
+    /// Namespace, where it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Name.
+    pub name: String,
+    /// When it was created, in RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub created: Option<String>,
+    /// What it says about itself: `status.phase`, `status.state`, or its newest condition; empty when nothing.
+    pub state: String,
+    /// The object.
+    pub object: Value,
+}
+
+/// The custom resources of an installed operator, in all namespaces.
+///
+/// # Errors
+/// [`Error::NotFound`], [`Error::Forbidden`].
+pub async fn list_instances(client: &Client, namespace: &str, target: &str) -> Result<Vec<Instance>, Error> {
+    let world = World::read(client, Some(namespace)).await?;
+    match world.find(target)?.csv {
+        Some(csv) => list_instances_of(client, &csv).await,
+        None => Ok(Vec::new()),
+    }
+}
+
+/// The custom resources of the CRDs that a version owns, in all namespaces.
+///
+/// # Errors
+/// [`Error::Forbidden`] when a kind may not be listed: a count that leaves some out would be a lie.
+pub async fn list_instances_of(client: &Client, csv: &ClusterServiceVersion) -> Result<Vec<Instance>, Error> {
+    let mut out = Vec::new();
+    for crd in csv.spec.owned_crds() {
+        let Some((plural, resource)) = resource_of(crd) else { continue };
+        let list =
+            Api::<DynamicObject>::all_with(client.clone(), &resource).list(&ListParams::default()).await;
+        let list = match list {
+            Ok(list) => list,
+            // The CRD is gone, and with it everything of its kind.
+            Err(kube::Error::Api(status)) if status.is_not_found() => continue,
+            Err(error) => return Err(Error::kube(format!("list {plural} in all namespaces"))(error)),
+        };
+        out.extend(list.items.into_iter().map(|object| instance(&resource, object)));
+    }
+    out.sort_by(|a, b| (&a.kind, &a.namespace, &a.name).cmp(&(&b.kind, &b.namespace, &b.name)));
+    Ok(out)
+}
+
+fn resource_of(crd: &CrdDescription) -> Option<(String, ApiResource)> {
+    let (plural, group) = crd.name.split_once('.')?;
+    let gvk = GroupVersionKind::gvk(group, &crd.version, &crd.kind);
+    Some((plural.to_owned(), ApiResource::from_gvk_with_plural(&gvk, plural)))
+}
+
+fn instance(resource: &ApiResource, object: DynamicObject) -> Instance {
+    Instance {
+        api_version: resource.api_version.clone(),
+        kind: resource.kind.clone(),
+        plural: resource.plural.clone(),
+        namespace: object.namespace(),
+        name: object.name_any(),
+        created: object.creation_timestamp().map(|t| t.0.to_string()),
+        state: state(&object.data),
+        object: serde_json::to_value(&object).unwrap_or_default(),
+    }
+}
+
+/// What an object says about itself, whatever convention its author followed.
+fn state(data: &Value) -> String {
+    for pointer in ["/status/phase", "/status/state"] {
+        if let Some(text) = data.pointer(pointer).and_then(Value::as_str).filter(|t| !t.is_empty()) {
+            return text.to_owned();
+        }
+    }
+    let conditions = data.pointer("/status/conditions").and_then(Value::as_array);
+    let ready =
+        conditions.into_iter().flatten().find(|c| matches!(c["type"].as_str(), Some("Ready" | "Available")));
+    match ready {
+        Some(c) if c["status"] == "True" => c["type"].as_str().unwrap_or_default().to_owned(),
+        Some(c) => c["reason"].as_str().unwrap_or("NotReady").to_owned(),
+        None => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::state;
+
+    #[test]
+    fn the_state_is_what_the_object_says_of_itself() {
+        assert_eq!(state(&json!({ "status": { "phase": "Running" } })), "Running");
+        let ready = json!({ "status": { "conditions": [{ "type": "Ready", "status": "True" }] } });
+        assert_eq!(state(&ready), "Ready");
+        let not = json!({ "status": { "conditions": [{ "type": "Available", "status": "False", "reason": "NoQuorum" }] } });
+        assert_eq!(state(&not), "NoQuorum");
+        assert_eq!(state(&json!({})), "");
+    }
+}

@@ -1,0 +1,26 @@
+//! What a console button and a CLI command both call.
+//!
+//! Every function takes the caller's own client: nothing here has rights of its own. All of them are idempotent:
+//! asking twice does nothing the second time and says so.
+
+mod approve;
+mod choose;
+mod error;
+mod install;
+mod instances;
+mod list;
+mod status;
+mod timeline;
+mod uninstall;
+mod wait;
+
+pub use approve::{Approved, Upgraded, approve, upgrade};
+pub use choose::{set_channel, suggested_namespace};
+pub use error::{Error, Kind};
+pub use install::{InstallRequest, InstallResult, install, preview_install};
+pub use instances::{Instance, list_instances, list_instances_of};
+pub use list::{Installed, find_installed, list_installed};
+pub use status::Status;
+pub use timeline::{EventLine, Step, StepState, Timeline, timeline};
+pub use uninstall::{Operands, UninstallOptions, UninstallReport, uninstall};
+pub use wait::{Diagnosis, Progress, WaitOptions, wait_installed};

@@ -1,0 +1,142 @@
+//! The objects that a plan wants: those of the bundle, and those around it.
+
+use olm_api::names;
+use olm_bundle::{Bundle, Phase, Rendered};
+use serde_json::{Map, Value, json};
+
+use crate::input::{Live, PlanInput};
+use crate::object::ObjectRef;
+
+/// Name of the OperatorGroup that is made where there is none.
+pub const OPERATOR_GROUP_NAME: &str = "olm-operators";
+
+/// The OperatorGroup that counts in a namespace: its name, and the namespaces that its operators watch (empty means
+/// all). Where there is none, the one that a plan will make for `wanted`.
+pub fn operator_group_of(groups: &[Value], wanted: &[String]) -> (String, Vec<String>) {
+    let Some(group) = groups.first() else {
+        return (OPERATOR_GROUP_NAME.to_owned(), targets(wanted));
+    };
+    let strings = |pointer: &str| -> Option<Vec<String>> {
+        let list = group.pointer(pointer)?.as_array()?;
+        Some(list.iter().filter_map(Value::as_str).map(str::to_owned).collect())
+    };
+    let name = group.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let namespaces =
+        strings("/spec/targetNamespaces").filter(|l| !l.is_empty()).or_else(|| strings("/status/namespaces"));
+    (name, targets(&namespaces.unwrap_or_default()))
+}
+
+/// Sorted, without repetition; all namespaces is the empty list.
+fn targets(namespaces: &[String]) -> Vec<String> {
+    if namespaces.iter().any(String::is_empty) {
+        return Vec::new();
+    }
+    let mut list = namespaces.to_vec();
+    list.sort();
+    list.dedup();
+    list
+}
+
+pub(crate) fn namespace_ref(namespace: &str) -> ObjectRef {
+    ObjectRef::new("v1", "Namespace", None, namespace)
+}
+
+pub(crate) fn csv_ref(namespace: &str, name: &str) -> ObjectRef {
+    ObjectRef::new("operators.coreos.com/v1alpha1", "ClusterServiceVersion", Some(namespace), name)
+}
+
+/// Everything that is to be applied, phase by phase.
+pub(crate) fn desired(input: &PlanInput<'_>, rendered: &Rendered, live: &Live) -> Vec<(Phase, Value)> {
+    let mut list = Vec::new();
+    if !live.contains_key(&namespace_ref(input.namespace)) {
+        let manifest =
+            json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": input.namespace } });
+        list.push((Phase::Prerequisites, manifest));
+    }
+    let (group, targets) = operator_group_of(input.operator_groups, input.target_namespaces);
+    if input.operator_groups.is_empty() {
+        list.push((Phase::Prerequisites, operator_group(input.namespace, &group, &targets)));
+    }
+    list.push((Phase::Prerequisites, csv(input.bundle, input.namespace, &group, &targets)));
+    for (phase, object) in rendered.objects() {
+        list.push((phase, object.clone()));
+    }
+    let label = names::component_label(&input.resolved.chosen.package, input.namespace);
+    for (_, object) in &mut list {
+        let foreign = matches!(object["kind"].as_str(), Some("Namespace" | "OperatorGroup"));
+        if !foreign {
+            set_label(object, &label, "");
+        }
+    }
+    // phases are applied in order; within one the order is the bundle's
+    list.sort_by_key(|(phase, _)| *phase);
+    list
+}
+
+/// A CRD that the same package in other namespaces uses too keeps their labels: applying without them would take them
+/// away, and with them the knowledge that somebody else needs the CRD.
+pub(crate) fn keep_shared_labels(manifest: &mut Value, live: Option<&Value>, package: &str) {
+    let Some(labels) = live.and_then(|l| l.pointer("/metadata/labels")?.as_object()) else { return };
+    let prefix = format!("{}{package}.", names::LABEL_COMPONENT_PREFIX);
+    for (key, value) in labels.iter().filter(|(key, _)| key.starts_with(&prefix)) {
+        if manifest.pointer("/metadata/labels").and_then(|l| l.get(key)).is_none() {
+            set_label(manifest, key, value.as_str().unwrap_or_default());
+        }
+    }
+}
+
+fn operator_group(namespace: &str, name: &str, targets: &[String]) -> Value {
+    let mut spec = Map::new();
+    if !targets.is_empty() {
+        spec.insert("targetNamespaces".into(), json!(targets));
+    }
+    json!({
+        "apiVersion": "operators.coreos.com/v1",
+        "kind": "OperatorGroup",
+        "metadata": { "name": name, "namespace": namespace },
+        "spec": spec,
+    })
+}
+
+/// The ClusterServiceVersion as it goes to the cluster: with its namespace and the annotations that its pods inherit,
+/// without what only a server may write.
+fn csv(bundle: &Bundle, namespace: &str, group: &str, targets: &[String]) -> Value {
+    let mut csv = bundle.csv_raw.clone();
+    csv["apiVersion"] = json!("operators.coreos.com/v1alpha1");
+    csv["kind"] = json!("ClusterServiceVersion");
+    if let Some(object) = csv.as_object_mut() {
+        object.remove("status");
+    }
+    if !csv["metadata"].is_object() {
+        csv["metadata"] = json!({});
+    }
+    let metadata = &mut csv["metadata"];
+    metadata["namespace"] = json!(namespace);
+    if let Some(object) = metadata.as_object_mut() {
+        for key in
+            ["creationTimestamp", "resourceVersion", "uid", "generation", "managedFields", "ownerReferences"]
+        {
+            object.remove(key);
+        }
+    }
+    let annotations = [
+        (names::ANNOTATION_OPERATOR_GROUP, group.to_owned()),
+        (names::ANNOTATION_OPERATOR_NAMESPACE, namespace.to_owned()),
+        (names::ANNOTATION_TARGET_NAMESPACES, targets.join(",")),
+    ];
+    if !metadata["annotations"].is_object() {
+        metadata["annotations"] = json!({});
+    }
+    for (key, value) in annotations {
+        metadata["annotations"][key] = json!(value);
+    }
+    csv
+}
+
+fn set_label(object: &mut Value, key: &str, value: &str) {
+    let Some(metadata) = object.get_mut("metadata").filter(|m| m.is_object()) else { return };
+    if !metadata["labels"].is_object() {
+        metadata["labels"] = json!({});
+    }
+    metadata["labels"][key] = json!(value);
+}

@@ -1,0 +1,84 @@
+//! What the resolver wants to know of operators that are installed.
+
+use olm_api::names;
+use olm_resolver::{Bundle, Gvk, Installed, PackageNeed, Range};
+use olm_version::Version;
+use serde_json::Value;
+
+use crate::universe::Constraint;
+
+/// An installed ClusterServiceVersion as the resolver sees it. The package is read off the label that marks components,
+/// or the properties that a catalog projected onto it.
+pub fn installed_of(csv: &Value, subscription: Option<&str>) -> Installed {
+    let text = |pointer: &str| csv.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let namespace = text("/metadata/namespace");
+    let mut installed = Installed {
+        name: text("/metadata/name").to_owned(),
+        namespace: namespace.to_owned(),
+        version: Version::parse(text("/spec/version")).ok(),
+        subscription: subscription.map(str::to_owned),
+        provides: apis(csv, "owned"),
+        requires_apis: apis(csv, "required"),
+        ..Installed::default()
+    };
+    let labels = csv.pointer("/metadata/labels").and_then(Value::as_object);
+    let components = labels.into_iter().flat_map(|l| l.keys());
+    let suffix = format!(".{namespace}");
+    installed.package = components
+        .filter_map(|key| key.strip_prefix(names::LABEL_COMPONENT_PREFIX)?.strip_suffix(suffix.as_str()))
+        .map(str::to_owned)
+        .next();
+    let annotation = |key: &str| csv.pointer("/metadata/annotations")?.get(key)?.as_str();
+    let projected = annotation(names::ANNOTATION_PROJECTED_PROPERTIES)
+        .and_then(|text| serde_json::from_str::<Value>(text).ok())
+        .and_then(|v| v.get("properties").cloned());
+    let own =
+        annotation(names::ANNOTATION_PROPERTIES).and_then(|text| serde_json::from_str::<Value>(text).ok());
+    for property in [projected, own].iter().flatten().filter_map(Value::as_array).flatten() {
+        let value = &property["value"];
+        match property["type"].as_str() {
+            Some("olm.package") if installed.package.is_none() => {
+                installed.package = value["packageName"].as_str().map(str::to_owned);
+            }
+            Some("olm.package.required") => {
+                let range = value["versionRange"].as_str().or_else(|| value["version"].as_str());
+                let range = range.and_then(|r| Range::parse(r).ok());
+                if let (Some(package), Some(range)) = (value["packageName"].as_str(), range) {
+                    installed.requires_packages.push(PackageNeed { package: package.to_owned(), range });
+                }
+            }
+            Some("olm.constraint") => {
+                // what cannot be evaluated does not hold anything back: the operator is there already
+                let mut needs = Bundle::default();
+                if let Ok(constraint) = serde_json::from_value::<Constraint>(value.clone())
+                    && constraint.add_to(&mut needs).is_ok()
+                {
+                    installed.requires_apis.append(&mut needs.requires_apis);
+                    installed.requires_packages.append(&mut needs.requires_packages);
+                    installed.requires_any.append(&mut needs.requires_any);
+                }
+            }
+            _ => {}
+        }
+    }
+    installed
+}
+
+fn apis(csv: &Value, key: &str) -> Vec<Gvk> {
+    let list = |section: &str| csv.pointer(&format!("/spec/{section}/{key}")).and_then(Value::as_array);
+    let text = |v: &Value, key: &str| v[key].as_str().unwrap_or_default().to_owned();
+    let crds = list("customresourcedefinitions").into_iter().flatten().map(|v| Gvk {
+        group: text(v, "name").split_once('.').map_or(String::new(), |(_, group)| group.to_owned()),
+        version: text(v, "version"),
+        kind: text(v, "kind"),
+    });
+    let services = list("apiservicedefinitions").into_iter().flatten().map(|v| Gvk {
+        group: text(v, "group"),
+        version: text(v, "version"),
+        kind: text(v, "kind"),
+    });
+    let mut all: Vec<Gvk> = crds.chain(services).collect();
+    all.sort();
+    all.dedup();
+    all
+}

@@ -1,0 +1,63 @@
+//! Whose an object is.
+
+use olm_api::names;
+use serde_json::Value;
+
+/// Whose an object is, seen from one package in one namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// It is a component of the package.
+    Ours,
+    /// It is a component of the same package in other namespaces.
+    Shared(String),
+    /// It is somebody else's.
+    Other(String),
+    /// It is nobody's.
+    Nobody,
+}
+
+/// Reads the owner off the labels and annotations that OLM, Helm and the API server put on objects.
+pub(crate) fn owner_of(live: &Value, package: &str, namespace: &str, bundles: &[&str]) -> Owner {
+    let labels = live.pointer("/metadata/labels").and_then(Value::as_object);
+    let label = |key: &str| labels.and_then(|l| l.get(key)).and_then(Value::as_str);
+    let own = names::component_label(package, namespace);
+    if label(&own).is_some() {
+        return Owner::Ours;
+    }
+    if let (Some(csv), Some("ClusterServiceVersion")) =
+        (label(names::LABEL_OWNER), label(names::LABEL_OWNER_KIND))
+    {
+        let there = label(names::LABEL_OWNER_NAMESPACE).unwrap_or(namespace);
+        if bundles.contains(&csv) && there == namespace {
+            return Owner::Ours;
+        }
+        return Owner::Other(format!("operator {csv} in namespace {there}"));
+    }
+    let components = labels.into_iter().flat_map(|l| l.keys());
+    let mut components = components.filter_map(|key| key.strip_prefix(names::LABEL_COMPONENT_PREFIX));
+    // a package name has no dots as a rule, a namespace never has: the last dot parts them
+    if let Some((other, there)) = components.find_map(|c| c.rsplit_once('.')) {
+        return if other == package {
+            Owner::Shared(there.to_owned())
+        } else {
+            Owner::Other(format!("package {other} in namespace {there}"))
+        };
+    }
+    let annotation = |key: &str| live.pointer("/metadata/annotations")?.get(key)?.as_str();
+    if let Some(release) = annotation("meta.helm.sh/release-name") {
+        let there = annotation("meta.helm.sh/release-namespace").unwrap_or_default();
+        return Owner::Other(format!("Helm release {release} in namespace {there}"));
+    }
+    let owners = live.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+    for owner in owners.into_iter().flatten() {
+        let (kind, name) =
+            (owner["kind"].as_str().unwrap_or_default(), owner["name"].as_str().unwrap_or_default());
+        if kind == "ClusterServiceVersion" && bundles.contains(&name) {
+            return Owner::Ours;
+        }
+        if owner["controller"] == true {
+            return Owner::Other(format!("{kind} {name}"));
+        }
+    }
+    Owner::Nobody
+}

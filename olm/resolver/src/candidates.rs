@@ -1,0 +1,525 @@
+//! Which bundles one request may get, best first, and why the others may not be had.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use olm_version::{precedence, suggest};
+
+use crate::code::Code;
+use crate::exclude::{Context, Excluded, name_of, namespace_of};
+use crate::explain::Fix;
+use crate::graph::{self, edge, skipped_by};
+use crate::need::{Place, ordered_places};
+use crate::request::{InstalledRef, Request, UpgradePolicy, VersionWish};
+use crate::resolution::HopVia;
+use crate::universe::{Bundle, Channel, Health, Package};
+
+/// A bundle that the request may get.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Candidate<'a> {
+    pub(crate) place: Place<'a>,
+    pub(crate) via: HopVia,
+    /// The request's range is met only later on the way that begins here.
+    pub(crate) on_the_way: bool,
+}
+
+/// What there is for one request.
+#[derive(Debug)]
+pub(crate) struct Candidates<'a> {
+    pub(crate) package: &'a Package,
+    /// The channels that count, in order of preference.
+    pub(crate) channels: Vec<&'a Channel>,
+    /// Best first.
+    pub(crate) allowed: Vec<Candidate<'a>>,
+    /// Allowed by the request, ruled out by facts; in the same order of preference.
+    pub(crate) excluded: Vec<(Place<'a>, Excluded)>,
+}
+
+/// Why a request has nothing to choose from.
+#[derive(Debug)]
+pub(crate) struct Nothing {
+    pub(crate) code: Code,
+    pub(crate) text: String,
+    pub(crate) nearest: Vec<String>,
+    pub(crate) fixes: Vec<Fix>,
+}
+
+fn fix(text: impl Into<String>, command: impl Into<String>) -> Fix {
+    Fix { text: text.into(), command: command.into() }
+}
+
+fn nearest_text(nearest: &[String]) -> String {
+    if nearest.is_empty() { String::new() } else { format!("; nearest: {}", nearest.join(", ")) }
+}
+
+/// What there is for a request, before anything that it would need is looked at.
+pub(crate) fn candidates<'a>(ctx: &Context<'a>, request: &Request) -> Result<Candidates<'a>, Nothing> {
+    let package = find_package(ctx, request)?;
+    let channels = find_channels(request, package)?;
+    let skipped = |bundle: &Bundle| is_skip_version(request, bundle);
+    let listed = match (&request.installed, &request.starting_csv) {
+        (None, Some(name)) => starting(ctx, request, package, &channels, name)?,
+        (None, None) => fresh(ctx, request, package, &channels)?,
+        (Some(installed), _) if request.policy == UpgradePolicy::SelfCertified => {
+            self_certified(ctx, request, package, &channels, installed)
+        }
+        (Some(installed), _) => successors(ctx, request, package, &channels, installed)?,
+    };
+    let mut allowed = Vec::new();
+    let mut excluded = Vec::new();
+    let mut seen = BTreeSet::new();
+    for candidate in listed {
+        let bundle = candidate.place.bundle;
+        let same = request.installed.as_ref().is_some_and(|i| i.name == bundle.name);
+        if same || skipped(bundle) || !seen.insert(bundle.name.as_str()) {
+            continue;
+        }
+        match ctx.excluded(&candidate.place) {
+            Some(reason) => excluded.push((candidate.place, reason)),
+            None => allowed.push(candidate),
+        }
+    }
+    Ok(Candidates { package, channels, allowed, excluded })
+}
+
+pub(crate) fn is_skip_version(request: &Request, bundle: &Bundle) -> bool {
+    request.skip_versions.iter().any(|skip| {
+        *skip == bundle.name
+            || match (olm_version::parse_lenient(skip), &bundle.version) {
+                (Ok(skip), Some(version)) => precedence(&skip, version).is_eq(),
+                _ => false,
+            }
+    })
+}
+
+fn wished(wish: Option<&VersionWish>, bundle: &Bundle) -> bool {
+    wish.is_none_or(|wish| bundle.version.as_ref().is_some_and(|v| wish.allows(v)))
+}
+
+fn find_package<'a>(ctx: &Context<'a>, request: &Request) -> Result<&'a Package, Nothing> {
+    let id = &request.catalog;
+    let Some(catalog) = ctx.universe.catalog(id) else {
+        let known: Vec<String> = ctx.universe.catalogs().keys().map(ToString::to_string).collect();
+        let nearest = nearest_or_all(&id.to_string(), &known);
+        return Err(Nothing {
+            code: Code::UnknownCatalog,
+            text: format!("there is no catalog {id}{}", nearest_text(&nearest)),
+            nearest,
+            fixes: vec![fix("list the catalogs", "kubectl get catalogsources -A")],
+        });
+    };
+    if let Some((_, package)) = catalog.packages.get_key_value(&request.package) {
+        return Ok(package);
+    }
+    if let Health::Unavailable { reason } = &catalog.health {
+        return Err(Nothing {
+            code: Code::CatalogUnavailable,
+            text: format!("catalog {id} cannot be read: {reason}"),
+            nearest: Vec::new(),
+            fixes: vec![fix(
+                "look at the catalog",
+                format!("kubectl describe catalogsource {} -n {}", id.name, id.namespace),
+            )],
+        });
+    }
+    let nearest = suggest(&request.package, catalog.packages.keys().map(String::as_str), 3);
+    let mut fixes: Vec<Fix> = Vec::new();
+    let elsewhere = ctx
+        .universe
+        .catalogs()
+        .iter()
+        .find(|(other, c)| *other != id && c.packages.contains_key(&request.package));
+    if let Some((other, _)) = elsewhere {
+        fixes.push(fix(
+            format!("catalog {other} has it"),
+            format!("olm show {} --catalog {}", request.package, other.name),
+        ));
+    }
+    match nearest.first() {
+        Some(name) => fixes.push(fix(format!("look at package {name}"), format!("olm show {name}"))),
+        None => fixes.push(fix("look for it", format!("olm search {}", request.package))),
+    }
+    Err(Nothing {
+        code: Code::UnknownPackage,
+        text: format!("catalog {id} has no package {}{}", request.package, nearest_text(&nearest)),
+        nearest,
+        fixes,
+    })
+}
+
+/// Close names; where none is close, all of a short list.
+fn nearest_or_all(name: &str, known: &[String]) -> Vec<String> {
+    let close = suggest(name, known.iter().map(String::as_str), 3);
+    if close.is_empty() && known.len() <= 5 { known.to_vec() } else { close }
+}
+
+/// The channel that was asked for; without one all of them, the default channel first, as OLM has it.
+fn find_channels<'a>(request: &Request, package: &'a Package) -> Result<Vec<&'a Channel>, Nothing> {
+    let Some(name) = &request.channel else {
+        let mut channels: Vec<&Channel> = package.channels.values().collect();
+        channels.sort_by_key(|c| (c.name != package.default_channel, &c.name));
+        return Ok(channels);
+    };
+    package.channels.get(name).map(|channel| vec![channel]).ok_or_else(|| {
+        let known: Vec<String> = package.channels.keys().cloned().collect();
+        let nearest = nearest_or_all(name, &known);
+        let better = nearest.first().unwrap_or(&package.default_channel);
+        Nothing {
+            code: Code::UnknownChannel,
+            text: format!("package {} has no channel {name}{}", package.name, nearest_text(&nearest)),
+            fixes: vec![
+                fix(format!("follow channel {better}"), patch(request, "channel", &format!("\"{better}\""))),
+                fix("list the channels", format!("olm show {}", package.name)),
+            ],
+            nearest,
+        }
+    })
+}
+
+/// The command that changes one field of the Subscription.
+pub(crate) fn patch(request: &Request, field: &str, value: &str) -> String {
+    format!(
+        "kubectl patch subscription {} -n {} --type merge -p '{{\"spec\":{{\"{field}\":{value}}}}}'",
+        name_of(request),
+        namespace_of(request)
+    )
+}
+
+/// The bundles of all channels in order of preference. An error when none of the channels has an order.
+fn in_order<'a>(
+    ctx: &Context<'a>,
+    request: &Request,
+    package: &'a Package,
+    channels: &[&'a Channel],
+) -> Result<Vec<Place<'a>>, Nothing> {
+    let Some((catalog, _)) = ctx.universe.catalogs().get_key_value(&request.catalog) else {
+        return Ok(Vec::new());
+    };
+    let mut places = Vec::new();
+    let mut disorder = None;
+    for channel in channels {
+        match graph::order(&package.name, channel) {
+            Ok(_) => places.extend(ordered_places(catalog, package, &channel.name)),
+            Err(error) => disorder = Some(error.to_string()),
+        }
+    }
+    match disorder {
+        Some(text) if places.is_empty() => Err(Nothing {
+            code: Code::BrokenChannel,
+            text,
+            nearest: Vec::new(),
+            fixes: vec![fix("choose another channel", format!("olm show {}", package.name))],
+        }),
+        _ => Ok(places),
+    }
+}
+
+/// Every bundle of the channels, those that are off the chain too, newest first.
+fn all_entries<'a>(
+    ctx: &Context<'a>,
+    request: &Request,
+    package: &'a Package,
+    channels: &[&'a Channel],
+) -> Vec<Place<'a>> {
+    let Some((catalog, _)) = ctx.universe.catalogs().get_key_value(&request.catalog) else {
+        return Vec::new();
+    };
+    let mut places: Vec<Place<'a>> = channels
+        .iter()
+        .flat_map(|channel| channel.entries.iter().map(move |entry| (*channel, entry)))
+        .filter_map(|(channel, entry)| {
+            let bundle = package.bundles.get(&entry.name)?;
+            Some(Place { catalog, package: &package.name, channel: &channel.name, bundle })
+        })
+        .collect();
+    places.sort_by(|a, b| newest_first(a.bundle, b.bundle));
+    places
+}
+
+/// Newer versions first, then names.
+pub(crate) fn newest_first(a: &Bundle, b: &Bundle) -> std::cmp::Ordering {
+    match (&a.version, &b.version) {
+        (Some(a), Some(b)) => precedence(b, a),
+        (a, b) => b.is_some().cmp(&a.is_some()),
+    }
+    .then_with(|| b.name.cmp(&a.name))
+}
+
+fn install(place: Place<'_>) -> Candidate<'_> {
+    Candidate { place, via: HopVia::Install, on_the_way: false }
+}
+
+/// Nothing is installed and `startingCSV` names the bundle; it may be one that others skip.
+fn starting<'a>(
+    ctx: &Context<'a>,
+    request: &Request,
+    package: &'a Package,
+    channels: &[&'a Channel],
+    name: &str,
+) -> Result<Vec<Candidate<'a>>, Nothing> {
+    let places = all_entries(ctx, request, package, channels);
+    let mut found: Vec<Place<'a>> = places.iter().filter(|p| p.bundle.name == name).copied().collect();
+    // the channel of the highest preference comes first
+    found.sort_by_key(|p| channels.iter().position(|c| c.name == p.channel));
+    if found.is_empty() {
+        let nearest = suggest(name, places.iter().map(|p| p.bundle.name.as_str()), 3);
+        return Err(Nothing {
+            code: Code::UnknownStartingCsv,
+            text: format!(
+                "{} has no bundle {name}, which startingCSV asks for{}",
+                channels_text(request, package),
+                nearest_text(&nearest)
+            ),
+            fixes: vec![fix("list the versions", format!("olm show {}", package.name))],
+            nearest,
+        });
+    }
+    Ok(found.into_iter().map(install).collect())
+}
+
+pub(crate) fn channels_text(request: &Request, package: &Package) -> String {
+    match &request.channel {
+        Some(channel) => format!("channel {channel} of package {}", package.name),
+        None => format!("package {}", package.name),
+    }
+}
+
+/// Nothing is installed.
+fn fresh<'a>(
+    ctx: &Context<'a>,
+    request: &Request,
+    package: &'a Package,
+    channels: &[&'a Channel],
+) -> Result<Vec<Candidate<'a>>, Nothing> {
+    let Some(wish) = &request.version else {
+        return Ok(in_order(ctx, request, package, channels)?.into_iter().map(install).collect());
+    };
+    // whoever names a version may mean one that is off the chain; without a name the chain is what counts
+    let places = match wish.pin() {
+        Some(_) => all_entries(ctx, request, package, channels),
+        None => in_order(ctx, request, package, channels)?,
+    };
+    let found: Vec<Candidate<'a>> =
+        places.iter().filter(|p| wished(Some(wish), p.bundle)).copied().map(install).collect();
+    if found.is_empty() { Err(no_such_version(request, package, channels, wish)) } else { Ok(found) }
+}
+
+fn no_such_version(
+    request: &Request,
+    package: &Package,
+    channels: &[&Channel],
+    wish: &VersionWish,
+) -> Nothing {
+    let elsewhere = package.channels.values().find(|channel| {
+        channel.entries.iter().any(|e| package.bundles.get(&e.name).is_some_and(|b| wished(Some(wish), b)))
+    });
+    let versions: BTreeMap<String, &Bundle> = channels
+        .iter()
+        .flat_map(|c| &c.entries)
+        .filter_map(|e| package.bundles.get(&e.name))
+        .filter_map(|b| Some((b.version.as_ref()?.to_string(), b)))
+        .collect();
+    let mut nearest = suggest(wish.source(), versions.keys().map(String::as_str), 3);
+    if nearest.is_empty() {
+        let mut newest: Vec<&&Bundle> = versions.values().collect();
+        newest.sort_by(|a, b| newest_first(a, b));
+        nearest =
+            newest.into_iter().take(3).filter_map(|b| b.version.as_ref()).map(ToString::to_string).collect();
+    }
+    let mut fixes = Vec::new();
+    let code = match elsewhere {
+        Some(channel) if request.channel.is_some() => {
+            fixes.push(fix(
+                format!("channel {} has it", channel.name),
+                patch(request, "channel", &format!("\"{}\"", channel.name)),
+            ));
+            Code::NotInChannel
+        }
+        _ => Code::UnknownVersion,
+    };
+    fixes.push(fix("list the versions", format!("olm show {}", package.name)));
+    Nothing {
+        code,
+        text: format!(
+            "{} has no version {}{}",
+            channels_text(request, package),
+            wish.source(),
+            nearest_text(&nearest)
+        ),
+        nearest,
+        fixes,
+    }
+}
+
+/// The user answers for the upgrade: any bundle that the range allows, in the order of preference, skipped ones last.
+fn self_certified<'a>(
+    ctx: &Context<'a>,
+    request: &Request,
+    package: &'a Package,
+    channels: &[&'a Channel],
+    installed: &InstalledRef,
+) -> Vec<Candidate<'a>> {
+    let mut places = in_order(ctx, request, package, channels).unwrap_or_default();
+    if request.version.is_some() {
+        places.extend(all_entries(ctx, request, package, channels));
+    }
+    let mut found = Vec::new();
+    for place in places {
+        if place.bundle.name == installed.name {
+            // what is installed is as good as anything after it
+            break;
+        }
+        if wished(request.version.as_ref(), place.bundle) {
+            let via = via(channels, installed, place.bundle).unwrap_or(HopVia::SelfCertified);
+            found.push(Candidate { place, via, on_the_way: false });
+        }
+    }
+    let fits =
+        request.version.as_ref().is_none_or(|w| installed.version.as_ref().is_some_and(|v| w.allows(v)));
+    if !fits && found.is_empty() {
+        // the installed bundle came first in the order, but the range does not want it
+        let rest = all_entries(ctx, request, package, channels);
+        found.extend(rest.into_iter().filter(|p| wished(request.version.as_ref(), p.bundle)).map(|place| {
+            Candidate {
+                place,
+                via: via(channels, installed, place.bundle).unwrap_or(HopVia::SelfCertified),
+                on_the_way: false,
+            }
+        }));
+    }
+    found
+}
+
+/// What leads from the installed bundle to another one, in any of the channels.
+fn via(channels: &[&Channel], installed: &InstalledRef, bundle: &Bundle) -> Option<HopVia> {
+    channels
+        .iter()
+        .flat_map(|c| &c.entries)
+        .filter(|e| e.name == bundle.name)
+        .find_map(|entry| edge(installed, entry))
+}
+
+/// The bundles that edges of the channels lead to.
+fn successors<'a>(
+    ctx: &Context<'a>,
+    request: &Request,
+    package: &'a Package,
+    channels: &[&'a Channel],
+    installed: &InstalledRef,
+) -> Result<Vec<Candidate<'a>>, Nothing> {
+    let places = in_order(ctx, request, package, channels)?;
+    let next = direct(channels, &places, installed);
+    let Some(wish) = &request.version else { return Ok(next) };
+    let fitting: Vec<Candidate<'a>> =
+        next.iter().filter(|c| wished(Some(wish), c.place.bundle)).copied().collect();
+    let fits = installed.version.as_ref().is_some_and(|v| wish.allows(v));
+    if !fitting.is_empty() || fits {
+        return Ok(fitting);
+    }
+    match first_hop_towards(ctx, request, channels, &places, installed, wish) {
+        Some(hop) => Ok(vec![hop]),
+        None => Err(unreachable_wish(request, package, channels, installed, wish)),
+    }
+}
+
+fn direct<'a>(
+    channels: &[&'a Channel],
+    places: &[Place<'a>],
+    installed: &InstalledRef,
+) -> Vec<Candidate<'a>> {
+    let entry_of = |place: &Place<'a>| {
+        channels
+            .iter()
+            .find(|c| c.name == place.channel)?
+            .entries
+            .iter()
+            .find(|e| e.name == place.bundle.name)
+    };
+    // what comes after the installed bundle in the order of a channel is behind it, whatever a wide skipRange says
+    let mut reached: BTreeSet<&str> = BTreeSet::new();
+    let mut ahead = |place: &Place<'a>| {
+        if place.bundle.name == installed.name {
+            reached.insert(place.channel);
+        }
+        !reached.contains(place.channel)
+    };
+    places
+        .iter()
+        .filter(|place| ahead(place))
+        .filter_map(|place| {
+            let via = edge(installed, entry_of(place)?)?;
+            Some(Candidate { place: *place, via, on_the_way: false })
+        })
+        .collect()
+}
+
+/// The first of the fewest hops that lead to a version in the range.
+fn first_hop_towards<'a>(
+    ctx: &Context<'a>,
+    request: &Request,
+    channels: &[&'a Channel],
+    places: &[Place<'a>],
+    installed: &InstalledRef,
+    wish: &VersionWish,
+) -> Option<Candidate<'a>> {
+    let mut queue: VecDeque<(Candidate<'a>, InstalledRef)> = VecDeque::new();
+    let mut seen = BTreeSet::from([installed.name.clone()]);
+    let usable =
+        |c: &Candidate<'a>| !is_skip_version(request, c.place.bundle) && ctx.excluded(&c.place).is_none();
+    for candidate in direct(channels, places, installed).into_iter().filter(|c| usable(c)) {
+        queue.push_back((Candidate { on_the_way: true, ..candidate }, reference(candidate.place.bundle)));
+    }
+    while let Some((first, at)) = queue.pop_front() {
+        if !seen.insert(at.name.clone()) {
+            continue;
+        }
+        if at.version.as_ref().is_some_and(|v| wish.allows(v)) {
+            return Some(first);
+        }
+        for next in direct(channels, places, &at).into_iter().filter(|c| usable(c)) {
+            queue.push_back((first, reference(next.place.bundle)));
+        }
+    }
+    None
+}
+
+pub(crate) fn reference(bundle: &Bundle) -> InstalledRef {
+    InstalledRef { name: bundle.name.clone(), version: bundle.version.clone() }
+}
+
+fn unreachable_wish(
+    request: &Request,
+    package: &Package,
+    channels: &[&Channel],
+    installed: &InstalledRef,
+    wish: &VersionWish,
+) -> Nothing {
+    let exists = channels
+        .iter()
+        .flat_map(|c| &c.entries)
+        .any(|e| package.bundles.get(&e.name).is_some_and(|b| wished(Some(wish), b)));
+    if !exists {
+        return no_such_version(request, package, channels, wish);
+    }
+    let skipped = channels.iter().flat_map(|c| &c.entries).find_map(|e| {
+        let bundle = package.bundles.get(&e.name).filter(|b| wished(Some(wish), b))?;
+        channels.iter().find_map(|c| skipped_by(c, &bundle.name)).map(|by| (bundle, by))
+    });
+    let mut text = format!(
+        "no replaces, skips or skipRange in {} leads from the installed {} to version {}",
+        channels_text(request, package),
+        installed.name,
+        wish.source()
+    );
+    if let Some((bundle, by)) = skipped {
+        text.push_str(&format!(" ({} is skipped by {})", bundle.name, by.name));
+    }
+    Nothing {
+        code: Code::NoUpgradeEdge,
+        text,
+        nearest: Vec::new(),
+        fixes: vec![fix(
+            "go there all the same, at your own risk",
+            patch(request, "upgradeConstraintPolicy", "\"SelfCertified\""),
+        )],
+    }
+}

@@ -1,0 +1,100 @@
+//! Stable codes: the cause of every "no".
+
+use serde::{Deserialize, Serialize};
+
+/// Why a bundle was not chosen, or why nothing could be. The words are part of the interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Code {
+    /// The catalog does not exist.
+    UnknownCatalog,
+    /// The catalog exists but cannot be read.
+    CatalogUnavailable,
+    /// The catalog has no such package.
+    UnknownPackage,
+    /// The package has no such channel.
+    UnknownChannel,
+    /// No bundle has that version, or none is in that range.
+    UnknownVersion,
+    /// The channel has no bundle of the name in `startingCSV`.
+    UnknownStartingCsv,
+    /// The channel's graph has no order.
+    BrokenChannel,
+    /// The text of a range is none.
+    InvalidRange,
+    /// The bundle is not in the channel.
+    NotInChannel,
+    /// No replaces, skips or skipRange leads from the installed version to the bundle.
+    NoUpgradeEdge,
+    /// Another bundle of the channel says that this one is not to be installed.
+    Skipped,
+    /// `skipVersions` of the Subscription lists it.
+    SkipVersions,
+    /// The bundle has the property `olm.deprecated`.
+    Deprecated,
+    /// The bundle needs a newer Kubernetes.
+    KubernetesTooOld,
+    /// Something that the bundle needs cannot be had.
+    DependencyUnsatisfied,
+    /// An operator that is there owns an API that the bundle provides.
+    ApiOwnedBy,
+    /// A range, a pin or `startingCSV` asks for something else.
+    Pinned,
+    /// An installed operator needs another version of this package.
+    RequiredByInstalled,
+    /// Two requests cannot both be met.
+    RequestsConflict,
+    /// The bundle has a kind of constraint that is not understood.
+    UnsupportedConstraint,
+    /// A better one was chosen.
+    Older,
+    /// The search gave up within its budget.
+    GaveUp,
+}
+
+impl Code {
+    /// The word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::UnknownCatalog => "UnknownCatalog",
+            Self::CatalogUnavailable => "CatalogUnavailable",
+            Self::UnknownPackage => "UnknownPackage",
+            Self::UnknownChannel => "UnknownChannel",
+            Self::UnknownVersion => "UnknownVersion",
+            Self::UnknownStartingCsv => "UnknownStartingCsv",
+            Self::BrokenChannel => "BrokenChannel",
+            Self::InvalidRange => "InvalidRange",
+            Self::NotInChannel => "NotInChannel",
+            Self::NoUpgradeEdge => "NoUpgradeEdge",
+            Self::Skipped => "Skipped",
+            Self::SkipVersions => "SkipVersions",
+            Self::Deprecated => "Deprecated",
+            Self::KubernetesTooOld => "KubernetesTooOld",
+            Self::DependencyUnsatisfied => "DependencyUnsatisfied",
+            Self::ApiOwnedBy => "ApiOwnedBy",
+            Self::Pinned => "Pinned",
+            Self::RequiredByInstalled => "RequiredByInstalled",
+            Self::RequestsConflict => "RequestsConflict",
+            Self::UnsupportedConstraint => "UnsupportedConstraint",
+            Self::Older => "Older",
+            Self::GaveUp => "GaveUp",
+        }
+    }
+
+    /// Whether the request names something that does not exist (exit code 3 of the command line).
+    pub fn is_not_found(self) -> bool {
+        matches!(
+            self,
+            Self::UnknownCatalog
+                | Self::UnknownPackage
+                | Self::UnknownChannel
+                | Self::UnknownVersion
+                | Self::UnknownStartingCsv
+        )
+    }
+}
+
+impl std::fmt::Display for Code {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.as_str())
+    }
+}

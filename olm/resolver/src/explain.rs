@@ -1,0 +1,108 @@
+//! Why there is no resolution.
+
+use serde::{Deserialize, Serialize};
+
+use crate::code::Code;
+use crate::text;
+
+/// Why there is no resolution: a tree from the request down to facts that a user can change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Explanation {
+    /// The main cause.
+    pub code: Code,
+    /// It in one sentence.
+    pub summary: String,
+    /// One node per request that cannot be met.
+    pub nodes: Vec<Node>,
+    /// What would change it, best first.
+    pub fixes: Vec<Fix>,
+    /// Names that are close to one that does not exist.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub nearest: Vec<String>,
+}
+
+/// One fact of the tree.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Node {
+    /// What it is about: a Subscription, a bundle, an API.
+    pub subject: String,
+    /// Why not.
+    pub code: Code,
+    /// Why not, in words.
+    pub text: String,
+    /// What it follows from.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub children: Vec<Node>,
+}
+
+impl Node {
+    /// A node that follows from nothing further.
+    pub fn leaf(subject: impl Into<String>, code: Code, text: impl Into<String>) -> Self {
+        Self { subject: subject.into(), code, text: text.into(), children: Vec::new() }
+    }
+}
+
+/// Something that a user can do.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Fix {
+    /// What it does.
+    pub text: String,
+    /// The command that does it.
+    pub command: String,
+}
+
+/// The longest condition message, in characters.
+const MESSAGE: usize = 1000;
+
+impl Explanation {
+    /// The tree as text, at most `width` columns wide where words allow. Commands are never broken.
+    pub fn text(&self, width: usize) -> String {
+        let mut out = String::new();
+        text::wrapped(&mut out, "", "", &self.summary, width);
+        // a tree that only repeats the summary says nothing
+        let flat = matches!(self.nodes.as_slice(), [only] if only.children.is_empty());
+        if !flat && !self.nodes.is_empty() {
+            out.push('\n');
+        }
+        for node in self.nodes.iter().filter(|_| !flat) {
+            text::node(&mut out, node, width);
+        }
+        if !self.fixes.is_empty() {
+            out.push('\n');
+        }
+        for fix in &self.fixes {
+            text::fix(&mut out, fix, width);
+        }
+        out
+    }
+
+    /// One paragraph for a condition: the summary, the first causes, the first fix. Never longer than 1,000 characters.
+    pub fn condition_message(&self) -> String {
+        let mut message = self.summary.clone();
+        let mut level = self.nodes.iter().flat_map(|n| &n.children).take(3).collect::<Vec<_>>();
+        while let Some(first) = level.first().copied() {
+            for node in &level {
+                message.push_str(&format!("; {}: {} ({})", node.subject, node.text, node.code));
+            }
+            level = first.children.iter().take(1).collect();
+        }
+        if let Some(fix) = self.fixes.first() {
+            message.push_str(&format!("; hint: {}: {}", fix.text, fix.command));
+        }
+        if message.chars().count() > MESSAGE {
+            message = message.chars().take(MESSAGE - 3).collect::<String>() + "...";
+        }
+        message
+    }
+}
+
+impl std::fmt::Display for Explanation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.summary)
+    }
+}
+
+impl std::error::Error for Explanation {}

@@ -1,0 +1,39 @@
+//! The way from what is installed to the newest that can be reached, hop by hop.
+
+use std::collections::BTreeSet;
+
+use crate::candidates::{Candidate, candidates, reference};
+use crate::exclude::Context;
+use crate::request::Request;
+use crate::resolution::Hop;
+
+/// No real chain is longer; a loop of skipRanges ends here.
+const LONGEST: usize = 300;
+
+/// The hops that follow one another, the chosen one first. Dependencies of later hops are not looked at: they are
+/// resolved when their time comes.
+pub(crate) fn path<'a>(ctx: &Context<'a>, request: &Request, chosen: Option<&Candidate<'a>>) -> Vec<Hop> {
+    let Some(first) = chosen else { return Vec::new() };
+    let mut hops = vec![hop(first)];
+    let mut seen: BTreeSet<&str> = request.installed.iter().map(|i| i.name.as_str()).collect();
+    seen.insert(&first.place.bundle.name);
+    let mut at = request.clone();
+    at.installed = Some(reference(first.place.bundle));
+    at.policy = crate::request::UpgradePolicy::CatalogProvided;
+    while hops.len() < LONGEST {
+        let Ok(next) = candidates(ctx, &at) else { break };
+        let Some(next) = next.allowed.first().filter(|c| seen.insert(&c.place.bundle.name)) else { break };
+        hops.push(hop(next));
+        at.installed = Some(reference(next.place.bundle));
+    }
+    hops
+}
+
+fn hop(candidate: &Candidate<'_>) -> Hop {
+    Hop {
+        name: candidate.place.bundle.name.clone(),
+        version: candidate.place.bundle.version.clone(),
+        channel: candidate.place.channel.to_owned(),
+        via: candidate.via,
+    }
+}

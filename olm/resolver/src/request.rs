@@ -1,0 +1,117 @@
+//! What Subscriptions want.
+
+use olm_version::{Range, RangeError, Version, parse_lenient, precedence};
+use serde::{Deserialize, Serialize};
+
+use crate::universe::CatalogRef;
+
+/// What one Subscription wants.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// Who wants it: `namespace/name` of the Subscription.
+    pub subscription: String,
+    /// The package.
+    pub package: String,
+    /// The catalog.
+    pub catalog: CatalogRef,
+    /// The channel; the package's default channel when absent.
+    pub channel: Option<String>,
+    /// The bundle to begin with, when nothing is installed.
+    pub starting_csv: Option<String>,
+    /// A pin or a range to stay in.
+    pub version: Option<VersionWish>,
+    /// What is installed.
+    pub installed: Option<InstalledRef>,
+    /// Versions (or bundle names) never to choose.
+    pub skip_versions: Vec<String>,
+    /// Which upgrades are allowed.
+    pub policy: UpgradePolicy,
+    /// What to do about missing dependencies.
+    pub dependencies: DependencyPolicy,
+}
+
+/// The bundle that a Subscription has installed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InstalledRef {
+    /// Name of its ClusterServiceVersion.
+    pub name: String,
+    /// Its version.
+    pub version: Option<Version>,
+}
+
+/// Which upgrades are allowed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum UpgradePolicy {
+    /// Only along the edges of the catalog.
+    #[default]
+    CatalogProvided,
+    /// To any version that the pin or range asks for, also back.
+    SelfCertified,
+}
+
+/// What to do about missing dependencies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DependencyPolicy {
+    /// Install them.
+    #[default]
+    Install,
+    /// Refuse.
+    RequirePresent,
+}
+
+/// A pin (`1.2.3`) or a range (`>=1.2.0 <2.0.0`).
+#[derive(Clone, Debug)]
+pub struct VersionWish {
+    text: String,
+    kind: WishKind,
+}
+
+#[derive(Clone, Debug)]
+enum WishKind {
+    Pin(Version),
+    Range(Range),
+}
+
+impl VersionWish {
+    /// Reads a pin or a range.
+    pub fn parse(text: &str) -> Result<Self, RangeError> {
+        let trimmed = text.trim();
+        let bare = trimmed.trim_start_matches('v');
+        // only a full version is a pin: `1.2` is more likely a slip than a wish for 1.2.0
+        let kind = match Version::parse(bare) {
+            Ok(_) => match parse_lenient(bare) {
+                Ok(version) => WishKind::Pin(version),
+                Err(_) => WishKind::Range(Range::parse(trimmed)?),
+            },
+            Err(_) => WishKind::Range(Range::parse(trimmed)?),
+        };
+        Ok(Self { text: trimmed.to_owned(), kind })
+    }
+
+    /// Whether that version will do. Build metadata does not count.
+    pub fn allows(&self, version: &Version) -> bool {
+        match &self.kind {
+            WishKind::Pin(pin) => precedence(pin, version).is_eq(),
+            WishKind::Range(range) => range.contains(version),
+        }
+    }
+
+    /// The version, if it is a pin.
+    pub fn pin(&self) -> Option<&Version> {
+        match &self.kind {
+            WishKind::Pin(version) => Some(version),
+            WishKind::Range(_) => None,
+        }
+    }
+
+    /// The text as it was given.
+    pub fn source(&self) -> &str {
+        &self.text
+    }
+}
+
+impl std::fmt::Display for VersionWish {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
+    }
+}

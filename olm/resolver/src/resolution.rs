@@ -1,0 +1,207 @@
+//! What was chosen, and why nothing else was.
+
+use olm_version::Version;
+use serde::{Deserialize, Serialize};
+
+use crate::code::Code;
+use crate::explain::Fix;
+use crate::request::InstalledRef;
+use crate::universe::{CatalogRef, Gvk};
+
+/// What was chosen for every request, in the order of the requests.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Resolution {
+    /// One per request.
+    pub items: Vec<Resolved>,
+}
+
+/// What was chosen for one request.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Resolved {
+    /// The Subscription (`namespace/name`).
+    pub subscription: String,
+    /// Install, upgrade or nothing.
+    pub action: Action,
+    /// The bundle to have now: the next hop of an upgrade, or what is installed when there is none.
+    pub chosen: ChosenBundle,
+    /// What is installed.
+    pub from: Option<InstalledRef>,
+    /// The hops from what is installed to the newest that can be reached; the first one is `chosen`.
+    pub path: Vec<Hop>,
+    /// Why this one, in a sentence.
+    pub why: String,
+    /// Candidates that were not chosen, newest first.
+    pub rejected: Vec<Rejected>,
+    /// What the chosen bundle needs, directly and indirectly, and where it comes from.
+    pub dependencies: Vec<Dependency>,
+    /// What the catalog says about the deprecation of the package, the channel and the bundle.
+    pub deprecations: Vec<String>,
+}
+
+/// What to do for one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Action {
+    /// Nothing is installed: install the chosen bundle.
+    Install,
+    /// Go from the installed bundle to the chosen one; also back, where that was asked for.
+    Upgrade,
+    /// What is installed is the best.
+    None,
+}
+
+impl Action {
+    /// The word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Install => "install",
+            Self::Upgrade => "upgrade",
+            Self::None => "none",
+        }
+    }
+}
+
+/// A bundle and where it comes from.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ChosenBundle {
+    /// The catalog.
+    pub catalog: CatalogRef,
+    /// The package.
+    pub package: String,
+    /// The channel it was found in.
+    pub channel: String,
+    /// Name of the bundle.
+    pub name: String,
+    /// Its version.
+    pub version: Option<Version>,
+}
+
+impl ChosenBundle {
+    /// The version, or the name of a bundle that has none.
+    pub fn version_text(&self) -> String {
+        self.version.as_ref().map_or_else(|| self.name.clone(), ToString::to_string)
+    }
+}
+
+/// One step of a path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Hop {
+    /// Name of the bundle.
+    pub name: String,
+    /// Its version.
+    pub version: Option<Version>,
+    /// The channel.
+    pub channel: String,
+    /// What leads there.
+    pub via: HopVia,
+}
+
+/// What leads from one bundle to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum HopVia {
+    /// It is the first.
+    Install,
+    /// `replaces`.
+    Replaces,
+    /// `skips`.
+    Skips,
+    /// `skipRange`.
+    SkipRange,
+    /// The user asked for it (`upgradeConstraintPolicy: SelfCertified`).
+    SelfCertified,
+}
+
+/// A candidate that was not chosen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Rejected {
+    /// Name of the bundle.
+    pub name: String,
+    /// Its version.
+    pub version: Option<Version>,
+    /// The channels it is in.
+    pub channels: Vec<String>,
+    /// Why not.
+    pub code: Code,
+    /// Why not, in words.
+    pub text: String,
+    /// What would change it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub fix: Option<Fix>,
+}
+
+/// Something that a chosen bundle needs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Dependency {
+    /// What is needed.
+    pub need: Need,
+    /// The bundle that needs it.
+    pub required_by: String,
+    /// Where it comes from.
+    pub satisfied_by: SatisfiedBy,
+}
+
+/// What is needed.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Need {
+    /// An API.
+    Api(Gvk),
+    /// A package in a range.
+    Package {
+        /// The package.
+        name: String,
+        /// The range.
+        range: String,
+    },
+    /// One of several.
+    Any(Vec<Need>),
+}
+
+impl std::fmt::Display for Need {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Api(gvk) => write!(f, "API {gvk}"),
+            Self::Package { name, range } => write!(f, "package {name} {range}"),
+            Self::Any(needs) => {
+                f.write_str("one of ")?;
+                for (i, need) in needs.iter().enumerate() {
+                    write!(f, "{}{need}", if i == 0 { "" } else { ", " })?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Where something that is needed comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum SatisfiedBy {
+    /// It is installed along with the chosen bundle.
+    Install(ChosenBundle),
+    /// It is what another request of the same resolution gets.
+    Request {
+        /// The Subscription (`namespace/name`).
+        subscription: String,
+        /// Name of the bundle.
+        name: String,
+    },
+    /// An operator that is there provides it.
+    Installed {
+        /// Name of its ClusterServiceVersion.
+        name: String,
+        /// Namespace of its ClusterServiceVersion.
+        namespace: String,
+    },
+    /// The cluster serves it.
+    Cluster {
+        /// Who owns it, as far as known.
+        owner: Option<String>,
+    },
+}

@@ -1,0 +1,227 @@
+//! What catalogs offer.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::OnceLock;
+
+use olm_version::{Range, Version};
+use serde::{Deserialize, Serialize};
+
+/// Everything that can be chosen.
+#[derive(Clone, Debug, Default)]
+pub struct Universe {
+    catalogs: BTreeMap<CatalogRef, Catalog>,
+    /// Which packages provide an API; worked out when the first dependency asks for it.
+    providers: OnceLock<Providers>,
+}
+
+type Providers = BTreeMap<Gvk, BTreeSet<(CatalogRef, String)>>;
+
+impl Universe {
+    /// The universe of these catalogs, which may come in any order.
+    pub fn new(catalogs: impl IntoIterator<Item = (CatalogRef, Catalog)>) -> Self {
+        Self { catalogs: catalogs.into_iter().collect(), providers: OnceLock::new() }
+    }
+
+    /// The catalogs, by name.
+    pub fn catalogs(&self) -> &BTreeMap<CatalogRef, Catalog> {
+        &self.catalogs
+    }
+
+    /// The catalog of that name.
+    pub fn catalog(&self, id: &CatalogRef) -> Option<&Catalog> {
+        self.catalogs.get(id)
+    }
+
+    /// The package of that name in that catalog.
+    pub fn package(&self, id: &CatalogRef, package: &str) -> Option<&Package> {
+        self.catalog(id)?.packages.get(package)
+    }
+
+    /// Puts a catalog in, in place of the one of that name.
+    pub fn insert(&mut self, id: CatalogRef, catalog: Catalog) {
+        self.providers = OnceLock::new();
+        self.catalogs.insert(id, catalog);
+    }
+
+    /// Sets the priority of a catalog; a higher one wins where several could satisfy a dependency.
+    pub fn set_priority(&mut self, id: &CatalogRef, priority: i32) {
+        if let Some(catalog) = self.catalogs.get_mut(id) {
+            catalog.priority = priority;
+        }
+    }
+
+    /// Notes that a catalog exists but cannot be read. Its last good content, if any, stays.
+    pub fn set_unavailable(&mut self, id: &CatalogRef, reason: impl Into<String>) {
+        self.catalogs.entry(id.clone()).or_default().health = Health::Unavailable { reason: reason.into() };
+    }
+
+    /// The packages with a bundle that provides an API.
+    pub(crate) fn providers_of(&self, gvk: &Gvk) -> impl Iterator<Item = &(CatalogRef, String)> {
+        let providers = self.providers.get_or_init(|| {
+            let mut map = Providers::new();
+            for (id, catalog) in &self.catalogs {
+                for (name, package) in &catalog.packages {
+                    for gvk in package.bundles.values().flat_map(|b| &b.provides) {
+                        map.entry(gvk.clone()).or_default().insert((id.clone(), name.clone()));
+                    }
+                }
+            }
+            map
+        });
+        providers.get(gvk).into_iter().flatten()
+    }
+}
+
+/// Namespace and name of a CatalogSource.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct CatalogRef {
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+}
+
+impl CatalogRef {
+    /// A reference.
+    pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Self { namespace: namespace.into(), name: name.into() }
+    }
+}
+
+impl std::fmt::Display for CatalogRef {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// A kind of object with its group and version.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Gvk {
+    /// API group.
+    pub group: String,
+    /// API version.
+    pub version: String,
+    /// Kind.
+    pub kind: String,
+}
+
+impl Gvk {
+    /// A kind.
+    pub fn new(group: impl Into<String>, version: impl Into<String>, kind: impl Into<String>) -> Self {
+        Self { group: group.into(), version: version.into(), kind: kind.into() }
+    }
+}
+
+impl std::fmt::Display for Gvk {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({}/{})", self.kind, self.group, self.version)
+    }
+}
+
+/// Whether a catalog can be read now.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Health {
+    /// It can.
+    #[default]
+    Ready,
+    /// It cannot; what is known of it may be old.
+    Unavailable {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// One catalog.
+#[derive(Clone, Debug, Default)]
+pub struct Catalog {
+    /// Higher wins where several could satisfy a dependency.
+    pub priority: i32,
+    /// Whether it can be read now.
+    pub health: Health,
+    /// Its packages, by name.
+    pub packages: BTreeMap<String, Package>,
+}
+
+/// One package.
+#[derive(Clone, Debug, Default)]
+pub struct Package {
+    /// Name.
+    pub name: String,
+    /// The channel that a request without one follows.
+    pub default_channel: String,
+    /// What the catalog says about its deprecation.
+    pub deprecated: Option<String>,
+    /// Its channels, by name.
+    pub channels: BTreeMap<String, Channel>,
+    /// Its bundles, by name.
+    pub bundles: BTreeMap<String, Bundle>,
+}
+
+/// One channel.
+#[derive(Clone, Debug, Default)]
+pub struct Channel {
+    /// Name.
+    pub name: String,
+    /// What the catalog says about its deprecation.
+    pub deprecated: Option<String>,
+    /// The upgrade graph.
+    pub entries: Vec<Entry>,
+}
+
+/// One node of an upgrade graph. Its edges lead *into* it.
+#[derive(Clone, Debug, Default)]
+pub struct Entry {
+    /// Name of the bundle.
+    pub name: String,
+    /// Name of the bundle that it follows on.
+    pub replaces: Option<String>,
+    /// Names of bundles that it may also follow on.
+    pub skips: Vec<String>,
+    /// Versions that it may also follow on. One that does not parse is left out, as OLM does.
+    pub skip_range: Option<Range>,
+}
+
+/// One bundle.
+#[derive(Clone, Debug, Default)]
+pub struct Bundle {
+    /// Name.
+    pub name: String,
+    /// Version.
+    pub version: Option<Version>,
+    /// APIs that it provides.
+    pub provides: Vec<Gvk>,
+    /// APIs that it needs.
+    pub requires_apis: Vec<Gvk>,
+    /// Packages that it needs.
+    pub requires_packages: Vec<PackageNeed>,
+    /// Choices of which it needs one each.
+    pub requires_any: Vec<AnyNeed>,
+    /// What the catalog says about its deprecation (`olm.deprecations`): reported.
+    pub deprecated: Option<String>,
+    /// Whether it has the property `olm.deprecated`: never chosen.
+    pub prohibited: bool,
+    /// Oldest Kubernetes that it runs on.
+    pub min_kube_version: Option<Version>,
+    /// A constraint that cannot be evaluated yet, in words; a bundle with one is not chosen.
+    pub unsupported: Option<String>,
+}
+
+/// A package that a bundle needs.
+#[derive(Clone, Debug)]
+pub struct PackageNeed {
+    /// Name of the package.
+    pub package: String,
+    /// Versions that will do.
+    pub range: Range,
+}
+
+/// A choice of which a bundle needs one.
+#[derive(Clone, Debug, Default)]
+pub struct AnyNeed {
+    /// What the author says when there is none.
+    pub message: Option<String>,
+    /// APIs that will do.
+    pub apis: Vec<Gvk>,
+    /// Packages that will do.
+    pub packages: Vec<PackageNeed>,
+}

@@ -1,0 +1,16 @@
+//! Versions and version ranges as the Operator Lifecycle Manager's formats use them.
+//!
+//! - [`Range`]: the ranges of blang/semver, which `olm.skipRange`, `olm.package.required` and
+//!   `dependencies.yaml` are written in;
+//! - [`precedence`]: order of versions without their build metadata;
+//! - [`parse_lenient`]: versions as people write them (`v1.2`);
+//! - [`suggest`]: the nearest names for an unknown one.
+
+mod range;
+mod suggest;
+mod version;
+
+pub use range::{Range, RangeError};
+pub use semver::Version;
+pub use suggest::{distance, suggest};
+pub use version::{parse_lenient, precedence};

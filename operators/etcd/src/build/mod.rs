@@ -1,0 +1,4 @@
+//! The objects of a cluster, made of what was validated. Pure.
+
+pub(crate) mod pod;
+pub(crate) mod service;

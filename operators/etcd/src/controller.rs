@@ -1,0 +1,440 @@
+//! The driver: look, validate, decide, do, report; once per cluster whenever something about it moves.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use futures::StreamExt;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Pod, Service};
+use kube::api::{Patch, PatchParams};
+use kube::core::DeserializeGuard;
+use kube::runtime::controller::{Action as Requeue, Config, Controller};
+use kube::runtime::events::{Recorder, Reporter};
+use kube::runtime::watcher;
+use kube::{Api, Client, Resource, ResourceExt};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use crate::addressing::Addressing;
+use crate::apply::{ApplyError, Hands};
+use crate::crd::{EtcdCluster, EtcdClusterStatus};
+use crate::dereference::{self, LookError};
+use crate::etcd::{ChangeError, Etcd};
+use crate::events;
+use crate::lease::Elector;
+use crate::metrics::Metrics;
+use crate::names;
+use crate::observed::Observed;
+use crate::plan::{Action, Decision, plan};
+use crate::status;
+use crate::validate::{Validated, validate};
+
+/// A healthy cluster is looked at this often although nothing was heard of it.
+const STEADY: Duration = Duration::from_secs(8);
+/// So many clusters are worked on at the same time.
+const CONCURRENCY: u16 = 64;
+/// The first wait after a failure; each further one is twice as long.
+const BACKOFF: Duration = Duration::from_millis(500);
+const BACKOFF_MAX: Duration = Duration::from_secs(30);
+
+/// Which clusters are looked after.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Scope {
+    /// Those in some namespaces.
+    Namespaces(Vec<String>),
+    /// All of them.
+    All,
+    /// All that carry the annotation `etcd.database.coreos.com/scope: clusterwide`; the others belong to operators of their namespaces.
+    Annotated,
+}
+
+impl Scope {
+    fn includes(&self, cluster: &EtcdCluster) -> bool {
+        let clusterwide =
+            cluster.annotations().get(names::ANNOTATION_SCOPE).is_some_and(|s| s == "clusterwide");
+        match self {
+            Self::Namespaces(_) => !clusterwide,
+            Self::All => true,
+            Self::Annotated => clusterwide,
+        }
+    }
+
+    fn namespaces(&self) -> Vec<Option<String>> {
+        match self {
+            Self::Namespaces(list) => list.iter().cloned().map(Some).collect(),
+            Self::All | Self::Annotated => vec![None],
+        }
+    }
+}
+
+/// What every look needs.
+pub struct Context {
+    /// Kubernetes.
+    pub client: Client,
+    /// Where members are.
+    pub addressing: Arc<dyn Addressing>,
+    /// The fence.
+    pub elector: Elector,
+    /// Numbers.
+    pub metrics: Arc<Metrics>,
+    /// Which clusters.
+    pub scope: Scope,
+    /// Connections to members.
+    pub etcd: Etcd,
+    /// Who tells events.
+    pub recorder: Recorder,
+    failures: Mutex<HashMap<String, u32>>,
+}
+
+impl Context {
+    /// Everything in one place.
+    #[must_use]
+    pub fn new(
+        client: Client,
+        addressing: Arc<dyn Addressing>,
+        elector: Elector,
+        metrics: Arc<Metrics>,
+        scope: Scope,
+        instance: Option<String>,
+    ) -> Self {
+        let recorder =
+            Recorder::new(client.clone(), Reporter { controller: names::MANAGER.into(), instance });
+        Self {
+            client,
+            addressing,
+            elector,
+            metrics,
+            scope,
+            etcd: Etcd::default(),
+            recorder,
+            failures: Mutex::default(),
+        }
+    }
+
+    fn failures(&self) -> std::sync::MutexGuard<'_, HashMap<String, u32>> {
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Why one look came to nothing.
+#[derive(Debug, thiserror::Error)]
+enum ReconcileError {
+    #[error("the object cannot be read: {0}")]
+    Unreadable(String),
+    #[error(transparent)]
+    Look(#[from] LookError),
+    #[error(transparent)]
+    Apply(#[from] ApplyError),
+    #[error("failed to read the cluster again: {0}")]
+    Reread(#[source] Box<kube::Error>),
+    #[error("failed to write the status: {0}")]
+    Status(#[source] Box<kube::Error>),
+}
+
+impl ReconcileError {
+    const fn category(&self) -> &'static str {
+        match self {
+            Self::Unreadable(_) => "Unreadable",
+            Self::Look(_) => "Look",
+            Self::Apply(error) => error.category(),
+            Self::Reread(_) => "Reread",
+            Self::Status(_) => "Status",
+        }
+    }
+}
+
+/// Works until shutdown, then finishes what it is at.
+pub async fn run(context: Arc<Context>, shutdown: CancellationToken) {
+    let controllers = context.scope.namespaces().into_iter().map(|namespace| {
+        let (context, shutdown) = (context.clone(), shutdown.clone());
+        async move {
+            let client = context.client.clone();
+            let config = Config::default().concurrency(CONCURRENCY);
+            let stop = async move { shutdown.cancelled().await };
+            let ours = watcher::Config::default().labels("app=etcd");
+            Controller::new(
+                api::<DeserializeGuard<EtcdCluster>>(&client, namespace.as_deref()),
+                watcher::Config::default(),
+            )
+            .owns(api::<Pod>(&client, namespace.as_deref()), ours.clone())
+            .owns(api::<Service>(&client, namespace.as_deref()), ours)
+            .with_config(config)
+            .graceful_shutdown_on(stop)
+            .run(reconcile, error_policy, context)
+            .for_each(|result| async move {
+                if let Err(error) = result {
+                    tracing::debug!(%error, "a look came to nothing");
+                }
+            })
+            .await;
+        }
+    });
+    futures::future::join_all(controllers).await;
+}
+
+fn api<K>(client: &Client, namespace: Option<&str>) -> Api<K>
+where
+    K: Resource<Scope = k8s_openapi::NamespaceResourceScope>,
+    K::DynamicType: Default,
+{
+    match namespace {
+        Some(namespace) => Api::namespaced(client.clone(), namespace),
+        None => Api::all(client.clone()),
+    }
+}
+
+fn key<K: Resource>(object: &K) -> String {
+    let meta = object.meta();
+    format!("{}/{}", meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default())
+}
+
+fn error_policy(
+    object: Arc<DeserializeGuard<EtcdCluster>>,
+    error: &ReconcileError,
+    context: Arc<Context>,
+) -> Requeue {
+    let key = key(&*object);
+    context.metrics.reconcile_failed(error.category());
+    if matches!(error, ReconcileError::Unreadable(_)) {
+        tracing::error!(cluster = key, %error, "the cluster is left alone until it changes");
+        return Requeue::await_change();
+    }
+    let mut failures = context.failures();
+    let count = failures.entry(key.clone()).or_default();
+    let wait = BACKOFF.saturating_mul(1 << (*count).min(10)).min(BACKOFF_MAX);
+    *count += 1;
+    tracing::warn!(cluster = key, %error, ?wait, "will try again");
+    Requeue::requeue(wait)
+}
+
+async fn reconcile(
+    object: Arc<DeserializeGuard<EtcdCluster>>,
+    context: Arc<Context>,
+) -> Result<Requeue, ReconcileError> {
+    let key = key(&*object);
+    let cluster = object.0.as_ref().map_err(|error| ReconcileError::Unreadable(error.error.clone()))?;
+    if cluster.metadata.deletion_timestamp.is_some() {
+        // Pods and Services have owners: the garbage collector takes them.
+        context.metrics.gone(&key);
+        context.failures().remove(&key);
+        return Ok(Requeue::await_change());
+    }
+    if !context.scope.includes(cluster) || !context.elector.leads() {
+        return Ok(Requeue::await_change());
+    }
+    let begin = Instant::now();
+    let requeue = Pass { context: &context }.run(cluster.clone()).await?;
+    context.metrics.reconciled(&key, cluster.metadata.generation, begin.elapsed());
+    context.failures().remove(&key);
+    Ok(requeue)
+}
+
+/// One look at one cluster.
+struct Pass<'a> {
+    context: &'a Context,
+}
+
+impl Pass<'_> {
+    async fn run(&self, cluster: EtcdCluster) -> Result<Requeue, ReconcileError> {
+        let valid = match validate(&cluster) {
+            Ok(valid) => valid,
+            Err(error) => {
+                let old = cluster.status.clone().unwrap_or_default();
+                let new = status::refused(&old, &error, cluster.metadata.generation, Timestamp::now());
+                self.report(&cluster, &old, &new).await?;
+                return Ok(Requeue::await_change());
+            }
+        };
+        let hands = Hands {
+            client: &self.context.client,
+            etcd: &self.context.etcd,
+            addressing: &*self.context.addressing,
+            cluster: &valid,
+        };
+        if !valid.goal.paused {
+            hands.services().await?;
+        }
+        let seen =
+            dereference::observe(&self.context.client, &self.context.etcd, &*self.context.addressing, &valid)
+                .await?;
+        let old = cluster.status.clone().unwrap_or_default();
+        let decision = plan(&valid.goal, &status::memory(&old), &seen);
+        if decision.action.is_none() {
+            return self.finish(&cluster, &valid, &old, &seen, decision).await;
+        }
+        // The object came from a cache. Nothing is done on the word of a cache: with what is true now, decide again.
+        let api: Api<EtcdCluster> = Api::namespaced(self.context.client.clone(), &valid.namespace);
+        let fresh = match api.get_opt(&valid.name).await.map_err(|e| ReconcileError::Reread(Box::new(e)))? {
+            Some(fresh) if fresh.uid() == cluster.uid() && fresh.metadata.deletion_timestamp.is_none() => {
+                fresh
+            }
+            _ => return Ok(Requeue::await_change()),
+        };
+        let Ok(valid) = validate(&fresh) else { return Ok(Requeue::requeue(Duration::ZERO)) };
+        let old = fresh.status.clone().unwrap_or_default();
+        let decision = plan(&valid.goal, &status::memory(&old), &seen);
+        self.finish(&fresh, &valid, &old, &seen, decision).await
+    }
+
+    async fn finish(
+        &self,
+        cluster: &EtcdCluster,
+        valid: &Validated,
+        old: &EtcdClusterStatus,
+        seen: &Observed,
+        mut decision: Decision,
+    ) -> Result<Requeue, ReconcileError> {
+        let mut failure = None;
+        if let Some(action) = decision.action.clone() {
+            if !self.context.elector.leads() {
+                return Ok(Requeue::await_change());
+            }
+            // What is remembered is written below, with the rest of the status, before anything relies on it.
+            if !matches!(action, Action::Remember(_)) {
+                failure = self.act(cluster, valid, old, seen, &action, &mut decision).await.err();
+            }
+        }
+        if let Some(error) = &failure {
+            // Users see why nothing moves without reading our log: a quota, an admission webhook, a missing right.
+            decision.blocked = Some("ActionFailed");
+            decision.message = error.to_string();
+        }
+        let mut new = status::status(old, valid, seen, &decision);
+        let pod_seen = |name: &String| seen.pod(name).is_some();
+        if !matches!(decision.action, Some(Action::Remember(_)))
+            && new.pending_member.as_ref().is_some_and(pod_seen)
+        {
+            // The pod is there: should it go, then with its data, and it must not be made again under this name.
+            new.pending_member = None;
+        }
+        self.report(cluster, old, &new).await?;
+        let lost = new.phase == "Failed";
+        let quorum = new.condition("Available").is_some_and(|c| c.status == "True");
+        self.context.metrics.members(&key(cluster), new.size, new.ready_members, quorum, lost);
+        match failure {
+            Some(error) => Err(error.into()),
+            None => Ok(Requeue::requeue(decision.again.unwrap_or(STEADY))),
+        }
+    }
+
+    async fn act(
+        &self,
+        cluster: &EtcdCluster,
+        valid: &Validated,
+        old: &EtcdClusterStatus,
+        seen: &Observed,
+        action: &Action,
+        decision: &mut Decision,
+    ) -> Result<(), ApplyError> {
+        let hands = Hands {
+            client: &self.context.client,
+            etcd: &self.context.etcd,
+            addressing: &*self.context.addressing,
+            cluster: valid,
+        };
+        // A new member runs what the others run, whatever version is wanted meanwhile.
+        let running = &status::memory(old).version;
+        let version = if running.is_empty() { &valid.goal.version } else { running };
+        let begin = Instant::now();
+        match hands.act(action, version, seen).await {
+            Ok(done) => {
+                tracing::info!(cluster = key(cluster), action = ?action, ?done, took = ?begin.elapsed(), "done");
+                self.context.metrics.action(action.kind());
+                events::send(
+                    &self.context.recorder,
+                    &cluster.object_ref(&()),
+                    &events::of_action(action, done),
+                )
+                .await;
+                decision.again = Some(Duration::from_millis(20));
+                Ok(())
+            }
+            Err(ApplyError::Etcd(ChangeError::NotYet(reason))) => {
+                tracing::debug!(cluster = key(cluster), action = action.kind(), reason, "not yet");
+                decision.message = format!("{}; {reason}", decision.message);
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Writes the status when it changed, and tells what is worth telling.
+    async fn report(
+        &self,
+        cluster: &EtcdCluster,
+        old: &EtcdClusterStatus,
+        new: &EtcdClusterStatus,
+    ) -> Result<(), ReconcileError> {
+        if old == new {
+            return Ok(());
+        }
+        let api: Api<EtcdCluster> =
+            Api::namespaced(self.context.client.clone(), &cluster.namespace().unwrap_or_default());
+        // The uid makes the server refuse when the object is another one by now, the nulls take away what is gone.
+        let patch = json!({ "metadata": { "uid": cluster.uid() }, "status": differences(old, new) });
+        match api.patch_status(&cluster.name_any(), &PatchParams::default(), &Patch::Merge(&patch)).await {
+            Ok(_) => {}
+            Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => return Ok(()),
+            Err(error) => return Err(ReconcileError::Status(Box::new(error))),
+        }
+        events::send(&self.context.recorder, &cluster.object_ref(&()), &events::of_status(old, new)).await;
+        Ok(())
+    }
+}
+
+/// The new status as a merge patch over the old one.
+fn differences(old: &EtcdClusterStatus, new: &EtcdClusterStatus) -> serde_json::Value {
+    let whole = |status: &EtcdClusterStatus| serde_json::to_value(status).unwrap_or_default();
+    let (old, mut new) = (whole(old), whole(new));
+    erase(&old, &mut new);
+    new
+}
+
+fn erase(old: &serde_json::Value, new: &mut serde_json::Value) {
+    let (Some(old), Some(new)) = (old.as_object(), new.as_object_mut()) else { return };
+    for (key, value) in old {
+        match new.get_mut(key) {
+            Some(inner) => erase(value, inner),
+            None => {
+                new.insert(key.clone(), serde_json::Value::Null);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_gone_from_the_status_is_taken_away_by_the_patch() {
+        let old = EtcdClusterStatus {
+            pending_member: Some("a".into()),
+            members: crate::crd::MembersStatus { ready: vec![], unready: vec!["a".into()] },
+            ..EtcdClusterStatus::default()
+        };
+        let new = EtcdClusterStatus { phase: "Running".into(), ..EtcdClusterStatus::default() };
+        let patch = differences(&old, &new);
+        assert_eq!(patch["pendingMember"], json!(null));
+        assert_eq!(patch["members"]["unready"], json!(null));
+        assert_eq!(patch["phase"], "Running");
+    }
+
+    #[test]
+    fn annotated_clusters_belong_to_the_operator_of_the_whole_cluster() {
+        let mut cluster = crate::validate::tests::cluster(json!({ "size": 1 }));
+        let namespaced = Scope::Namespaces(vec!["shop".into()]);
+        assert!(
+            namespaced.includes(&cluster)
+                && Scope::All.includes(&cluster)
+                && !Scope::Annotated.includes(&cluster)
+        );
+        cluster.annotations_mut().insert(names::ANNOTATION_SCOPE.into(), "clusterwide".into());
+        assert!(
+            !namespaced.includes(&cluster)
+                && Scope::All.includes(&cluster)
+                && Scope::Annotated.includes(&cluster)
+        );
+    }
+}

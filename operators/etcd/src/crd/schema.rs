@@ -1,0 +1,166 @@
+//! The CustomResourceDefinition as API servers accept it: what schemars makes of the types, without what is about
+//! reading in Rust, plus the rules that a type cannot say.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::CustomResourceExt;
+use serde_json::{Map, Value, json};
+
+use super::{EtcdCluster, MAX_NAME_LENGTH};
+
+/// How Kubernetes writes amounts.
+const QUANTITY: &str = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$";
+
+/// The definition of `etcdclusters.etcd.database.coreos.com`.
+///
+/// # Panics
+/// Never: the definition is made from constants, and a test makes it.
+#[must_use]
+pub fn crd() -> CustomResourceDefinition {
+    let mut value = serde_json::to_value(EtcdCluster::crd()).expect("a CRD made by kube serializes");
+    let schema = &mut value["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+    simplify(schema, 0);
+    schema["properties"]["metadata"] = json!({ "type": "object", "properties": { "name": { "type": "string", "maxLength": MAX_NAME_LENGTH } } });
+    schema["required"] = json!(["spec"]);
+    let spec = &mut schema["properties"]["spec"];
+    spec["required"] = json!(["size"]);
+    spec["properties"]["version"]["pattern"] = json!(r"^v?[0-9]+\.[0-9]+\.[0-9]+([-+][0-9A-Za-z.+-]+)?$");
+    spec["properties"]["repository"]["minLength"] = json!(1);
+    let pod = &mut spec["properties"]["pod"]["properties"];
+    for amounts in ["limits", "requests"] {
+        pod["resources"]["properties"][amounts]["additionalProperties"] = json!({
+            "anyOf": [{ "type": "integer" }, { "type": "string" }],
+            "pattern": QUANTITY,
+            "x-kubernetes-int-or-string": true,
+        });
+    }
+    pod["etcdEnv"]["items"]["required"] = json!(["name"]);
+    let conditions = &mut schema["properties"]["status"]["properties"]["conditions"];
+    conditions["x-kubernetes-list-type"] = json!("map");
+    conditions["x-kubernetes-list-map-keys"] = json!(["type"]);
+    conditions["items"]["required"] = json!(["type", "status"]);
+    serde_json::from_value(value).expect("a CRD stays one when keywords of its schema are changed")
+}
+
+/// An object that is passed through.
+pub(super) fn any_object(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })
+}
+
+/// `depth` counts properties from the top: the Kubernetes types inside lose their long descriptions.
+fn simplify(schema: &mut Value, depth: usize) {
+    let Some(object) = schema.as_object_mut() else { return };
+    for word in ["default", "title", "nullable"] {
+        object.remove(word);
+    }
+    object.remove("required");
+    drop_unknown_format(object);
+    collapse_nullable(object);
+    if depth > 3 {
+        object.remove("description");
+    } else if let Some(Value::String(text)) = object.get_mut("description") {
+        *text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    }
+    if let Some(Value::Object(properties)) = object.get_mut("properties") {
+        properties.values_mut().for_each(|inner| simplify(inner, depth + 1));
+    }
+    for key in ["items", "additionalProperties"] {
+        if let Some(inner) = object.get_mut(key) {
+            simplify(inner, depth + 1);
+        }
+    }
+}
+
+/// schemars writes Rust's integer types; API servers know these alone.
+fn drop_unknown_format(object: &mut Map<String, Value>) {
+    let known = ["int32", "int64", "float", "double", "date-time", "byte"];
+    if object.get("format").and_then(Value::as_str).is_some_and(|format| !known.contains(&format)) {
+        object.remove("format");
+    }
+}
+
+/// `anyOf: [X, null]` says no more than that X may be absent.
+fn collapse_nullable(object: &mut Map<String, Value>) {
+    let Some(Value::Array(branches)) = object.remove("anyOf") else { return };
+    let null = |branch: &Value| {
+        branch["type"] == "null"
+            || branch["enum"] == json!([null])
+            || branch.get("nullable") == Some(&json!(true))
+    };
+    for branch in branches.into_iter().filter(|branch| !null(branch)) {
+        for (key, value) in branch.as_object().cloned().unwrap_or_default() {
+            object.entry(key).or_insert(value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn schema() -> Value {
+        serde_json::to_value(crd()).unwrap()["spec"]["versions"][0]["schema"]["openAPIV3Schema"].take()
+    }
+
+    /// A structural schema says a type (or preserves, or is int-or-string) everywhere.
+    fn assert_structural(schema: &Value, path: &str) {
+        let ok = schema["type"].is_string()
+            || schema["x-kubernetes-int-or-string"] == true
+            || schema["x-kubernetes-preserve-unknown-fields"] == true;
+        assert!(ok, "{path} has no type: {schema}");
+        for word in ["$ref", "oneOf", "default", "title"] {
+            assert!(schema.get(word).is_none(), "{path} has {word}");
+        }
+        for (name, inner) in schema["properties"].as_object().into_iter().flatten() {
+            assert_structural(inner, &format!("{path}.{name}"));
+        }
+        for key in ["items", "additionalProperties"] {
+            if let Some(inner) = schema.get(key) {
+                assert_structural(inner, &format!("{path}.{key}"));
+            }
+        }
+    }
+
+    #[test]
+    fn the_schema_is_structural() {
+        assert_structural(&schema(), "");
+    }
+
+    #[test]
+    fn size_and_name_have_bounds() {
+        let schema = schema();
+        let size = &schema["properties"]["spec"]["properties"]["size"];
+        assert_eq!((size["minimum"].as_f64(), size["maximum"].as_f64()), (Some(1.0), Some(7.0)));
+        assert_eq!(schema["properties"]["metadata"]["properties"]["name"]["maxLength"], 52);
+    }
+
+    #[test]
+    fn the_odd_names_of_upstream_are_kept() {
+        let schema = schema();
+        let spec = &schema["properties"]["spec"]["properties"];
+        for name in ["size", "repository", "version", "paused", "pod", "TLS"] {
+            assert!(spec[name].is_object(), "{name}");
+        }
+        for name in [
+            "labels",
+            "annotations",
+            "nodeSelector",
+            "affinity",
+            "antiAffinity",
+            "resources",
+            "tolerations",
+            "etcdEnv",
+            "persistentVolumeClaimSpec",
+            "busyboxImage",
+            "securityContext",
+            "DNSTimeoutInSecond",
+            "ClusterDomain",
+        ] {
+            assert!(spec["pod"]["properties"][name].is_object(), "pod.{name}");
+        }
+        assert!(
+            spec["TLS"]["properties"]["static"]["properties"]["member"]["properties"]["peerSecret"]
+                .is_object()
+        );
+        assert!(schema["properties"]["status"]["properties"]["clusterID"].is_object());
+    }
+}

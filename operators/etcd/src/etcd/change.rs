@@ -1,0 +1,161 @@
+//! Changes of membership, and what etcd's refusals mean.
+
+use etcd_client::MemberAddOptions;
+
+use super::{Etcd, TIMEOUT};
+
+/// A change that etcd made, or had made before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Changed {
+    /// Now.
+    Now,
+    /// It was like that already: an earlier answer was lost.
+    Before,
+}
+
+/// A change that etcd did not make.
+#[derive(Debug, thiserror::Error)]
+pub enum ChangeError {
+    /// It will, soon.
+    #[error("etcd does not accept the change yet: {0}")]
+    NotYet(String),
+    /// It cannot be reached or has another reason.
+    #[error("failed to {verb}: {source}")]
+    Failed {
+        /// What.
+        verb: &'static str,
+        /// Why.
+        source: Box<etcd_client::Error>,
+    },
+    /// The connection could not be made.
+    #[error("failed to {verb}: no answer from {endpoint} in time")]
+    TimedOut {
+        /// What.
+        verb: &'static str,
+        /// Whom.
+        endpoint: String,
+    },
+}
+
+impl Etcd {
+    /// Adds a member without a vote.
+    ///
+    /// # Errors
+    /// See [`ChangeError`].
+    pub async fn add_learner(&self, endpoint: &str, peer_url: &str) -> Result<Changed, ChangeError> {
+        self.change("add a member", endpoint, async |client| {
+            let options = MemberAddOptions::new().with_is_learner();
+            client.cluster_client().member_add(&[peer_url.to_owned()][..], Some(options)).await.map(drop)
+        })
+        .await
+    }
+
+    /// Gives a learner its vote.
+    ///
+    /// # Errors
+    /// See [`ChangeError`].
+    pub async fn promote(&self, endpoint: &str, id: u64) -> Result<Changed, ChangeError> {
+        self.change("promote a member", endpoint, async |client| {
+            client.cluster_client().member_promote(id).await.map(drop)
+        })
+        .await
+    }
+
+    /// Hands leadership over; `endpoint` is that of the leader.
+    ///
+    /// # Errors
+    /// See [`ChangeError`].
+    pub async fn move_leader(&self, endpoint: &str, to: u64) -> Result<Changed, ChangeError> {
+        self.change("move the leader", endpoint, async |client| {
+            client.maintenance_client().move_leader(to).await.map(drop)
+        })
+        .await
+    }
+
+    /// Takes a member out.
+    ///
+    /// # Errors
+    /// See [`ChangeError`].
+    pub async fn remove(&self, endpoint: &str, id: u64) -> Result<Changed, ChangeError> {
+        self.change("remove a member", endpoint, async |client| {
+            client.cluster_client().member_remove(id).await.map(drop)
+        })
+        .await
+    }
+
+    async fn change(
+        &self,
+        verb: &'static str,
+        endpoint: &str,
+        call: impl AsyncFnOnce(etcd_client::Client) -> Result<(), etcd_client::Error>,
+    ) -> Result<Changed, ChangeError> {
+        let failed = |source| ChangeError::Failed { verb, source: Box::new(source) };
+        let client = self.client(endpoint).await.map_err(failed)?;
+        let Ok(answer) = tokio::time::timeout(TIMEOUT * 3, call(client)).await else {
+            self.forget(endpoint);
+            return Err(ChangeError::TimedOut { verb, endpoint: endpoint.to_owned() });
+        };
+        let Err(error) = answer else { return Ok(Changed::Now) };
+        match meaning(&error.to_string()) {
+            Meaning::Done => Ok(Changed::Before),
+            Meaning::NotYet => Err(ChangeError::NotYet(reason(&error))),
+            Meaning::Other => {
+                self.forget(endpoint);
+                Err(failed(error))
+            }
+        }
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Meaning {
+    Done,
+    NotYet,
+    Other,
+}
+
+/// etcd's messages are the same in all versions since 3.4; its codes are not.
+fn meaning(text: &str) -> Meaning {
+    let any = |needles: &[&str]| needles.iter().any(|needle| text.contains(needle));
+    if any(&["Peer URLs already exists", "member ID already exist", "member not found"]) {
+        Meaning::Done
+    } else if any(&[
+        "which is in sync with leader",
+        "unhealthy cluster",
+        "not enough started members",
+        "too many learner members",
+    ]) {
+        Meaning::NotYet
+    } else if any(&["can only promote a learner member"]) {
+        Meaning::Done
+    } else {
+        Meaning::Other
+    }
+}
+
+fn reason(error: &etcd_client::Error) -> String {
+    let text = error.to_string();
+    text.split("message: \"")
+        .nth(1)
+        .and_then(|rest| rest.split('"').next())
+        .map_or(text.clone(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_are_told_apart_by_their_words() {
+        assert_eq!(meaning("etcdserver: unhealthy cluster"), Meaning::NotYet);
+        assert_eq!(meaning("etcdserver: too many learner members in cluster"), Meaning::NotYet);
+        assert_eq!(
+            meaning("etcdserver: can only promote a learner member which is in sync with leader"),
+            Meaning::NotYet
+        );
+        assert_eq!(meaning("etcdserver: can only promote a learner member"), Meaning::Done);
+        assert_eq!(meaning("etcdserver: member not found"), Meaning::Done);
+        assert_eq!(meaning("etcdserver: Peer URLs already exists"), Meaning::Done);
+        assert_eq!(meaning("etcdserver: no leader"), Meaning::Other);
+    }
+}

@@ -1,0 +1,137 @@
+//! What is told about actions: the messages of the predecessor under reasons of one word. Pure, but for the sending.
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::runtime::events::{Event, EventType, Recorder};
+
+use crate::crd::EtcdClusterStatus;
+use crate::etcd::Changed;
+use crate::plan::{Action, Removal};
+
+/// Something to tell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Note {
+    pub(crate) warning: bool,
+    pub(crate) reason: &'static str,
+    pub(crate) text: String,
+    /// The pod it is about, which also keeps events about different members apart.
+    pub(crate) pod: Option<String>,
+}
+
+impl Note {
+    fn about(pod: &str, reason: &'static str, text: String) -> Self {
+        Self { warning: false, reason, text, pod: Some(pod.to_owned()) }
+    }
+}
+
+/// What an action that was done is worth telling.
+pub(crate) fn of_action(action: &Action, done: Changed) -> Vec<Note> {
+    if done == Changed::Before {
+        return Vec::new();
+    }
+    match action {
+        Action::Remember(_) | Action::AddLearner { .. } | Action::DeletePod { .. } => Vec::new(),
+        Action::CreateSeed { name } | Action::CreateMember { name, .. } => {
+            vec![Note::about(name, "MemberAdded", format!("New member {name} added to cluster"))]
+        }
+        Action::Promote { id, name, .. } => {
+            vec![Note::about(
+                name,
+                "LearnerPromoted",
+                format!("Member {name} ({id:x}) has caught up and got its vote"),
+            )]
+        }
+        Action::MoveLeader { id, name, .. } => {
+            vec![Note::about(name, "LeaderMoved", format!("Member {name} ({id:x}) leads now"))]
+        }
+        Action::RemoveMember { id, name, why, .. } => {
+            let removed = Note::about(
+                name,
+                "MemberRemoved",
+                format!("Existing member {name} ({id:x}) removed from the cluster"),
+            );
+            match why {
+                Removal::ScaleDown => vec![removed],
+                Removal::Dead(why) => {
+                    let text = format!("The dead member {name} is being replaced: {why}");
+                    vec![Note::about(name, "ReplacingDeadMember", text), removed]
+                }
+                Removal::Learner(why) => {
+                    let text = format!("Member {name} did not join: {why}");
+                    vec![Note { warning: true, ..Note::about(name, "LearnerRemoved", text) }, removed]
+                }
+            }
+        }
+    }
+}
+
+/// What a change of conditions is worth telling.
+pub(crate) fn of_status(old: &EtcdClusterStatus, new: &EtcdClusterStatus) -> Vec<Note> {
+    let reason = |status: &EtcdClusterStatus, type_: &str| status.condition(type_).map(|c| c.reason.clone());
+    let text = |type_: &str| new.condition(type_).map(|c| c.message.clone()).unwrap_or_default();
+    let mut notes = Vec::new();
+    let mut tell = |type_: &str, trigger: &str, warning: bool, reason_word: &'static str| {
+        if reason(old, type_) != reason(new, type_) && reason(new, type_).as_deref() == Some(trigger) {
+            notes.push(Note { warning, reason: reason_word, text: text(type_), pod: None });
+        }
+    };
+    tell("Available", "QuorumLost", true, "QuorumLost");
+    tell("Available", "DataLost", true, "DataLost");
+    tell("SpecAccepted", "InvalidSpec", true, "InvalidSpec");
+    tell("Upgrading", "UpgradeNotSupported", true, "UpgradeBlocked");
+    for trigger in [
+        "ForeignMember",
+        "SplitBootstrap",
+        "Corrupt",
+        "ClusterIDMismatch",
+        "ActionFailed",
+        "TooFewHealthyMembers",
+        "NoSpace",
+    ] {
+        tell("Degraded", trigger, true, "Blocked");
+    }
+    if old.condition("Available").is_some_and(|c| c.status == "False" && c.reason != "Creating") {
+        tell("Available", "ClusterAvailable", false, "QuorumRecovered");
+    }
+    notes
+}
+
+/// Sends. An event that does not arrive is logged: it must not hold up the work it tells of.
+pub(crate) async fn send(recorder: &Recorder, regarding: &ObjectReference, notes: &[Note]) {
+    for note in notes {
+        let event = Event {
+            type_: if note.warning { EventType::Warning } else { EventType::Normal },
+            reason: note.reason.into(),
+            note: Some(note.text.chars().take(1000).collect()),
+            action: note.reason.into(),
+            secondary: note.pod.as_ref().map(|pod| ObjectReference {
+                api_version: Some("v1".into()),
+                kind: Some("Pod".into()),
+                name: Some(pod.clone()),
+                namespace: regarding.namespace.clone(),
+                ..ObjectReference::default()
+            }),
+        };
+        if let Err(error) = recorder.publish(&event, regarding).await {
+            tracing::warn!(reason = note.reason, %error, "failed to publish an event");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replaced_member_is_told_in_the_words_of_the_predecessor() {
+        let action = Action::RemoveMember {
+            id: 255,
+            name: "orders-a".into(),
+            via: "orders-b".into(),
+            why: Removal::Dead("its pod is gone".into()),
+        };
+        let told = of_action(&action, Changed::Now);
+        assert_eq!(told[0].text, "The dead member orders-a is being replaced: its pod is gone");
+        assert_eq!(told[1].text, "Existing member orders-a (ff) removed from the cluster");
+        assert!(of_action(&action, Changed::Before).is_empty(), "what was done before was told before");
+    }
+}

@@ -1,0 +1,210 @@
+//! One operator works, the others wait: a Lease, by the algorithm of client-go. Clocks of two machines are never
+//! compared: a holder counts as gone when its record stood still, by our clock, for as long as it promised to renew it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use kube::api::{ObjectMeta, PostParams};
+use kube::{Api, Client};
+use tokio_util::sync::CancellationToken;
+
+/// The name that coreos/etcd-operator locked under.
+pub const NAME: &str = "etcd-operator";
+const VALID: Duration = Duration::from_secs(15);
+/// A holder that could not renew for this long stops, well before anybody else may start.
+const RENEW_DEADLINE: Duration = Duration::from_secs(10);
+/// Also bounds how long a call may take.
+const RETRY: Duration = Duration::from_secs(2);
+/// Those who wait look this often, so that a released lease does not lie around.
+const WAIT: Duration = Duration::from_secs(1);
+
+/// The lease of one operator.
+#[derive(Clone)]
+pub struct Elector {
+    api: Api<Lease>,
+    identity: String,
+    renewed: Arc<Mutex<Option<Instant>>>,
+}
+
+/// The record as last seen, and since when it is like that.
+#[derive(Default)]
+struct Seen {
+    record: Option<LeaseSpec>,
+    since: Option<Instant>,
+}
+
+impl Elector {
+    /// For the lease in a namespace.
+    #[must_use]
+    pub fn new(client: Client, namespace: &str, identity: &str) -> Self {
+        let renewed = Arc::default();
+        Self { api: Api::namespaced(client, namespace), identity: identity.to_owned(), renewed }
+    }
+
+    /// The fence before every change: whether the lease is surely still ours.
+    #[must_use]
+    pub fn leads(&self) -> bool {
+        self.lock().is_some_and(|at| at.elapsed() < RENEW_DEADLINE)
+    }
+
+    /// Waits until this operator leads; false when it is told to stop first.
+    pub async fn acquire(&self, shutdown: &CancellationToken) -> bool {
+        let mut seen = Seen::default();
+        let mut waiting = false;
+        loop {
+            match tokio::time::timeout(RETRY, self.attempt(&mut seen)).await {
+                Ok(Ok(true)) => {
+                    tracing::info!(identity = self.identity, "leading");
+                    return true;
+                }
+                Ok(Ok(false)) if !waiting => {
+                    waiting = true;
+                    let holder =
+                        seen.record.as_ref().and_then(|r| r.holder_identity.clone()).unwrap_or_default();
+                    tracing::info!(holder, "waiting for the lease");
+                }
+                Ok(Ok(false)) => {}
+                Ok(Err(error)) => tracing::warn!(%error, "failed to acquire the lease"),
+                Err(_) => tracing::warn!("acquiring the lease timed out"),
+            }
+            tokio::select! {
+                () = shutdown.cancelled() => return false,
+                () = tokio::time::sleep(WAIT) => {}
+            }
+        }
+    }
+
+    /// Keeps the lease. Returns true when told to stop, false when the lease is lost.
+    pub async fn hold(&self, shutdown: &CancellationToken) -> bool {
+        let mut seen = Seen::default();
+        loop {
+            tokio::select! {
+                () = shutdown.cancelled() => return true,
+                () = tokio::time::sleep(VALID / 5) => {}
+            }
+            match tokio::time::timeout(RETRY, self.attempt(&mut seen)).await {
+                Ok(Ok(true)) => {}
+                Ok(Ok(false)) => {
+                    tracing::error!("another operator took the lease");
+                    return false;
+                }
+                Ok(Err(error)) => tracing::warn!(%error, "failed to renew the lease"),
+                Err(_) => tracing::warn!("renewing the lease timed out"),
+            }
+            if !self.leads() {
+                tracing::error!("the lease could not be renewed in time");
+                return false;
+            }
+        }
+    }
+
+    /// Gives the lease back, after the work has stopped.
+    pub async fn release(&self) {
+        *self.lock() = None;
+        let release = async {
+            let Some(mut lease) = self.api.get_opt(NAME).await? else { return Ok(()) };
+            match lease.spec.as_mut() {
+                Some(spec) if spec.holder_identity.as_deref() == Some(&self.identity) => {
+                    spec.holder_identity = Some(String::new());
+                    spec.lease_duration_seconds = Some(1);
+                }
+                _ => return Ok(()),
+            }
+            self.api.replace(NAME, &PostParams::default(), &lease).await.map(drop)
+        };
+        match tokio::time::timeout(RETRY, release).await {
+            Ok(Ok(())) => tracing::info!("released the lease"),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "failed to release the lease; the next operator waits until it ends")
+            }
+            Err(_) => tracing::warn!("releasing the lease timed out; the next operator waits until it ends"),
+        }
+    }
+
+    async fn attempt(&self, seen: &mut Seen) -> Result<bool, kube::Error> {
+        let asked = Instant::now();
+        let current = self.api.get_opt(NAME).await?;
+        let record = current.as_ref().and_then(|lease| lease.spec.clone());
+        if seen.since.is_none() || seen.record != record {
+            *seen = Seen { record: record.clone(), since: Some(asked) };
+        }
+        let still = seen.since.map_or(Duration::ZERO, |since| since.elapsed());
+        if current.is_some() && !free(&self.identity, record.as_ref(), still) {
+            return Ok(false);
+        }
+        let wanted = self.record(record.as_ref());
+        let written = match current {
+            // With the resourceVersion that was read: of two that try, the server lets one through.
+            Some(mut lease) => {
+                lease.spec = Some(wanted);
+                self.api.replace(NAME, &PostParams::default(), &lease).await
+            }
+            None => {
+                let metadata = ObjectMeta { name: Some(NAME.into()), ..ObjectMeta::default() };
+                self.api.create(&PostParams::default(), &Lease { metadata, spec: Some(wanted) }).await
+            }
+        };
+        match written {
+            Ok(lease) => {
+                *seen = Seen { record: lease.spec, since: Some(asked) };
+                *self.lock() = Some(asked);
+                Ok(true)
+            }
+            Err(kube::Error::Api(status)) if status.is_conflict() || status.is_already_exists() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn record(&self, old: Option<&LeaseSpec>) -> LeaseSpec {
+        let now = MicroTime(Timestamp::now());
+        let ours = old.filter(|r| r.holder_identity.as_deref() == Some(&self.identity));
+        let transitions = old.and_then(|r| r.lease_transitions).unwrap_or_default();
+        LeaseSpec {
+            holder_identity: Some(self.identity.clone()),
+            lease_duration_seconds: i32::try_from(VALID.as_secs()).ok(),
+            acquire_time: ours.and_then(|r| r.acquire_time.clone()).or_else(|| Some(now.clone())),
+            renew_time: Some(now),
+            lease_transitions: Some(if ours.is_some() { transitions } else { transitions + 1 }),
+            ..LeaseSpec::default()
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
+        self.renewed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether a record that stood still for so long may be overwritten by us.
+fn free(identity: &str, record: Option<&LeaseSpec>, still: Duration) -> bool {
+    let Some(record) = record else { return true };
+    match record.holder_identity.as_deref() {
+        None | Some("") => true,
+        Some(holder) if holder == identity => true,
+        Some(_) => {
+            let valid = record.lease_duration_seconds.and_then(|s| u64::try_from(s).ok()).unwrap_or_default();
+            still > Duration::from_secs(valid)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_is_taken_when_it_is_free_ours_or_stood_still() {
+        let held = |holder: &str| LeaseSpec {
+            holder_identity: Some(holder.into()),
+            lease_duration_seconds: Some(15),
+            ..LeaseSpec::default()
+        };
+        assert!(free("a", None, Duration::ZERO));
+        assert!(free("a", Some(&held("")), Duration::ZERO), "released");
+        assert!(free("a", Some(&held("a")), Duration::ZERO), "ours, from before a restart");
+        assert!(!free("a", Some(&held("b")), Duration::from_secs(15)));
+        assert!(free("a", Some(&held("b")), Duration::from_secs(16)));
+    }
+}

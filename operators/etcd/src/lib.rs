@@ -1,0 +1,24 @@
+//! The etcd operator: keeps `EtcdCluster` objects served by etcd members.
+//!
+//! One look at a cluster goes through these files: [`validate`] → `dereference` → [`plan`] → `apply` → [`status`].
+//! All decisions are pure; `dereference`, `apply` and `controller` alone talk to Kubernetes, [`etcd`] alone to etcd.
+
+pub mod addressing;
+mod apply;
+mod build;
+pub mod calls;
+pub mod controller;
+pub mod crd;
+mod dereference;
+pub mod etcd;
+mod events;
+pub mod http;
+pub mod lease;
+pub mod metrics;
+mod names;
+pub mod observed;
+pub mod plan;
+#[cfg(test)]
+mod real_etcd;
+pub mod status;
+pub mod validate;

@@ -1,0 +1,176 @@
+//! Numbers about the operator, under the names of coreos/etcd-operator.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// Upper bounds of the histogram in seconds: 0.1 * 2^n, as upstream.
+const BUCKETS: [f64; 10] = [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 51.2];
+
+/// The numbers.
+#[derive(Debug, Default)]
+pub struct Metrics {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    clusters: BTreeMap<String, Cluster>,
+    created: u64,
+    deleted: u64,
+    modified: u64,
+    failed: u64,
+    reconcile_failed: BTreeMap<&'static str, u64>,
+    actions: BTreeMap<&'static str, u64>,
+}
+
+#[derive(Debug, Default)]
+struct Cluster {
+    generation: Option<i64>,
+    durations: [u64; BUCKETS.len()],
+    count: u64,
+    sum: f64,
+    members: i64,
+    ready: i64,
+    quorum: bool,
+    lost: bool,
+}
+
+impl Metrics {
+    /// A cluster was looked at and found like this.
+    pub(crate) fn reconciled(&self, key: &str, generation: Option<i64>, took: Duration) {
+        let mut inner = self.lock();
+        let known = inner.clusters.contains_key(key);
+        let cluster = inner.clusters.entry(key.to_owned()).or_default();
+        let modified = known && cluster.generation != generation;
+        cluster.generation = generation;
+        let seconds = took.as_secs_f64();
+        for (bound, count) in BUCKETS.iter().zip(&mut cluster.durations) {
+            *count += u64::from(seconds <= *bound);
+        }
+        cluster.count += 1;
+        cluster.sum += seconds;
+        inner.created += u64::from(!known);
+        inner.modified += u64::from(modified);
+    }
+
+    pub(crate) fn members(&self, key: &str, members: i64, ready: i64, quorum: bool, lost: bool) {
+        let mut inner = self.lock();
+        let cluster = inner.clusters.entry(key.to_owned()).or_default();
+        let newly_lost = lost && !cluster.lost;
+        (cluster.members, cluster.ready, cluster.quorum, cluster.lost) = (members, ready, quorum, lost);
+        inner.failed += u64::from(newly_lost);
+    }
+
+    pub(crate) fn action(&self, kind: &'static str) {
+        *self.lock().actions.entry(kind).or_default() += 1;
+    }
+
+    pub(crate) fn reconcile_failed(&self, reason: &'static str) {
+        *self.lock().reconcile_failed.entry(reason).or_default() += 1;
+    }
+
+    pub(crate) fn gone(&self, key: &str) {
+        let mut inner = self.lock();
+        inner.deleted += u64::from(inner.clusters.remove(key).is_some());
+    }
+
+    /// In the text format of Prometheus.
+    #[must_use]
+    pub fn render(&self) -> String {
+        let inner = self.lock();
+        let mut out = String::new();
+        // Writing into a String does not fail.
+        let _ = inner.render(&mut out);
+        out
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn render(&self, out: &mut String) -> std::fmt::Result {
+        let controller = "etcd_operator_controller_clusters";
+        writeln!(out, "# HELP {controller} Number of clusters looked after.\n# TYPE {controller} gauge")?;
+        writeln!(out, "{controller} {}", self.clusters.len())?;
+        let counters = [
+            ("created", self.created),
+            ("deleted", self.deleted),
+            ("modified", self.modified),
+            ("failed", self.failed),
+        ];
+        for (name, value) in counters {
+            writeln!(
+                out,
+                "# HELP {controller}_{name} Number of clusters {name}.\n# TYPE {controller}_{name} counter"
+            )?;
+            writeln!(out, "{controller}_{name} {value}")?;
+        }
+        let failed = "etcd_operator_cluster_reconcile_failed";
+        writeln!(out, "# HELP {failed} Failed looks, by what failed.\n# TYPE {failed} counter")?;
+        for (reason, count) in &self.reconcile_failed {
+            writeln!(out, "{failed}{{Reason=\"{reason}\"}} {count}")?;
+        }
+        let actions = "etcd_operator_cluster_actions_total";
+        writeln!(out, "# HELP {actions} Actions done, by kind.\n# TYPE {actions} counter")?;
+        for (kind, count) in &self.actions {
+            writeln!(out, "{actions}{{action=\"{kind}\"}} {count}")?;
+        }
+        let duration = "etcd_operator_cluster_reconcile_duration";
+        writeln!(
+            out,
+            "# HELP {duration} Seconds for one look and what followed.\n# TYPE {duration} histogram"
+        )?;
+        for (key, cluster) in &self.clusters {
+            for (bound, count) in BUCKETS.iter().zip(cluster.durations) {
+                writeln!(out, "{duration}_bucket{{ClusterName=\"{key}\",le=\"{bound}\"}} {count}")?;
+            }
+            writeln!(out, "{duration}_bucket{{ClusterName=\"{key}\",le=\"+Inf\"}} {}", cluster.count)?;
+            writeln!(out, "{duration}_sum{{ClusterName=\"{key}\"}} {}", cluster.sum)?;
+            writeln!(out, "{duration}_count{{ClusterName=\"{key}\"}} {}", cluster.count)?;
+        }
+        type Read = fn(&Cluster) -> i64;
+        let gauges: [(&str, &str, Read); 3] = [
+            ("members", "Members with a vote.", |c| c.members),
+            ("healthy_members", "Members that serve.", |c| c.ready),
+            ("has_quorum", "1 while the cluster serves.", |c| i64::from(c.quorum)),
+        ];
+        for (name, help, read) in gauges {
+            let name = format!("etcd_operator_cluster_{name}");
+            writeln!(out, "# HELP {name} {help}\n# TYPE {name} gauge")?;
+            for (key, cluster) in &self.clusters {
+                writeln!(out, "{name}{{ClusterName=\"{key}\"}} {}", read(cluster))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clusters_come_change_and_go() {
+        let metrics = Metrics::default();
+        metrics.reconciled("shop/orders", Some(1), Duration::from_millis(300));
+        metrics.reconciled("shop/orders", Some(2), Duration::from_millis(10));
+        metrics.members("shop/orders", 3, 3, true, false);
+        let text = metrics.render();
+        for line in [
+            "etcd_operator_controller_clusters 1",
+            "etcd_operator_controller_clusters_created 1",
+            "etcd_operator_controller_clusters_modified 1",
+            "etcd_operator_cluster_reconcile_duration_bucket{ClusterName=\"shop/orders\",le=\"0.2\"} 1",
+            "etcd_operator_cluster_reconcile_duration_count{ClusterName=\"shop/orders\"} 2",
+            "etcd_operator_cluster_members{ClusterName=\"shop/orders\"} 3",
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line} in\n{text}");
+        }
+        metrics.gone("shop/orders");
+        assert!(metrics.render().contains("etcd_operator_controller_clusters_deleted 1"));
+    }
+}

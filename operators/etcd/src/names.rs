@@ -1,0 +1,77 @@
+//! Names and labels, as coreos/etcd-operator has them: what it created can be told from them, and so can what we do.
+
+use std::collections::BTreeMap;
+
+/// Label on pods and Services: which application.
+pub(crate) const LABEL_APP: &str = "app";
+/// Label on pods: name of the member.
+pub(crate) const LABEL_NODE: &str = "etcd_node";
+/// Label on pods and Services: name of the cluster.
+pub(crate) const LABEL_CLUSTER: &str = "etcd_cluster";
+/// Labels of users must not begin like ours.
+pub(crate) const RESERVED_LABEL_PREFIX: &str = "etcd_";
+/// Annotation on pods: the etcd version they were made for.
+pub(crate) const ANNOTATION_VERSION: &str = "etcd.version";
+/// Annotation on clusters: operators of the whole cluster (`clusterwide`) or of one namespace (absent) look after it.
+pub(crate) const ANNOTATION_SCOPE: &str = "etcd.database.coreos.com/scope";
+/// Field manager and reporter of events.
+pub(crate) const MANAGER: &str = "etcd-operator";
+
+/// Port for clients.
+pub const CLIENT_PORT: u16 = 2379;
+/// Port between members.
+pub const PEER_PORT: u16 = 2380;
+/// Port for health and metrics, without TLS and without access to data.
+pub(crate) const METRICS_PORT: u16 = 2381;
+
+const SUFFIX_LENGTH: usize = 10;
+/// No vowels and nothing that is read for something else, as Kubernetes has it.
+const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+
+/// A name for a new member, never used before.
+pub(crate) fn fresh_member(cluster: &str) -> String {
+    let suffix: String =
+        (0..SUFFIX_LENGTH).map(|_| char::from(ALPHABET[rand::random_range(0..ALPHABET.len())])).collect();
+    format!("{cluster}-{suffix}")
+}
+
+/// Whether a name is one that a member of the cluster can have.
+pub(crate) fn is_member_name(cluster: &str, name: &str) -> bool {
+    name.strip_prefix(cluster).and_then(|rest| rest.strip_prefix('-')).is_some_and(|suffix| {
+        suffix.len() == SUFFIX_LENGTH && suffix.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
+    })
+}
+
+/// The Service that clients use.
+pub(crate) fn client_service(cluster: &str) -> String {
+    format!("{cluster}-client")
+}
+
+/// Labels that all pods of a cluster share.
+pub(crate) fn cluster_labels(cluster: &str) -> BTreeMap<String, String> {
+    BTreeMap::from([(LABEL_APP.into(), "etcd".into()), (LABEL_CLUSTER.into(), cluster.into())])
+}
+
+/// The same as a selector.
+pub(crate) fn cluster_selector(cluster: &str) -> String {
+    format!("{LABEL_APP}=etcd,{LABEL_CLUSTER}={cluster}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fresh_name_is_a_member_name_of_its_cluster_alone() {
+        let name = fresh_member("orders");
+        assert!(is_member_name("orders", &name), "{name}");
+        assert!(!is_member_name("order", &name));
+        assert!(!is_member_name("orders-x", &name));
+        assert_ne!(name, fresh_member("orders"));
+    }
+
+    #[test]
+    fn the_longest_cluster_name_makes_a_dns_label() {
+        assert_eq!(fresh_member(&"a".repeat(crate::crd::MAX_NAME_LENGTH)).len(), 63);
+    }
+}

@@ -1,0 +1,116 @@
+//! Who is healthy, and who leads: the facts that the safety rules speak of.
+
+use std::collections::BTreeMap;
+
+use crate::observed::{Endpoint, Member, Observed, quorum};
+
+/// A member further behind the leader than this many entries does not count as healthy.
+const LAG_MAX: u64 = 5000;
+
+/// What the answers of the members add up to.
+#[derive(Clone, Debug)]
+pub struct Health<'a> {
+    /// Id of the cluster, as those that follow the leader say.
+    pub cluster_id: u64,
+    /// Id of the leader.
+    pub leader: u64,
+    /// Members with a vote.
+    pub voters: Vec<&'a Member>,
+    /// Members without.
+    pub learners: Vec<&'a Member>,
+    /// Voters that are not healthy.
+    pub unhealthy: Vec<&'a Member>,
+    /// All that follow the leader know the same members.
+    pub agreed: bool,
+    /// Pod of the member to send changes to: the leader's, else that of a healthy voter.
+    pub via: String,
+    /// The leader's log, the measure for learners.
+    pub leader_index: u64,
+}
+
+impl Health<'_> {
+    /// Number of healthy voters.
+    #[must_use]
+    pub fn healthy(&self) -> usize {
+        self.voters.len() - self.unhealthy.len()
+    }
+
+    /// Whether a voter is healthy.
+    #[must_use]
+    pub fn is_healthy(&self, id: u64) -> bool {
+        self.voters.iter().any(|m| m.id == id) && !self.unhealthy.iter().any(|m| m.id == id)
+    }
+}
+
+/// The proof that a quorum works: somebody answered a read that needs it, and more than half of the voters were seen
+/// healthy, following one leader. `None` means that membership must not be touched.
+#[must_use]
+pub fn prove(seen: &Observed) -> Option<Health<'_>> {
+    let health = assess(seen)?;
+    (health.healthy() >= quorum(health.voters.len())).then_some(health)
+}
+
+/// As [`prove`], without the demand that we ourselves see a majority: enough to say that clients are served.
+#[must_use]
+pub fn assess(seen: &Observed) -> Option<Health<'_>> {
+    let (leader, cluster_id) = common_leader(seen)?;
+    let follows = |e: &Endpoint| e.leader == leader && e.cluster_id == cluster_id;
+    if !seen.endpoints.values().any(|e| follows(e) && e.linearizable && !e.is_learner) {
+        return None;
+    }
+    // The leader's own list is the newest: changes are applied there first.
+    let list = seen
+        .endpoints
+        .values()
+        .find(|e| e.member_id == leader)
+        .or_else(|| seen.endpoints.values().filter(|e| follows(e)).max_by_key(|e| e.applied))?;
+    let (learners, voters): (Vec<&Member>, Vec<&Member>) = list.members.iter().partition(|m| m.is_learner);
+    let healthy = |m: &Member| {
+        m.pod.as_ref().is_some_and(|name| {
+            seen.pod(name).is_some_and(|pod| !pod.deleting && !pod.ended)
+                && seen.endpoints.get(name).is_some_and(|e| {
+                    follows(e)
+                        && !e.is_learner
+                        && e.member_id == m.id
+                        && list.raft_index.saturating_sub(e.applied) <= LAG_MAX
+                })
+        })
+    };
+    let unhealthy: Vec<&Member> = voters.iter().copied().filter(|m| !healthy(m)).collect();
+    let pod_of = |id: u64| voters.iter().find(|m| m.id == id).and_then(|m| m.pod.clone());
+    let via = pod_of(leader)
+        .filter(|name| seen.endpoints.contains_key(name))
+        .or_else(|| voters.iter().find(|m| healthy(m)).and_then(|m| m.pod.clone()))?;
+    // Voters apply every change; a learner may be behind by design.
+    let agreed = seen
+        .endpoints
+        .values()
+        .filter(|e| follows(e) && voters.iter().any(|m| m.id == e.member_id))
+        .all(|e| e.members == list.members);
+    Some(Health {
+        cluster_id,
+        leader,
+        voters,
+        learners,
+        unhealthy,
+        agreed,
+        via,
+        leader_index: list.raft_index,
+    })
+}
+
+/// The leader that most of those who answered follow, and the cluster they say to be in.
+fn common_leader(seen: &Observed) -> Option<(u64, u64)> {
+    let mut votes: BTreeMap<(u64, u64), usize> = BTreeMap::new();
+    for endpoint in seen.endpoints.values().filter(|e| e.leader != 0 && !e.is_learner) {
+        *votes.entry((endpoint.leader, endpoint.cluster_id)).or_default() += 1;
+    }
+    votes.into_iter().max_by_key(|(_, count)| *count).map(|(key, _)| key)
+}
+
+/// An alarm of the cluster. Every member reports all alarms.
+#[must_use]
+pub fn has_alarm(seen: &Observed, name: &str) -> bool {
+    let needle = format!("alarm:{name}");
+    seen.endpoints.values().flat_map(|e| &e.errors).any(|error| error.contains(&needle))
+}

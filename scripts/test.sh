@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Runs every test that can run on this machine, then lists what was skipped and why.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+log=${OLM_TEST_LOG:-target/test.log}
+mkdir -p "$(dirname "$log")"
+
+# The end-to-end tests run the real binaries.
+${CARGO:-cargo} build --workspace --bins || exit 1
+${CARGO:-cargo} test --workspace --no-fail-fast -- --show-output "$@" 2>&1 | tee "$log" | grep -v '^skipped:'
+status=${PIPESTATUS[0]}
+
+echo
+if grep -q '^skipped:' "$log"; then
+    echo "Skipped on this machine:"
+    grep '^skipped:' "$log" | sort -u | sed 's/^skipped:/  -/'
+else
+    echo "Nothing was skipped."
+fi
+passed=$(grep -oE '[0-9]+ passed' "$log" | awk '{s+=$1} END {print s+0}')
+failed=$(grep -oE '[0-9]+ failed' "$log" | awk '{s+=$1} END {print s+0}')
+skipped=$(grep '^skipped:' "$log" | sort -u | wc -l)
+echo "$passed passed, $failed failed, $skipped skipped"
+exit "$status"

@@ -1,0 +1,129 @@
+//! `make demo`, then Ctrl-C, then `olm up` again on the same data.
+
+use std::{process::Command, time::Duration};
+
+use anyhow::{Context as _, Result, ensure};
+use olm_tests::{Cluster, DevCluster, etcd, eventually};
+use serde_json::Value;
+
+use crate::{block_on, operator::get, turn};
+
+const NAME: &str = "the_demo_runs_and_comes_back";
+
+#[test]
+fn the_demo_runs_and_comes_back() {
+    let _turn = turn();
+    if Cluster::dev_only(NAME).is_none() {
+        return;
+    }
+    if etcd::version().is_none() {
+        olm_tests::skipped(NAME, "etcd is not installed");
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let data = dir.path().join("data");
+    block_on(run(&data)).expect(NAME);
+}
+
+async fn run(data: &std::path::Path) -> Result<()> {
+    let up = DevCluster::launch(data, &["--demo"])?;
+    up.wait_for_line("Ctrl-C", Duration::from_secs(180))?;
+    let output = up.output();
+    for needle in [
+        "export KUBECONFIG=",
+        "/login?code=",
+        "etcdoperator.v0.10.1",
+        "example-etcd-cluster",
+        "NAME",
+        "READY",
+        "hello from olm",
+    ] {
+        ensure!(output.contains(needle), "the demo did not print `{needle}`:\n{output}");
+    }
+    let cluster = up.cluster();
+    let members = cluster.wait_members("etcd", "example-etcd-cluster", 3, Duration::from_secs(60)).await?;
+    // Three real processes of etcd.
+    ensure!(descendants(up.pid())?.iter().filter(|c| c.contains("etcd") && c.contains("--data-dir")).count() == 3);
+    cluster.etcdctl("etcd", &members[0], &["put", "survives", "a restart"])?;
+    let uid = |object: &Value| object["metadata"]["uid"].clone();
+    let before = uid(&get(&cluster, &["etcdcluster", "example-etcd-cluster", "-n", "etcd"])?);
+
+    let mine = descendants(up.pid())?;
+    ensure!(mine.len() > 3, "{mine:?}");
+    let mounts = mounts_with(data)?;
+    ensure!(mounts.is_empty(), "mounts of the cluster show on the host: {mounts:?}");
+    let status = up.stop()?;
+    ensure!(status.success() || status.code() == Some(130), "{status}");
+    nothing_is_left(data)?;
+
+    // The same objects, and the same data where the pods had volumes.
+    let again = DevCluster::start(data, &[])?;
+    let cluster = again.cluster();
+    let after = uid(&get(&cluster, &["etcdcluster", "example-etcd-cluster", "-n", "etcd"])?);
+    ensure!(before == after, "the EtcdCluster is another object");
+    let mut back = cluster.wait_members("etcd", "example-etcd-cluster", 3, Duration::from_secs(90)).await?;
+    back.sort();
+    let mut members = members;
+    members.sort();
+    ensure!(back == members, "members {members:?} came back as {back:?}");
+    let value = cluster.etcdctl("etcd", &back[0], &["get", "survives", "--print-value-only"])?;
+    ensure!(value.trim() == "a restart", "{value}");
+
+    // kill -9: nothing is left behind either.
+    again.signal("KILL")?;
+    again.wait(Duration::from_secs(10))?;
+    eventually("the pods' processes to be gone", Duration::from_secs(5), async || nothing_is_left(data).map(Some)).await?;
+    let third = DevCluster::start(data, &[])?;
+    let cluster = third.cluster();
+    let back = cluster.wait_members("etcd", "example-etcd-cluster", 3, Duration::from_secs(90)).await?;
+    let value = cluster.etcdctl("etcd", &back[0], &["get", "survives", "--print-value-only"])?;
+    ensure!(value.trim() == "a restart", "{value}");
+    third.stop()?;
+    nothing_is_left(data)
+}
+
+/// Command lines of all processes below a process.
+fn descendants(pid: u32) -> Result<Vec<String>> {
+    let out = Command::new("ps").args(["-eo", "pid=,ppid=,args="]).output().context("ps")?;
+    let text = String::from_utf8_lossy(&out.stdout).to_string();
+    let rows: Vec<(u32, u32, String)> = text
+        .lines()
+        .filter_map(|line| {
+            let mut words = line.split_whitespace();
+            let (pid, parent) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+            Some((pid, parent, words.collect::<Vec<_>>().join(" ")))
+        })
+        .collect();
+    let mut found = vec![pid];
+    let mut commands = Vec::new();
+    let mut at = 0;
+    while let Some(parent) = found.get(at).copied() {
+        for (child, _, command) in rows.iter().filter(|(_, p, _)| *p == parent) {
+            found.push(*child);
+            commands.push(command.clone());
+        }
+        at += 1;
+    }
+    Ok(commands)
+}
+
+fn mounts_with(data: &std::path::Path) -> Result<Vec<String>> {
+    let mounts = std::fs::read_to_string("/proc/self/mounts")?;
+    let needle = data.display().to_string();
+    Ok(mounts.lines().filter(|l| l.contains(&needle)).map(str::to_string).collect())
+}
+
+/// No process, namespace or mount that names the data directory.
+fn nothing_is_left(data: &std::path::Path) -> Result<()> {
+    let needle = data.display().to_string();
+    let out = Command::new("ps").args(["-eo", "args="]).output()?;
+    let text = String::from_utf8_lossy(&out.stdout).to_string();
+    let left: Vec<&str> = text.lines().filter(|l| l.contains(&needle)).collect();
+    ensure!(left.is_empty(), "processes are left: {left:?}");
+    let mounts = mounts_with(data)?;
+    ensure!(mounts.is_empty(), "mounts are left: {mounts:?}");
+    // Every network namespace that is still there belongs to a process that has nothing to do with the data directory.
+    let named = std::fs::read_dir("/run/netns").map(|d| d.count()).unwrap_or(0);
+    ensure!(named == 0 || std::env::var_os("OLM_TEST_NETNS_OK").is_some(), "{named} named network namespaces");
+    Ok(())
+}

@@ -1,0 +1,102 @@
+//! kubectl as the only client: CRDs, explain, describe, a CRD of one's own.
+
+use std::time::Duration;
+
+use anyhow::ensure;
+use olm_tests::{etcd, eventually};
+
+use crate::{
+    operator::{csv_succeeded, delete_namespace, namespace, subscription},
+    scenario,
+};
+
+#[test]
+fn the_etcdcluster_crd_explains_itself() {
+    scenario("the_etcdcluster_crd_explains_itself", async |cluster| {
+        let Some(version) = etcd::version() else {
+            olm_tests::skipped("the_etcdcluster_crd_explains_itself", "etcd is not installed");
+            return Ok(());
+        };
+        let ns = "explain";
+        namespace(&cluster, ns)?;
+        cluster.kubectl_in(&["apply", "-f", "-"], Some(&subscription(ns, "Automatic", None)))?;
+        csv_succeeded(&cluster, ns, "etcdoperator.v0.10.1").await?;
+
+        let crd = cluster.kubectl(&["get", "crd", "etcdclusters.etcd.database.coreos.com"])?;
+        ensure!(crd.contains("etcdclusters.etcd.database.coreos.com"), "{crd}");
+        let explained = cluster.kubectl(&["explain", "etcdcluster.spec"])?;
+        for field in ["size", "version", "repository", "paused", "pod"] {
+            ensure!(explained.contains(field), "explain does not name {field}:\n{explained}");
+        }
+        ensure!(explained.contains("VERSION:") && explained.contains("v1beta2"), "{explained}");
+
+        cluster.kubectl_in(&["apply", "-f", "-"], Some(&etcd::manifest(ns, "example-etcd-cluster", 1, &version)))?;
+        cluster.wait_members(ns, "example-etcd-cluster", 1, Duration::from_secs(60)).await?;
+        eventually("events in describe", Duration::from_secs(10), async || {
+            let text = cluster.kubectl(&["describe", "etcdcluster", "example-etcd-cluster", "-n", ns])?;
+            ensure!(text.contains("Kind:         EtcdCluster"), "{text}");
+            let (_, events) = text.split_once("Events:").unwrap_or_default();
+            ensure!(events.contains("Normal") && events.contains("etcd"), "no events in:\n{text}");
+            Ok(Some(()))
+        })
+        .await?;
+        delete_namespace(&cluster, ns)
+    });
+}
+
+#[test]
+fn a_crd_from_yaml_is_served_at_once() {
+    const CRD: &str = r#"
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: crontabs.stable.example.com
+spec:
+  group: stable.example.com
+  scope: Namespaced
+  names: {plural: crontabs, singular: crontab, kind: CronTab, shortNames: [ct]}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    additionalPrinterColumns:
+    - {name: Spec, type: string, jsonPath: .spec.cronSpec}
+    - {name: Replicas, type: integer, jsonPath: .spec.replicas}
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec:
+            type: object
+            required: [cronSpec]
+            properties:
+              cronSpec: {type: string}
+              image: {type: string, default: "example/cron"}
+              replicas: {type: integer, minimum: 1, maximum: 10}
+"#;
+    const OBJECT: &str = "apiVersion: stable.example.com/v1\nkind: CronTab\nmetadata:\n  name: my-new-cron-object\n  namespace: crontab\nspec:\n  cronSpec: \"* * * * */5\"\n  replicas: 2\n";
+    scenario("a_crd_from_yaml_is_served_at_once", async |cluster| {
+        namespace(&cluster, "crontab")?;
+        cluster.kubectl_in(&["apply", "-f", "-"], Some(CRD))?;
+        cluster.kubectl(&["wait", "--for=condition=Established", "crd/crontabs.stable.example.com", "--timeout=10s"])?;
+        eventually("a CronTab to be accepted", Duration::from_secs(10), async || {
+            cluster.kubectl_in(&["apply", "-f", "-"], Some(OBJECT)).map(Some)
+        })
+        .await?;
+        let table = cluster.kubectl(&["get", "ct", "-n", "crontab"])?;
+        ensure!(table.contains("my-new-cron-object") && table.contains("* * * * */5"), "{table}");
+        ensure!(table.contains("SPEC") && table.contains("REPLICAS"), "{table}");
+        let image = cluster.kubectl(&["get", "ct", "my-new-cron-object", "-n", "crontab", "-o", "jsonpath={.spec.image}"])?;
+        ensure!(image == "example/cron", "the default was not set: {image}");
+
+        let wrong = OBJECT.replace("replicas: 2", "replicas: 11");
+        let out = cluster.try_kubectl(&["apply", "-f", "-"], Some(&wrong))?;
+        let text = String::from_utf8_lossy(&out.stderr).to_string();
+        ensure!(!out.status.success() && text.contains("spec.replicas"), "{text}");
+
+        cluster.kubectl(&["delete", "crd", "crontabs.stable.example.com", "--timeout=60s"])?;
+        let out = cluster.try_kubectl(&["get", "ct", "-n", "crontab"], None)?;
+        ensure!(!out.status.success(), "the kind outlived its definition");
+        delete_namespace(&cluster, "crontab")
+    });
+}

@@ -1,0 +1,61 @@
+//! The story of the README, line by line, on real clusters: the dev cluster that the first scenario starts, or the one that
+//! `KUBECONFIG` names. Each scenario has namespaces of its own.
+
+mod bad_input;
+mod console;
+mod demo;
+mod etcd_cluster;
+mod kubectl;
+mod operator;
+mod workloads;
+
+use std::{
+    future::Future,
+    sync::{Mutex, MutexGuard},
+};
+
+use anyhow::Result;
+use olm_tests::Cluster;
+
+/// The machine has few cores and the scenarios start real etcds: one at a time keeps their waits short and their causes plain.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+fn turn() -> MutexGuard<'static, ()> {
+    ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+/// Runs a scenario to its end, and shows the state of its namespace when it fails.
+fn scenario<F, Fut>(name: &str, body: F)
+where
+    F: FnOnce(Cluster) -> Fut,
+    Fut: Future<Output = Result<()>>,
+{
+    let _turn = turn();
+    let Some(cluster) = Cluster::get(name) else { return };
+    if olm_tests::program("kubectl").is_none() {
+        olm_tests::skipped(name, "kubectl is not installed");
+        return;
+    }
+    block_on(async {
+        if let Err(error) = body(cluster.clone()).await {
+            let namespace = name.replace('_', "-");
+            for what in ["all,subscriptions,installplans,csv,etcdclusters", "events"] {
+                let state = cluster.try_kubectl(&["get", what, "-A", "-o", "wide"], None);
+                if let Ok(out) = state {
+                    println!("--- {what}\n{}", String::from_utf8_lossy(&out.stdout));
+                }
+            }
+            panic!("{namespace}: {error:#}");
+        }
+    });
+}
+
+fn block_on<F: Future>(future: F) -> F::Output {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime starts")
+        .block_on(future)
+}

@@ -1,0 +1,186 @@
+//! The rules of the house that a machine can hold: layers, licences, banned crates, file sizes.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use serde_json::Value;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ has a parent").to_path_buf()
+}
+
+fn metadata() -> Value {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    let out = Command::new(cargo)
+        .args(["metadata", "--format-version=1", "--offline", "--filter-platform=x86_64-unknown-linux-gnu"])
+        .current_dir(root())
+        .output()
+        .expect("cargo metadata runs");
+    assert!(out.status.success(), "cargo metadata failed: {}", String::from_utf8_lossy(&out.stderr));
+    serde_json::from_slice(&out.stdout).expect("cargo metadata prints JSON")
+}
+
+/// What each crate of ours may use of ours. Test-only dependencies count too.
+const LAYERS: &[(&str, &[&str])] = &[
+    ("olm-version", &[]),
+    ("olm-api", &[]),
+    ("olm-resolver", &["olm-version"]),
+    ("olm-bundle", &["olm-api", "olm-version"]),
+    ("olm-catalog", &["olm-api", "olm-version", "olm-bundle"]),
+    ("olm-plan", &["olm-api", "olm-version", "olm-resolver", "olm-bundle", "olm-catalog"]),
+    ("olm-manager", &["olm-api", "olm-version", "olm-resolver", "olm-bundle", "olm-catalog", "olm-plan"]),
+    (
+        "olm-web",
+        &["olm-api", "olm-version", "olm-resolver", "olm-bundle", "olm-catalog", "olm-plan", "olm-manager"],
+    ),
+    ("olm-devcluster", &[]),
+    ("etcd-operator", &["olm-api"]),
+    (
+        "olm",
+        &[
+            "olm-api",
+            "olm-version",
+            "olm-resolver",
+            "olm-bundle",
+            "olm-catalog",
+            "olm-plan",
+            "olm-manager",
+            "olm-web",
+            "olm-devcluster",
+        ],
+    ),
+    (
+        "olm-tests",
+        &[
+            "olm-api",
+            "olm-version",
+            "olm-resolver",
+            "olm-bundle",
+            "olm-catalog",
+            "olm-plan",
+            "olm-manager",
+            "olm-web",
+            "olm-devcluster",
+            "etcd-operator",
+        ],
+    ),
+];
+
+/// Crates whose decisions are pure: no runtime, no client, in their normal dependencies.
+const PURE: &[(&str, &[&str])] = &[
+    ("olm-version", &["tokio", "kube", "axum", "reqwest"]),
+    ("olm-resolver", &["tokio", "kube", "axum", "reqwest"]),
+    ("olm-bundle", &["tokio", "axum", "reqwest"]),
+    ("olm-plan", &["tokio", "kube", "axum", "reqwest"]),
+];
+
+#[test]
+fn layers_point_down() {
+    let meta = metadata();
+    let members: BTreeSet<&str> =
+        meta["workspace_members"].as_array().expect("members").iter().filter_map(Value::as_str).collect();
+    let allowed: BTreeMap<&str, &[&str]> = LAYERS.iter().copied().collect();
+    let mut wrong = Vec::new();
+    for package in meta["packages"].as_array().expect("packages") {
+        if !members.contains(package["id"].as_str().expect("id")) {
+            continue;
+        }
+        let name = package["name"].as_str().expect("name");
+        let Some(may) = allowed.get(name) else {
+            wrong.push(format!("{name} is not in the table of layers"));
+            continue;
+        };
+        for dependency in package["dependencies"].as_array().expect("dependencies") {
+            let other = dependency["name"].as_str().expect("name");
+            if allowed.contains_key(other) && !may.contains(&other) {
+                wrong.push(format!("{name} uses {other}, which is not below it"));
+            }
+            let normal = dependency["kind"].is_null();
+            let pure = PURE.iter().find(|(n, _)| *n == name).is_some_and(|(_, banned)| banned.contains(&other));
+            if normal && pure {
+                wrong.push(format!("{name} is pure and must not use {other}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "layers:\n  {}", wrong.join("\n  "));
+}
+
+/// The strings in the array that follows `key = [` in deny.toml; enough TOML for a file of ours.
+fn deny_list(text: &str, key: &str) -> Vec<String> {
+    let start = text.find(&format!("\n{key} = [")).expect("key in deny.toml");
+    let body = &text[start..];
+    let end = body.find("\n]").expect("end of array");
+    body[..end].lines().skip(2).map(|l| l.trim().trim_end_matches(',').to_string()).filter(|l| !l.is_empty()).collect()
+}
+
+#[test]
+fn licences_are_allowed_and_banned_crates_are_absent() {
+    let text = std::fs::read_to_string(root().join("deny.toml")).expect("deny.toml");
+    let allowed: BTreeSet<String> = deny_list(&text, "allow").iter().map(|l| l.trim_matches('"').to_string()).collect();
+    let banned: Vec<(String, Option<semver::VersionReq>)> = deny_list(&text, "deny")
+        .iter()
+        .filter(|l| l.starts_with('{'))
+        .map(|l| {
+            let field = |k: &str| {
+                l.split_once(&format!("{k} = \"")).and_then(|(_, r)| r.split_once('"')).map(|(v, _)| v.to_string())
+            };
+            (field("name").expect("name"), field("version").map(|v| v.parse().expect("version requirement")))
+        })
+        .collect();
+    assert!(allowed.len() > 5 && banned.len() > 5, "deny.toml was not understood");
+
+    let meta = metadata();
+    let used: BTreeSet<&str> =
+        meta["resolve"]["nodes"].as_array().expect("nodes").iter().filter_map(|n| n["id"].as_str()).collect();
+    let mut wrong = Vec::new();
+    for package in meta["packages"].as_array().expect("packages") {
+        if !used.contains(package["id"].as_str().expect("id")) {
+            continue;
+        }
+        let name = package["name"].as_str().expect("name");
+        let version: semver::Version = package["version"].as_str().expect("version").parse().expect("semver");
+        if banned.iter().any(|(n, req)| n == name && req.as_ref().is_none_or(|r| r.matches(&version))) {
+            wrong.push(format!("{name} {version} is banned"));
+        }
+        match package["license"].as_str() {
+            Some(expression) if satisfied(expression, &allowed) => {}
+            Some(expression) => wrong.push(format!("{name} {version}: licence `{expression}` is not allowed")),
+            None if package["license_file"].is_string() => {}
+            None => wrong.push(format!("{name} {version}: no licence given")),
+        }
+    }
+    assert!(wrong.is_empty(), "deny.toml:\n  {}", wrong.join("\n  "));
+}
+
+/// `A OR (B AND C)`, `A/B`: true when some choice of it is allowed altogether.
+fn satisfied(expression: &str, allowed: &BTreeSet<String>) -> bool {
+    let expression = expression.replace('/', " OR ");
+    let flat = expression.replace(['(', ')'], " ");
+    let flat = flat.split_whitespace().collect::<Vec<_>>().join(" ");
+    // Every AND part must be satisfied by one of its OR parts; nested forms in use are all of this shape.
+    flat.split(" AND ").all(|part| part.split(" OR ").any(|licence| allowed.contains(licence.trim())))
+}
+
+#[test]
+fn files_stay_readable() {
+    // A file over the limit needs a reason, given here.
+    const REASONS: &[(&str, &str)] = &[];
+    let out = Command::new("git").args(["ls-files", "*.rs"]).current_dir(root()).output();
+    let Ok(out) = out else {
+        println!("skipped: files_stay_readable: git is not installed");
+        return;
+    };
+    let mut wrong = Vec::new();
+    for file in String::from_utf8_lossy(&out.stdout).lines() {
+        let Ok(text) = std::fs::read_to_string(root().join(file)) else { continue };
+        // Tests at the end of a file do not make the code harder to find one's way in.
+        let code = text.lines().take_while(|l| l.trim() != "#[cfg(test)]").count();
+        if code > 700 && !REASONS.iter().any(|(f, _)| *f == file) {
+            wrong.push(format!("{file}: {code} lines"));
+        }
+    }
+    assert!(wrong.is_empty(), "files over 700 lines of code:\n  {}", wrong.join("\n  "));
+}

@@ -1,0 +1,192 @@
+//! `make bench`: speed and memory of the whole, as a table with the limits that the project holds itself to.
+//! Ends with 1 when a limit is broken. Numbers are from this machine, in this run.
+
+use std::{
+    collections::BTreeMap,
+    process::{Command, ExitCode},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, ensure};
+use olm_tests::{Cluster, DevCluster, etcd};
+
+struct Row {
+    what: &'static str,
+    measured: f64,
+    limit: f64,
+    unit: &'static str,
+    note: String,
+}
+
+fn main() -> ExitCode {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("error: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    match runtime.block_on(run()) {
+        Ok(rows) => report(&rows),
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn report(rows: &[Row]) -> ExitCode {
+    println!("\n{:<58} {:>10} {:>10} {:>7}  note", "what", "measured", "limit", "ratio");
+    let mut broken = 0;
+    for row in rows {
+        let ratio = row.measured / row.limit;
+        let mark = if ratio > 1.0 { "  OVER" } else { "" };
+        broken += usize::from(ratio > 1.0);
+        println!(
+            "{:<58} {:>7.2} {:<2} {:>7.2} {:<2} {:>6.2}  {}{mark}",
+            row.what, row.measured, row.unit, row.limit, row.unit, ratio, row.note
+        );
+    }
+    if broken > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+async fn run() -> Result<Vec<Row>> {
+    let version = etcd::version().context("etcd is not installed")?;
+    let mut rows = Vec::new();
+    let dir = tempfile::tempdir()?;
+    let data = dir.path().join("data");
+
+    let start = Instant::now();
+    let up = DevCluster::launch(&data, &[])?;
+    up.wait_for_line("Kubernetes is ready", Duration::from_secs(60))?;
+    rows.push(Row { what: "olm up: Kubernetes API and node ready", measured: secs(start), limit: 1.0, unit: "s", note: "empty data directory".into() });
+    up.wait_for_line("ready", Duration::from_secs(60))?;
+    up.wait_for_line("Ctrl-C", Duration::from_secs(60))?;
+    let whole = secs(start);
+    let cluster = up.cluster();
+
+    let start = Instant::now();
+    cluster.olm_ok(&["install", "etcd", "-n", "bench", "--wait", "--timeout", "60s"])?;
+    rows.push(Row { what: "install, one command → CSV Succeeded", measured: secs(start), limit: 3.0, unit: "s", note: format!("manager and console were up {whole:.1} s after start") });
+
+    // etcd accepts a change of membership only when all members have been connected for 5 s: two additions, 10 s.
+    let floor = 10.0;
+    let start = Instant::now();
+    cluster.kubectl_in(&["apply", "-f", "-"], Some(&etcd::manifest("bench", "bench", 3, &version)))?;
+    loop {
+        if cluster.ready_members("bench", "bench").is_ok_and(|r| r.len() == 3) {
+            break;
+        }
+        ensure!(start.elapsed() < Duration::from_secs(120), "no three members");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    rows.push(Row { what: "EtcdCluster size 3 → three healthy members, over the floor", measured: secs(start) - floor, limit: 1.0, unit: "s", note: format!("floor {floor} s, etcd {version}") });
+
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let (before, at) = (cpu(up.pid())?, Instant::now());
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    let (after, spent) = (cpu(up.pid())?, secs(at));
+    let share = |pick: fn(&str) -> bool| -> f64 {
+        let used: f64 = after
+            .iter()
+            .filter(|(_, (name, _))| pick(name))
+            .map(|(pid, (_, ticks))| ticks - before.get(pid).map_or(0.0, |(_, b)| *b))
+            .sum();
+        used / spent * 100.0
+    };
+    let etcd_share = share(is_etcd);
+    rows.push(Row { what: "idle CPU: dev cluster, manager, console, operator", measured: share(|n| !is_etcd(n)), limit: 2.0, unit: "%", note: format!("of one core; the three etcds take {etcd_share:.1} % more") });
+
+    let memory = memory(up.pid())?;
+    let ours: f64 = memory.iter().filter(|(name, _)| !is_etcd(name)).map(|(_, mb)| mb).sum();
+    let parts = memory.iter().filter(|(n, _)| !is_etcd(n)).map(|(n, mb)| format!("{n} {mb:.0}")).collect::<Vec<_>>().join(", ");
+    rows.push(Row { what: "memory (PSS): dev cluster, manager, console, operator", measured: ours, limit: 150.0, unit: "MB", note: parts });
+
+    scale(&cluster, &mut rows).await?;
+    up.stop()?;
+
+    let start = Instant::now();
+    let again = DevCluster::launch(&data, &[])?;
+    again.wait_for_line("Kubernetes is ready", Duration::from_secs(60))?;
+    rows.push(Row { what: "olm up again: Kubernetes API and node ready", measured: secs(start), limit: 1.0, unit: "s", note: "on the data of the first".into() });
+    again.stop()?;
+    Ok(rows)
+}
+
+/// A Deployment's pod deleted → its replacement available.
+async fn scale(cluster: &Cluster, rows: &mut Vec<Row>) -> Result<()> {
+    cluster.kubectl(&["create", "deployment", "web", "--image=localhost/olm/staticweb:0.1.0", "-n", "bench"])?;
+    cluster.kubectl(&["rollout", "status", "deployment/web", "-n", "bench", "--timeout=60s"])?;
+    let start = Instant::now();
+    cluster.kubectl(&["scale", "deployment/web", "--replicas=10", "-n", "bench"])?;
+    cluster.kubectl(&["rollout", "status", "deployment/web", "-n", "bench", "--timeout=60s"])?;
+    rows.push(Row { what: "Deployment scaled from 1 to 10 available pods", measured: secs(start), limit: 3.0, unit: "s", note: String::new() });
+    Ok(())
+}
+
+fn secs(start: Instant) -> f64 {
+    start.elapsed().as_secs_f64()
+}
+
+fn is_etcd(name: &str) -> bool {
+    name == "etcd"
+}
+
+/// Processes below `pid`, itself included: name by process id.
+fn tree(pid: u32) -> Result<BTreeMap<u32, String>> {
+    let out = Command::new("ps").args(["-eo", "pid=,ppid=,args="]).output()?;
+    let text = String::from_utf8_lossy(&out.stdout).to_string();
+    let rows: Vec<(u32, u32, String)> = text
+        .lines()
+        .filter_map(|line| {
+            let mut words = line.split_whitespace();
+            let (pid, parent) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+            let program = words.next()?.rsplit('/').next()?.to_string();
+            let name = match (program.as_str(), words.next()) {
+                ("olm" | "exe", Some(command)) => format!("olm-{command}"),
+                _ => program,
+            };
+            Some((pid, parent, name))
+        })
+        .collect();
+    let mut found = BTreeMap::new();
+    let mut queue = vec![pid];
+    while let Some(next) = queue.pop() {
+        if let Some((_, _, name)) = rows.iter().find(|(p, _, _)| *p == next) {
+            found.insert(next, name.clone());
+        }
+        queue.extend(rows.iter().filter(|(p, parent, _)| *parent == next && !found.contains_key(p)).map(|(p, _, _)| *p));
+    }
+    Ok(found)
+}
+
+/// CPU seconds used so far by each process of the tree.
+fn cpu(pid: u32) -> Result<BTreeMap<u32, (String, f64)>> {
+    let mut all = BTreeMap::new();
+    for (pid, name) in tree(pid)? {
+        let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { continue };
+        let after_name = stat.rsplit(')').next().unwrap_or_default();
+        let fields: Vec<&str> = after_name.split_whitespace().collect();
+        let ticks = |n: usize| fields.get(n).and_then(|f| f.parse::<f64>().ok()).unwrap_or(0.0);
+        // utime and stime, in the usual 100 ticks a second.
+        all.insert(pid, (name, (ticks(11) + ticks(12)) / 100.0));
+    }
+    Ok(all)
+}
+
+/// Proportional memory of each program of the tree, in MB, summed by name.
+fn memory(pid: u32) -> Result<BTreeMap<String, f64>> {
+    let mut all = BTreeMap::new();
+    for (pid, name) in tree(pid)? {
+        let Ok(text) = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")) else { continue };
+        let kb = text
+            .lines()
+            .find_map(|l| l.strip_prefix("Pss:"))
+            .and_then(|l| l.split_whitespace().next())
+            .and_then(|n| n.parse::<f64>().ok())
+            .unwrap_or(0.0);
+        *all.entry(name).or_insert(0.0) += kb / 1024.0;
+    }
+    Ok(all)
+}

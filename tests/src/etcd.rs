@@ -1,0 +1,84 @@
+//! Talking to an etcd cluster from inside: `kubectl exec` of etcdctl in a member, and a client pod that keeps writing.
+
+use std::{process::Output, time::Duration};
+
+use anyhow::{Context as _, Result, bail};
+use serde_json::Value;
+
+use crate::{Cluster, wait::eventually};
+
+/// The etcd version to ask for: `OLM_TEST_ETCD_VERSION`, else what the machine's `etcd --version` says.
+pub fn version() -> Option<String> {
+    if let Ok(version) = std::env::var("OLM_TEST_ETCD_VERSION") {
+        return Some(version);
+    }
+    let out = std::process::Command::new(crate::program("etcd")?).arg("--version").output().ok()?;
+    let text = String::from_utf8_lossy(&out.stdout).to_string();
+    text.lines().find_map(|line| line.strip_prefix("etcd Version: ")).map(|v| v.trim().to_string())
+}
+
+/// An EtcdCluster manifest.
+pub fn manifest(namespace: &str, name: &str, size: i64, version: &str) -> String {
+    format!(
+        "apiVersion: etcd.database.coreos.com/v1beta2\nkind: EtcdCluster\nmetadata:\n  name: {name}\n  namespace: {namespace}\nspec:\n  size: {size}\n  version: \"{version}\"\n"
+    )
+}
+
+impl Cluster {
+    /// Names of the members that are ready, by the object's status.
+    pub fn ready_members(&self, namespace: &str, name: &str) -> Result<Vec<String>> {
+        let text = self.kubectl(&["get", "etcdcluster", name, "-n", namespace, "-o", "json"])?;
+        let object: Value = serde_json::from_str(&text)?;
+        Ok(object["status"]["members"]["ready"]
+            .as_array()
+            .map(|list| list.iter().filter_map(|v| v.as_str().map(str::to_string)).collect())
+            .unwrap_or_default())
+    }
+
+    /// Waits until exactly `size` members are ready and etcd itself lists as many voters.
+    pub async fn wait_members(&self, namespace: &str, name: &str, size: usize, limit: Duration) -> Result<Vec<String>> {
+        eventually(&format!("{size} members of {name}"), limit, async || {
+            let ready = self.ready_members(namespace, name)?;
+            if ready.len() != size {
+                bail!("ready: {ready:?}");
+            }
+            let listed = self.member_list(namespace, &ready[0])?;
+            let voters: Vec<_> = listed.iter().filter(|(_, learner)| !learner).map(|(n, _)| n.clone()).collect();
+            if listed.len() != size || voters.len() != size {
+                bail!("etcd lists {listed:?}");
+            }
+            Ok(Some(ready))
+        })
+        .await
+    }
+
+    /// What etcd's own member list says: name and whether it is a learner.
+    pub fn member_list(&self, namespace: &str, pod: &str) -> Result<Vec<(String, bool)>> {
+        let text = self.etcdctl(namespace, pod, &["member", "list", "-w", "json"])?;
+        let value: Value = serde_json::from_str(text.trim())?;
+        let members = value["members"].as_array().context("members")?;
+        Ok(members
+            .iter()
+            .map(|m| {
+                (m["name"].as_str().unwrap_or("").to_string(), m["isLearner"].as_bool().unwrap_or(false))
+            })
+            .collect())
+    }
+
+    /// etcdctl in a member's container, against its own client port.
+    pub fn etcdctl(&self, namespace: &str, pod: &str, args: &[&str]) -> Result<String> {
+        let out = self.try_etcdctl(namespace, pod, "http://127.0.0.1:2379", args)?;
+        if !out.status.success() {
+            bail!("etcdctl {} in {pod}: {}", args.join(" "), String::from_utf8_lossy(&out.stderr).trim());
+        }
+        Ok(String::from_utf8(out.stdout)?)
+    }
+
+    /// etcdctl in a pod, against any endpoint.
+    pub fn try_etcdctl(&self, namespace: &str, pod: &str, endpoint: &str, args: &[&str]) -> Result<Output> {
+        let endpoints = format!("--endpoints={endpoint}");
+        let mut all = vec!["exec", "-n", namespace, pod, "--", "etcdctl", &endpoints, "--command-timeout=5s"];
+        all.extend(args);
+        self.try_kubectl(&all, None)
+    }
+}

@@ -1,0 +1,113 @@
+//! What all requests share, and where they go.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    Router,
+    extract::{DefaultBodyLimit, State},
+    middleware,
+    response::{IntoResponse, Redirect, Response},
+    routing::{get, post},
+};
+use http::StatusCode;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    api_server::ApiServer,
+    assets,
+    catalogs::Catalogs,
+    codes::{LoginCodes, RateLimit},
+    error::WebError,
+    icons, live, pages,
+    posted::MAX_BODY,
+    security::{self, AllowedHosts},
+    session::Sessions,
+};
+
+/// Shared state.
+pub(crate) struct App {
+    pub(crate) api_server: ApiServer,
+    pub(crate) catalogs: Catalogs,
+    pub(crate) sessions: Sessions,
+    pub(crate) codes: LoginCodes,
+    /// Of attempts to sign in: each costs the API server a request.
+    pub(crate) login_limit: RateLimit,
+    pub(crate) allowed_hosts: AllowedHosts,
+    pub(crate) tls: bool,
+    pub(crate) streams: live::Streams,
+    pub(crate) shutdown: CancellationToken,
+}
+
+impl App {
+    pub(crate) fn new(
+        api_server: ApiServer,
+        catalogs: Catalogs,
+        allowed_hosts: AllowedHosts,
+        tls: bool,
+        shutdown: CancellationToken,
+    ) -> Self {
+        Self {
+            api_server,
+            catalogs,
+            sessions: Sessions::default(),
+            codes: LoginCodes::default(),
+            login_limit: RateLimit::new(20, Duration::from_secs(2)),
+            allowed_hosts,
+            tls,
+            streams: live::Streams::default(),
+            shutdown,
+        }
+    }
+}
+
+/// Every route of the console.
+pub(crate) fn router(app: Arc<App>) -> Router {
+    Router::new()
+        .route("/", get(|| async { Redirect::to("/catalog") }))
+        .route("/healthz", get(|| async { "ok\n" }))
+        .route("/readyz", get(ready))
+        .route("/static/{file}", get(assets::file))
+        .route("/icons/{hash}", get(icons::icon))
+        .route("/login", get(pages::login::form).post(pages::login::submit))
+        .route("/logout", post(pages::login::logout))
+        .route("/me", get(pages::login::me))
+        .route("/theme", post(pages::login::theme))
+        .route("/api/v1/login-codes", post(pages::login::issue_code))
+        .route("/api/v1/events", get(live::events))
+        .route("/catalog", get(pages::catalog::page))
+        .route("/catalog/{source}/{package}", get(pages::package::page))
+        .route("/install/{source}/{package}", get(pages::install::page).post(pages::install::submit))
+        .route("/installed", get(pages::installed::page))
+        .route("/installed/{namespace}/{name}", get(pages::operator::page))
+        .route("/installed/{namespace}/{name}/approve", post(pages::operator::approve))
+        .route(
+            "/installed/{namespace}/{name}/uninstall",
+            get(pages::uninstall::page).post(pages::uninstall::submit),
+        )
+        .route("/instances", get(pages::instances::index))
+        .route("/instances/new/{crd}", get(pages::create::page).post(pages::create::submit))
+        .route("/instances/{crd}", get(pages::instances::all_namespaces))
+        .route("/instances/{crd}/{namespace}", get(pages::instances::one_namespace))
+        .route("/instances/{crd}/{namespace}/{name}", get(pages::instance::page))
+        .fallback(|| async { WebError::not_found("there is no page at this address") })
+        .method_not_allowed_fallback(|| async {
+            WebError::new(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "method-not-allowed",
+                "That does not work",
+                "this address does not take that kind of request",
+            )
+        })
+        .layer(DefaultBodyLimit::max(MAX_BODY))
+        .layer(middleware::from_fn_with_state(Arc::clone(&app), security::guard))
+        .with_state(app)
+}
+
+/// Ready means that catalogs can be read; the API server answers to users, not to us.
+async fn ready(State(app): State<Arc<App>>) -> Response {
+    match &app.catalogs.read().await.unreachable {
+        None => "ok\n".into_response(),
+        // Still ready: pages say what is missing, and cutting the console off would help nobody.
+        Some(why) => format!("ok, but the catalogs cannot be read: {why}\n").into_response(),
+    }
+}

@@ -1,0 +1,237 @@
+//! Catalogs as pages need them: read from the manager, indexed once per content, the last good copy kept.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use jiff::Timestamp;
+use olm_catalog::{Catalog, CsvMetadata, Icon, Package};
+use olm_manager::catalogs::{FetchError, Fetcher, LoadedCatalog};
+
+use crate::{icons, links::clean, markdown};
+
+/// Content younger than this is not asked for again.
+const FRESH: Duration = Duration::from_secs(2);
+
+/// Where catalogs come from, with what was last read.
+pub(crate) struct Catalogs {
+    fetcher: Option<Fetcher>,
+    last: Mutex<Option<(Instant, Arc<Snapshot>)>>,
+    /// One fetch at a time; those who come in the meantime share its outcome.
+    fetching: tokio::sync::Mutex<()>,
+}
+
+/// All catalogs at one moment.
+#[derive(Default)]
+pub(crate) struct Snapshot {
+    /// What the manager served.
+    pub(crate) loaded: Vec<LoadedCatalog>,
+    /// The same, indexed.
+    pub(crate) sources: Vec<Arc<Source>>,
+    /// Why newer content could not be read.
+    pub(crate) unreachable: Option<String>,
+    /// When this content was read.
+    pub(crate) read_at: Option<Timestamp>,
+}
+
+/// One catalog.
+pub(crate) struct Source {
+    /// `namespace.name`, as in addresses of pages.
+    pub(crate) id: String,
+    pub(crate) display_name: String,
+    pub(crate) catalog: Arc<Catalog>,
+    /// By package name.
+    cards: HashMap<String, Card>,
+    icons: HashMap<String, Icon>,
+}
+
+/// What a list shows of a package.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Card {
+    pub(crate) display_name: String,
+    pub(crate) provider: String,
+    pub(crate) summary: String,
+    pub(crate) capability: String,
+    pub(crate) channel: String,
+    pub(crate) version: String,
+    pub(crate) kinds: Vec<String>,
+    pub(crate) icon: Option<String>,
+    pub(crate) deprecated: bool,
+    /// Lower-case text to filter by.
+    pub(crate) words: String,
+}
+
+impl Catalogs {
+    pub(crate) fn remote(url: &str) -> Result<Self, FetchError> {
+        Ok(Self {
+            fetcher: Some(Fetcher::base_url(url)?),
+            last: Mutex::default(),
+            fetching: Default::default(),
+        })
+    }
+
+    /// Catalogs that are there already.
+    #[cfg(test)]
+    pub(crate) fn fixed(loaded: Vec<LoadedCatalog>) -> Self {
+        let snapshot = Arc::new(Snapshot::of(loaded, None));
+        Self {
+            fetcher: None,
+            last: Mutex::new(Some((Instant::now(), snapshot))),
+            fetching: Default::default(),
+        }
+    }
+
+    /// What the manager serves now, or served last.
+    pub(crate) async fn read(&self) -> Arc<Snapshot> {
+        if let Some(fresh) = self.kept(true) {
+            return fresh;
+        }
+        let _one = self.fetching.lock().await;
+        if let Some(fresh) = self.kept(true) {
+            return fresh;
+        }
+        let old = self.kept(false);
+        let Some(fetcher) = &self.fetcher else { return old.unwrap_or_default() };
+        let read = tokio::time::timeout(Duration::from_secs(10), fetcher.fetch()).await;
+        let snapshot = match read {
+            Ok(Ok(loaded)) => Snapshot::of(loaded, old.as_deref()),
+            Ok(Err(error)) => Snapshot::stale(error.to_string(), old.as_deref()),
+            Err(_) => Snapshot::stale("the manager did not answer within 10 s".into(), old.as_deref()),
+        };
+        let snapshot = Arc::new(snapshot);
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some((Instant::now(), Arc::clone(&snapshot)));
+        snapshot
+    }
+
+    fn kept(&self, fresh: bool) -> Option<Arc<Snapshot>> {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let (at, snapshot) = last.as_ref()?;
+        (!fresh || self.fetcher.is_none() || at.elapsed() < FRESH).then(|| Arc::clone(snapshot))
+    }
+}
+
+impl Snapshot {
+    fn of(loaded: Vec<LoadedCatalog>, old: Option<&Self>) -> Self {
+        let sources = loaded.iter().map(|loaded| {
+            let id = format!("{}.{}", loaded.reference.namespace, loaded.reference.name);
+            let same =
+                |source: &&Arc<Source>| source.id == id && Arc::ptr_eq(&source.catalog, &loaded.catalog);
+            match old.and_then(|old| old.sources.iter().find(same)) {
+                Some(known) => Arc::clone(known),
+                None => Arc::new(Source::of(id, loaded)),
+            }
+        });
+        Self { sources: sources.collect(), loaded, unreachable: None, read_at: Some(Timestamp::now()) }
+    }
+
+    fn stale(why: String, old: Option<&Self>) -> Self {
+        Self {
+            loaded: old.map(|o| o.loaded.clone()).unwrap_or_default(),
+            sources: old.map(|o| o.sources.clone()).unwrap_or_default(),
+            read_at: old.and_then(|o| o.read_at),
+            unreachable: Some(why),
+        }
+    }
+
+    pub(crate) fn icon(&self, hash: &str) -> Option<&Icon> {
+        self.sources.iter().find_map(|source| source.icons.get(hash))
+    }
+
+    /// By `namespace.name`, or by the name alone.
+    pub(crate) fn source(&self, id: &str) -> Option<&Arc<Source>> {
+        let by_name = |source: &&Arc<Source>| source.id.split_once('.').is_some_and(|(_, name)| name == id);
+        self.sources.iter().find(|source| source.id == id).or_else(|| self.sources.iter().find(by_name))
+    }
+
+    /// The card of a package in a catalog given as `namespace/name`, or in any that has it.
+    pub(crate) fn card(&self, catalog: Option<&str>, package: &str) -> Option<(&Source, &Card)> {
+        let id = catalog.map(|catalog| catalog.replacen('/', ".", 1));
+        let named = id.as_deref().and_then(|id| self.sources.iter().find(|source| source.id == id));
+        named
+            .into_iter()
+            .chain(&self.sources)
+            .find_map(|source| source.card(package).map(|card| (source.as_ref(), card)))
+    }
+}
+
+impl Source {
+    fn of(id: String, loaded: &LoadedCatalog) -> Self {
+        let mut cards = HashMap::new();
+        let mut pictures = HashMap::new();
+        for package in loaded.catalog.packages.values() {
+            let mut card = Card::of(package);
+            if let Some(icon) = &package.icon
+                && let Some(name) = icons::name(icon)
+            {
+                pictures.insert(name.clone(), icon.clone());
+                card.icon = Some(name);
+            }
+            cards.insert(package.name.clone(), card);
+        }
+        let display_name = if loaded.display_name.is_empty() {
+            loaded.reference.name.clone()
+        } else {
+            clean(&loaded.display_name)
+        };
+        Self { id, display_name, catalog: Arc::clone(&loaded.catalog), cards, icons: pictures }
+    }
+
+    pub(crate) fn card(&self, package: &str) -> Option<&Card> {
+        self.cards.get(package)
+    }
+
+    /// `namespace/name`, as commands and objects have it.
+    pub(crate) fn reference(&self) -> String {
+        self.id.replacen('.', "/", 1)
+    }
+}
+
+impl Card {
+    fn of(package: &Package) -> Self {
+        let head = package.head();
+        let metadata = head.and_then(|bundle| bundle.csv_metadata()).unwrap_or_default();
+        let mut kinds: Vec<String> = head
+            .map(|b| b.provided_gvks().into_iter().map(|gvk| clean(&gvk.kind)).collect())
+            .unwrap_or_default();
+        kinds.sort();
+        kinds.dedup();
+        let short = metadata.annotations.get("description").filter(|text| !text.trim().is_empty());
+        let summary = match short {
+            Some(short) => markdown::summary(short),
+            None if !metadata.description.is_empty() => markdown::summary(&metadata.description),
+            None => markdown::summary(&package.description),
+        };
+        let mut card = Self {
+            display_name: display_name(&metadata, &package.name),
+            provider: clean(&metadata.provider.name),
+            summary,
+            capability: metadata.annotations.get("capabilities").map(|word| clean(word)).unwrap_or_default(),
+            channel: clean(&package.default_channel),
+            version: head.and_then(|b| b.version.as_ref()).map(ToString::to_string).unwrap_or_default(),
+            kinds,
+            icon: None,
+            deprecated: package.deprecated.is_some(),
+            words: String::new(),
+        };
+        card.words = [
+            card.display_name.as_str(),
+            &package.name,
+            &card.provider,
+            &card.summary,
+            &card.kinds.join(" "),
+            &metadata.keywords.join(" "),
+        ]
+        .join(" ")
+        .to_lowercase();
+        card
+    }
+}
+
+/// The name for people.
+pub(crate) fn display_name(metadata: &CsvMetadata, package: &str) -> String {
+    let name = clean(metadata.display_name.trim());
+    if name.is_empty() { clean(package) } else { name }
+}

@@ -1,0 +1,34 @@
+//! The web console: server-rendered pages, and the same pages as JSON.
+//!
+//! It has no rights of its own. Every call to the API server carries the bearer token of the person who is signed in;
+//! catalogs come from the manager's HTTP port. Whatever comes out of a catalog or a cluster is untrusted text.
+//!
+//! - `server`, `app`: listening, routes, shared state;
+//! - `security`, `session`, `codes`, `caller`: who may ask what;
+//! - `catalogs`, `icons`, `markdown`, `links`: untrusted content, made fit to show;
+//! - `form`: forms from the schema of a CRD;
+//! - `view`: components; `pages`: one page a file; `live`: server-sent events.
+
+mod api_server;
+mod app;
+mod assets;
+mod caller;
+mod catalogs;
+mod codes;
+mod dynamic;
+mod error;
+mod form;
+mod icons;
+mod links;
+mod live;
+mod markdown;
+mod pages;
+mod posted;
+mod security;
+mod server;
+mod session;
+#[cfg(test)]
+mod tests;
+mod view;
+
+pub use server::{Error, Options, run};

@@ -1,0 +1,248 @@
+//! Live pages: the server draws, and sends what changed.
+//!
+//! A stream watches the objects that its page is made of; each change draws the page's moving part again, at most four
+//! times a second, and it is sent if it differs. Where something may not be watched, a clock stands in.
+
+use std::{
+    convert::Infallible,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use axum::{
+    extract::{RawQuery, State},
+    response::{
+        IntoResponse, Response,
+        sse::{Event, KeepAlive, Sse},
+    },
+};
+use futures::{Stream, StreamExt as _, stream};
+use kube::{
+    Api, Client,
+    api::{ApiResource, DynamicObject},
+    runtime::{WatchStreamExt as _, watcher},
+};
+use olm_api::{ClusterServiceVersion, InstallPlan, Subscription};
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use crate::{
+    app::App,
+    caller::Caller,
+    dynamic::CustomKind,
+    error::WebError,
+    pages::{installed, instance, operator},
+    posted::Fields,
+    session,
+};
+
+/// Changes closer together than this are drawn once.
+const BATCH: Duration = Duration::from_millis(250);
+/// Looked at again after this long in any case: pods and events are not watched.
+const CLOCK: Duration = Duration::from_secs(2);
+/// Streams at once, of everybody.
+const MAX: usize = 256;
+
+/// How many streams there are.
+#[derive(Clone, Default)]
+pub(crate) struct Streams(Arc<AtomicUsize>);
+
+struct Open(Streams);
+
+impl Streams {
+    fn open(&self) -> Result<Open, WebError> {
+        if self.0.fetch_add(1, Ordering::Relaxed) >= MAX {
+            self.0.fetch_sub(1, Ordering::Relaxed);
+            return Err(WebError::too_many("too many pages are live at once"));
+        }
+        Ok(Open(self.clone()))
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// What a page is about.
+enum Subject {
+    List,
+    Operator { namespace: String, name: String },
+    Instance { crd: String, namespace: String, name: String },
+}
+
+impl Subject {
+    fn read(query: &str) -> Result<Self, WebError> {
+        let fields = Fields::parse(query.as_bytes());
+        let parts = |key: &str| -> Option<Vec<String>> {
+            fields.text(key).map(|text| text.split('/').map(str::to_owned).collect())
+        };
+        if let Some([namespace, name]) = parts("installed").as_deref() {
+            return Ok(Self::Operator { namespace: namespace.clone(), name: name.clone() });
+        }
+        if let Some([crd, namespace, name]) = parts("instance").as_deref() {
+            return Ok(Self::Instance { crd: crd.clone(), namespace: namespace.clone(), name: name.clone() });
+        }
+        if fields.raw("installed") == Some("") {
+            return Ok(Self::List);
+        }
+        Err(WebError::bad_request(
+            "say what to follow: `installed`, `installed=NAMESPACE/NAME` or `instance=CRD/NAMESPACE/NAME`",
+        ))
+    }
+
+    async fn draw(&self, app: &App, caller: &Caller) -> Result<Drawn, WebError> {
+        match self {
+            Self::List => {
+                let (snapshot, list) =
+                    tokio::join!(app.catalogs.read(), olm_manager::ops::list_installed(&caller.client, None));
+                let html = installed::view(&list?, &snapshot, caller.csrf()).into_string();
+                Ok(Drawn { html, say: String::new(), done: false })
+            }
+            Self::Operator { namespace, name } => {
+                let snapshot = app.catalogs.read().await;
+                let view = operator::View::read(&caller.client, namespace, name).await?;
+                let html = operator::render(&view, &snapshot, caller.csrf()).into_string();
+                Ok(Drawn { html, say: view.say(), done: view.is_settled() })
+            }
+            Self::Instance { crd, namespace, name } => {
+                let view = instance::View::read(&caller.client, crd, namespace, name).await?;
+                Ok(Drawn { html: instance::render(&view).into_string(), say: view.say(), done: false })
+            }
+        }
+    }
+
+    /// Says whenever something changed that the page is made of.
+    async fn changes(&self, client: &Client) -> stream::BoxStream<'static, ()> {
+        let kinds: Vec<(ApiResource, Option<String>, Option<String>)> = match self {
+            Self::List | Self::Operator { .. } => {
+                let namespace = match self {
+                    Self::Operator { namespace, .. } => Some(namespace.clone()),
+                    _ => None,
+                };
+                [
+                    ApiResource::erase::<Subscription>(&()),
+                    ApiResource::erase::<InstallPlan>(&()),
+                    ApiResource::erase::<ClusterServiceVersion>(&()),
+                ]
+                .into_iter()
+                .map(|resource| (resource, namespace.clone(), None))
+                .collect()
+            }
+            Self::Instance { crd, namespace, name } => match CustomKind::read(client, crd, None).await {
+                Ok(kind) => {
+                    let namespace = kind.namespaced.then(|| namespace.clone());
+                    vec![(kind.resource, namespace, Some(name.clone()))]
+                }
+                Err(_) => Vec::new(),
+            },
+        };
+        let watches = kinds.into_iter().map(|(resource, namespace, name)| {
+            let api: Api<DynamicObject> = match namespace {
+                Some(namespace) => Api::namespaced_with(client.clone(), &namespace, &resource),
+                None => Api::all_with(client.clone(), &resource),
+            };
+            let config = match name {
+                Some(name) => watcher::Config::default().fields(&format!("metadata.name={name}")),
+                None => watcher::Config::default(),
+            };
+            watcher(api, config)
+                .default_backoff()
+                .filter_map(|event| std::future::ready(event.is_ok().then_some(())))
+        });
+        stream::select_all(watches.map(futures::StreamExt::boxed)).boxed()
+    }
+}
+
+struct Drawn {
+    html: String,
+    say: String,
+    done: bool,
+}
+
+/// `GET /api/v1/events`
+pub(crate) async fn events(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    RawQuery(query): RawQuery,
+) -> Result<Response, WebError> {
+    let subject = Subject::read(&query.unwrap_or_default())?;
+    let open = app.streams.open()?;
+    let (sender, receiver) = mpsc::channel::<Event>(8);
+    tokio::spawn(async move {
+        let shutdown = app.shutdown.clone();
+        tokio::select! {
+            // The reader is gone, or we are.
+            () = sender.closed() => {}
+            () = shutdown.cancelled() => {}
+            () = follow(&app, &caller, &subject, &sender) => {}
+        }
+        drop(open);
+    });
+    let stream = stream::unfold(receiver, |mut receiver| async {
+        receiver.recv().await.map(|event| (Ok::<_, Infallible>(event), receiver))
+    });
+    Ok(respond(stream))
+}
+
+fn respond(stream: impl Stream<Item = Result<Event, Infallible>> + Send + 'static) -> Response {
+    Sse::new(stream).keep_alive(KeepAlive::new().interval(Duration::from_secs(15))).into_response()
+}
+
+async fn follow(app: &App, caller: &Caller, subject: &Subject, sender: &mpsc::Sender<Event>) {
+    let mut changes = subject.changes(&caller.client).await;
+    let mut clock = tokio::time::interval(CLOCK);
+    clock.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut sent = [0; 32];
+    let mut settled = 0;
+    // Tells the browser how soon to come back when the connection breaks.
+    if sender.send(Event::default().retry(Duration::from_secs(1)).comment("hello")).await.is_err() {
+        return;
+    }
+    loop {
+        tokio::select! {
+            _ = clock.tick() => {}
+            Some(()) = changes.next() => {}
+        }
+        // More changes of the same moment.
+        let calm = tokio::time::sleep(BATCH);
+        tokio::pin!(calm);
+        loop {
+            tokio::select! {
+                () = &mut calm => break,
+                Some(()) = changes.next() => {}
+            }
+        }
+        let event = match subject.draw(app, caller).await {
+            Ok(drawn) => {
+                settled = if drawn.done { settled + 1 } else { 0 };
+                let now = session::hash(&drawn.html);
+                if now != sent {
+                    sent = now;
+                    let data = json!({ "html": drawn.html, "say": drawn.say });
+                    if sender
+                        .send(
+                            Event::default().event("step").id(session::hex(&now[..6])).data(data.to_string()),
+                        )
+                        .await
+                        .is_err()
+                    {
+                        return;
+                    }
+                }
+                // The last events come a moment after the last step.
+                if settled >= 2 { Event::default().event("done").data("done") } else { continue }
+            }
+            Err(error) if error.status.is_server_error() => continue,
+            Err(error) => Event::default()
+                .event("refused")
+                .data(crate::links::clean(&error.what).replace(['\n', '\r'], " ")),
+        };
+        let _ = sender.send(event).await;
+        return;
+    }
+}

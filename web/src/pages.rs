@@ -1,0 +1,12 @@
+//! One page a file: a model, which is also the JSON twin, and its view.
+
+pub(crate) mod catalog;
+pub(crate) mod create;
+pub(crate) mod install;
+pub(crate) mod installed;
+pub(crate) mod instance;
+pub(crate) mod instances;
+pub(crate) mod login;
+pub(crate) mod operator;
+pub(crate) mod package;
+pub(crate) mod uninstall;

@@ -1,0 +1,382 @@
+//! Creating an object: by a form or as YAML, two views of one document.
+
+use axum::{
+    extract::{Path, Query},
+    response::{IntoResponse, Redirect, Response},
+};
+use http::StatusCode;
+use kube::api::{DynamicObject, PostParams};
+use maud::{Markup, html};
+use olm_api::{csv::SpecDescriptor, names::ANNOTATION_ALM_EXAMPLES};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::{
+    caller::{Caller, Page},
+    dynamic::{self, CustomKind},
+    error::WebError,
+    form::{self, Field, Problems},
+    links::{clean, encode},
+    posted::{Fields, Posted},
+    view::{
+        glyph::Glyph,
+        layout::Section,
+        parts::{self, Tone},
+    },
+};
+
+#[derive(Deserialize, Default)]
+pub(crate) struct CreateQuery {
+    ns: Option<String>,
+    view: Option<String>,
+}
+
+/// What is known of the kind.
+struct Known {
+    kind: CustomKind,
+    title: String,
+    about: String,
+    fields: Vec<Field>,
+    example: Value,
+    namespaces: Vec<String>,
+}
+
+/// What the page shows.
+struct State<'a> {
+    as_yaml: bool,
+    document: Value,
+    /// The YAML as it was typed.
+    text: Option<&'a str>,
+    /// The form as it was typed.
+    typed: Option<&'a Fields>,
+    problems: Problems,
+    failed: Option<WebError>,
+    checked: bool,
+}
+
+impl Known {
+    async fn read(caller: &Caller, crd: &str, ns: Option<&str>) -> Result<Self, WebError> {
+        let (csvs, namespaces) =
+            tokio::join!(dynamic::csvs(&caller.client, ns), dynamic::namespaces(&caller.client));
+        let described = dynamic::described(&csvs.unwrap_or_default(), crd);
+        let wanted = described.as_ref().map(|d| d.description.version.as_str());
+        let kind = CustomKind::read(&caller.client, crd, wanted).await?;
+        let example = described
+            .as_ref()
+            .and_then(|d| d.csv.metadata.annotations.as_ref()?.get(ANNOTATION_ALM_EXAMPLES))
+            .and_then(|text| example(text, &kind))
+            .unwrap_or_else(|| bare(&kind));
+        let descriptors: &[SpecDescriptor] =
+            described.as_ref().map(|d| d.description.spec_descriptors.as_slice()).unwrap_or_default();
+        let fields = kind
+            .schema
+            .as_ref()
+            .map(|schema| form::fields(schema, descriptors, &example))
+            .unwrap_or_default();
+        let title = described.as_ref().and_then(|d| d.description.display_name.clone());
+        let about = described.as_ref().and_then(|d| d.description.description.clone()).unwrap_or_default();
+        Ok(Self {
+            title: clean(&title.unwrap_or_else(|| kind.resource.kind.clone())),
+            about: clean(&about),
+            kind,
+            fields,
+            example,
+            namespaces,
+        })
+    }
+
+    fn start(&self, ns: Option<&str>) -> Value {
+        let mut document = self.example.clone();
+        if self.kind.namespaced {
+            let namespace = ns.filter(|ns| !ns.is_empty()).unwrap_or("default");
+            metadata(&mut document).insert("namespace".into(), namespace.into());
+        }
+        document
+    }
+}
+
+/// The example of this very kind and version, else of the kind.
+fn example(text: &str, kind: &CustomKind) -> Option<Value> {
+    let examples: Vec<Value> = serde_json::from_str(text).ok()?;
+    let of_kind = |e: &&Value| e.get("kind").and_then(Value::as_str) == Some(&kind.resource.kind);
+    let exact = |e: &&Value| e.get("apiVersion").and_then(Value::as_str) == Some(&kind.resource.api_version);
+    let found = examples.iter().filter(of_kind).find(exact).or_else(|| examples.iter().find(of_kind))?;
+    let mut document = found.clone();
+    document.as_object_mut()?.shift_remove("status");
+    document["apiVersion"] = kind.resource.api_version.clone().into();
+    Some(document)
+}
+
+fn bare(kind: &CustomKind) -> Value {
+    let name = format!("example-{}", kind.resource.kind.to_lowercase());
+    json!({
+        "apiVersion": kind.resource.api_version, "kind": kind.resource.kind, "metadata": { "name": name }, "spec": {},
+    })
+}
+
+fn metadata(document: &mut Value) -> &mut Map<String, Value> {
+    if !document.is_object() {
+        *document = json!({});
+    }
+    if !document["metadata"].is_object() {
+        document["metadata"] = json!({});
+    }
+    document["metadata"].as_object_mut().expect("it was made an object above")
+}
+
+/// `GET /instances/new/{crd}`
+pub(crate) async fn page(
+    caller: Caller,
+    Path(crd): Path<String>,
+    Query(query): Query<CreateQuery>,
+) -> Result<Response, WebError> {
+    let known = Known::read(&caller, &crd, query.ns.as_deref()).await?;
+    let state = State {
+        as_yaml: query.view.as_deref() == Some("yaml") || known.fields.is_empty(),
+        document: known.start(query.ns.as_deref()),
+        text: None,
+        typed: None,
+        problems: Problems::new(),
+        failed: None,
+        checked: false,
+    };
+    Ok(answer(&caller, &known, &state))
+}
+
+/// `POST /instances/new/{crd}`: creates, or checks, or changes from form to YAML and back.
+pub(crate) async fn submit(Path(crd): Path<String>, posted: Posted) -> Result<Response, WebError> {
+    let Posted { caller, fields } = posted;
+    let ns = fields.text("/metadata/namespace").map(str::to_owned);
+    let known = Known::read(&caller, &crd, ns.as_deref()).await?;
+    let action = fields.text("action").unwrap_or("create");
+    let as_yaml = fields.text("view") == Some("yaml");
+    let mut state = State {
+        as_yaml,
+        document: Value::Null,
+        text: None,
+        typed: None,
+        problems: Problems::new(),
+        failed: None,
+        checked: false,
+    };
+    if as_yaml {
+        let text = fields.raw("document").unwrap_or_default();
+        match form::parse_yaml(text) {
+            Ok(document) if document.is_object() => state.document = document,
+            Ok(_) => _ = state.problems.insert(String::new(), "this is not a YAML object".into()),
+            Err(error) => _ = state.problems.insert(String::new(), format!("this is not YAML: {error}")),
+        }
+        state.text = Some(text);
+    } else {
+        // What the form does not ask travels along in the document.
+        let base =
+            fields.raw("document").and_then(|text| form::parse_yaml(text).ok()).filter(Value::is_object);
+        state.document = base.unwrap_or_else(|| known.start(ns.as_deref()));
+        state.problems = form::read(&known.fields, &fields, &mut state.document);
+        let metadata = metadata(&mut state.document);
+        metadata.insert("name".into(), fields.text("/metadata/name").unwrap_or_default().into());
+        if let Some(ns) = ns.filter(|_| known.kind.namespaced) {
+            metadata.insert("namespace".into(), ns.into());
+        }
+        if metadata["name"] == "" {
+            state.problems.insert("/metadata/name".into(), "a name is needed".into());
+        }
+        state.typed = Some(&fields);
+    }
+    match action {
+        // A document that cannot be read has to be mended where it is.
+        "to-yaml" | "to-form" if state.problems.is_empty() => {
+            state.as_yaml = action == "to-yaml";
+            state.text = None;
+            state.typed = None;
+            return Ok(answer(&caller, &known, &state));
+        }
+        _ => {}
+    }
+    if state.problems.is_empty() {
+        let dry_run = action == "check";
+        match create(&caller, &known.kind, &state.document, dry_run).await {
+            Ok(created) if !dry_run => {
+                let namespace = created.metadata.namespace.as_deref();
+                let to = known.kind.href(namespace, created.metadata.name.as_deref().unwrap_or_default());
+                if caller.wants_json {
+                    let headers = [(http::header::LOCATION, to)];
+                    return Ok((StatusCode::CREATED, headers, axum::Json(created)).into_response());
+                }
+                return Ok(Redirect::to(&to).into_response());
+            }
+            Ok(_) => state.checked = true,
+            Err(Failure::Refused(error)) => {
+                if error.status == StatusCode::UNAUTHORIZED {
+                    state.failed = Some(error.hint("sign in again in another tab, come back, and press Create: nothing typed here is lost"));
+                } else {
+                    state.failed = Some(error);
+                }
+            }
+            Err(Failure::Invalid(status)) => {
+                state.problems = form::of_status(&status, &known.fields);
+                // A message without causes is for the whole object.
+                if state.problems.is_empty() {
+                    state.problems.insert(String::new(), status.message.clone());
+                }
+            }
+        }
+    }
+    Ok(answer(&caller, &known, &state))
+}
+
+enum Failure {
+    Refused(WebError),
+    Invalid(Box<kube::core::Status>),
+}
+
+async fn create(
+    caller: &Caller,
+    kind: &CustomKind,
+    document: &Value,
+    dry_run: bool,
+) -> Result<DynamicObject, Failure> {
+    let given = |key: &str| document.get(key).and_then(Value::as_str).unwrap_or_default();
+    if given("kind") != kind.resource.kind || given("apiVersion") != kind.resource.api_version {
+        let why = format!(
+            "this page creates objects of {} {}, and the YAML says {} {}",
+            kind.resource.api_version,
+            kind.resource.kind,
+            clean(given("apiVersion")),
+            clean(given("kind"))
+        );
+        return Err(Failure::Refused(WebError::bad_request(why)));
+    }
+    let object: DynamicObject = serde_json::from_value(document.clone())
+        .map_err(|e| Failure::Refused(WebError::bad_request(format!("the metadata is malformed: {e}"))))?;
+    let namespace =
+        if kind.namespaced { object.metadata.namespace.as_deref().or(Some("default")) } else { None };
+    let params = PostParams { dry_run, field_manager: Some(olm_api::names::FIELD_MANAGER_CONSOLE.into()) };
+    kind.api(&caller.client, namespace).create(&params, &object).await.map_err(|error| match error {
+        kube::Error::Api(status) if matches!(status.code, 400 | 422) => Failure::Invalid(status),
+        kube::Error::Api(status) if status.code == 409 && status.reason == "AlreadyExists" => {
+            let why = format!("{} exists already", status.message.trim_end_matches(" already exists"));
+            Failure::Refused(
+                WebError { why, what: "This name is taken".into(), ..WebError::of_status(&status) }
+                    .hint("choose another name"),
+            )
+        }
+        error => Failure::Refused(error.into()),
+    })
+}
+
+fn answer(caller: &Caller, known: &Known, state: &State<'_>) -> Response {
+    let status = match &state.failed {
+        Some(failed) => failed.status,
+        None if !state.problems.is_empty() => StatusCode::UNPROCESSABLE_ENTITY,
+        None => StatusCode::OK,
+    };
+    let model = json!({
+        "crd": known.kind.crd, "document": state.document, "valid": state.checked, "problems": state.problems,
+        "error": state.failed.as_ref().map(|f| &f.why),
+    });
+    let title = format!("Create {}", clean(&known.kind.resource.kind));
+    let body = view(&title, known, state, caller.csrf());
+    caller.answer(Page::new(&title, Section::Instances, body).status(status), &model)
+}
+
+fn view(title: &str, known: &Known, state: &State<'_>, csrf: &str) -> Markup {
+    let action = format!("/instances/new/{}", encode(&known.kind.crd));
+    let list = format!("/instances/{}", encode(&known.kind.crd));
+    let has_form = !known.fields.is_empty();
+    html! {
+        (parts::crumbs(&[("/instances", "Instances"), (&list, &clean(&known.kind.resource.kind))], "Create"))
+        div.head { div.head-text { h1 { (title) } @if !known.about.is_empty() { p.lead { (known.about) } } } }
+        form.stack method="post" action=(action) novalidate[state.as_yaml] {
+            (parts::csrf(csrf))
+            input type="hidden" name="view" value=(if state.as_yaml { "yaml" } else { "form" });
+            // Enter in a field presses the first button of a form: this one.
+            button.visually-hidden name="action" value="create" tabindex="-1" aria-hidden="true" { "Create" }
+            @if let Some(failed) = &state.failed { (parts::alert(&failed.what, &failed.why, failed.hint.as_deref())) }
+            @if !state.problems.is_empty() { (summary(known, state)) }
+            @if state.checked { div role="status" { (parts::note(Tone::Good, &html! { "The API server accepts it. Nothing was created yet." })) } }
+            div.panel {
+                div.body {
+                    div.tabs role="group" aria-label="View" {
+                        @for (id, label, on) in [("to-form", "Form", !state.as_yaml), ("to-yaml", "YAML", state.as_yaml)] {
+                            @if on { button type="button" aria-current="true" { (label) } }
+                            @else if has_form { button name="action" value=(id) formnovalidate { (label) } }
+                        }
+                    }
+                    @if state.as_yaml {
+                        @if !has_form { p.muted { "The cluster publishes no schema for this kind, so there is no form." } }
+                        div.field {
+                            label for="document" { (known.title) }
+                            textarea.yaml #document name="document" spellcheck="false" autocomplete="off"
+                                aria-invalid=[state.problems.contains_key("").then_some("true")] {
+                                "\n" (state.text.map_or_else(|| dynamic::yaml(&state.document), str::to_owned))
+                            }
+                        }
+                    } @else {
+                        input type="hidden" name="document" value=(state.document);
+                        div.stack { (name_and_namespace(known, state)) (form::show(&known.fields, &state.document, state.typed, &state.problems)) }
+                    }
+                }
+                footer {
+                    div.actions {
+                        button.button.primary #create name="action" value="create" { "Create" }
+                        button.button name="action" value="check" { "Check" }
+                        a.button.quiet href=(list) { "Cancel" }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn summary(known: &Known, state: &State<'_>) -> Markup {
+    let label = |pointer: &str| {
+        let leaf = known.fields.iter().flat_map(Field::leaves).find(|f| f.pointer == pointer);
+        leaf.map_or_else(|| pointer.trim_start_matches('/').replace('/', "."), |f| f.label.clone())
+    };
+    html! {
+        div.note.bad role="alert" tabindex="-1" data-error-summary="" {
+            (Glyph::Cross.draw())
+            div {
+                strong { "Nothing was created yet: " (parts::plural(state.problems.len(), "thing")) " to mend" }
+                ul {
+                    @for (pointer, text) in &state.problems {
+                        li {
+                            @if pointer.is_empty() { (clean(text)) }
+                            @else if state.as_yaml { strong { (label(pointer)) } ": " (clean(text)) }
+                            @else { a href={ "#" (form::id(pointer)) } { (label(pointer)) } ": " (clean(text)) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn name_and_namespace(known: &Known, state: &State<'_>) -> Markup {
+    let value = |pointer: &str| match state.typed.and_then(|t| t.raw(pointer)) {
+        Some(typed) => typed.to_owned(),
+        None => state.document.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned(),
+    };
+    let asked =
+        [("/metadata/name", "Name", true), ("/metadata/namespace", "Namespace", known.kind.namespaced)];
+    html! {
+        div.grid2 {
+            @for (pointer, label, shown) in asked {
+                @if shown {
+                    @let id = form::id(pointer);
+                    div.field {
+                        label for=(id) { (label) " " span.req { "(required)" } }
+                        input type="text" id=(id) name=(pointer) value=(value(pointer)) autocomplete="off" spellcheck="false"
+                            list=[(label == "Namespace").then_some("namespaces")]
+                            aria-invalid=[state.problems.contains_key(pointer).then_some("true")] aria-describedby={ (id) "-problem" };
+                        @if let Some(text) = state.problems.get(pointer) {
+                            p.problem id={ (id) "-problem" } { (Glyph::Warning.draw()) span { (clean(text)) } }
+                        }
+                    }
+                }
+            }
+        }
+        datalist #namespaces { @for ns in &known.namespaces { option value=(ns) {} } }
+    }
+}

@@ -1,0 +1,320 @@
+//! Installing: a short form with the right defaults, and underneath what it will do.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{Path, RawQuery, State},
+    response::{IntoResponse, Redirect, Response},
+};
+use http::StatusCode;
+use maud::{Markup, html};
+use olm_manager::{
+    catalogs::CatalogRef,
+    ops::{self, InstallRequest},
+};
+use olm_plan::Plan;
+use serde::Serialize;
+use serde_json::json;
+
+use super::package::{Found, Pick, is_label, suggested_namespace, version_of};
+use crate::{
+    app::App,
+    caller::{Caller, Page},
+    catalogs::Snapshot,
+    dynamic,
+    error::WebError,
+    links::{clean, encode},
+    posted::{Fields, Posted},
+    view::{
+        layout::Section,
+        parts::{self, Tone},
+        plan,
+    },
+};
+
+/// What was filled in.
+struct Form {
+    pick: Pick,
+    namespace: String,
+    manual: bool,
+}
+
+impl Form {
+    fn read(fields: &Fields) -> Self {
+        let text = |name: &str| fields.text(name).map(str::to_owned);
+        Self {
+            pick: Pick { channel: text("channel"), version: text("version") },
+            namespace: text("namespace").unwrap_or_default(),
+            manual: fields.text("updates") == Some("manual"),
+        }
+    }
+}
+
+/// The page as JSON.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Model {
+    request: InstallRequest,
+    command: String,
+    subscription: serde_json::Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    plan: Option<Plan>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<String>,
+}
+
+/// `GET /install/{source}/{package}`: the form and the plan.
+pub(crate) async fn page(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path((source, package)): Path<(String, String)>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, WebError> {
+    let fields = Fields::parse(query.unwrap_or_default().as_bytes());
+    show(&app, &caller, &source, &package, &Form::read(&fields), None).await
+}
+
+/// `POST /install/{source}/{package}`: does it.
+pub(crate) async fn submit(
+    State(app): State<Arc<App>>,
+    Path((source, package)): Path<(String, String)>,
+    posted: Posted,
+) -> Result<Response, WebError> {
+    let Posted { caller, fields } = posted;
+    let form = Form::read(&fields);
+    let snapshot = app.catalogs.read().await;
+    let found = Found::find(&snapshot, &source, &package, &form.pick)?;
+    let request = request(&found, &form, &caller).await;
+    let done = match check(&request) {
+        Err(error) => Err(error),
+        Ok(()) => ops::install(&caller.client, &snapshot.loaded, &request).await.map_err(WebError::from),
+    };
+    match done {
+        Ok(result) => {
+            let to = format!("/installed/{}/{}", encode(&result.namespace), encode(&result.subscription));
+            if caller.wants_json {
+                let headers = [(http::header::LOCATION, to)];
+                return Ok((StatusCode::CREATED, headers, axum::Json(json!(result))).into_response());
+            }
+            Ok(Redirect::to(&to).into_response())
+        }
+        Err(error) if caller.wants_json || error.status == StatusCode::UNAUTHORIZED => Err(error),
+        // The form again, as it was filled in.
+        Err(error) => show(&app, &caller, &source, &package, &form, Some(error)).await,
+    }
+}
+
+async fn request(found: &Found<'_>, form: &Form, caller: &Caller) -> InstallRequest {
+    let namespace = if form.namespace.is_empty() { default_namespace(found) } else { form.namespace.clone() };
+    let (namespace_of, name_of) = found.source.id.split_once('.').unwrap_or(("", &found.source.id));
+    let exists = !is_label(&namespace) || dynamic::namespace_exists(&caller.client, &namespace).await;
+    InstallRequest {
+        package: found.package.name.clone(),
+        catalog: Some(CatalogRef { namespace: namespace_of.to_owned(), name: name_of.to_owned() }),
+        channel: Some(found.channel.name.clone()),
+        // An older version is a place to start from; where updates come by themselves it would not last a minute.
+        starting_csv: (!found.newest).then(|| found.bundle.name.clone()),
+        manual: form.manual || !found.newest,
+        create_namespace: !exists,
+        namespace,
+        ..InstallRequest::default()
+    }
+}
+
+fn default_namespace(found: &Found<'_>) -> String {
+    let metadata = found.bundle.csv_metadata().unwrap_or_default();
+    suggested_namespace(&metadata).unwrap_or_else(|| {
+        let name = found.package.name.to_ascii_lowercase().replace(['.', '_'], "-");
+        if is_label(&name) { name } else { "operators".into() }
+    })
+}
+
+fn check(request: &InstallRequest) -> Result<(), WebError> {
+    if is_label(&request.namespace) {
+        return Ok(());
+    }
+    Err(WebError::new(
+        StatusCode::UNPROCESSABLE_ENTITY,
+        "invalid-namespace",
+        "This namespace cannot be",
+        format!("`{}` is no name of a namespace", clean(&request.namespace)),
+    )
+    .hint("use lower-case letters, digits and hyphens, at most 63 of them"))
+}
+
+async fn show(
+    app: &App,
+    caller: &Caller,
+    source: &str,
+    package: &str,
+    form: &Form,
+    failed: Option<WebError>,
+) -> Result<Response, WebError> {
+    let snapshot: Arc<Snapshot> = app.catalogs.read().await;
+    // A version that the newly chosen channel does not have: the newest of that channel.
+    let found = match Found::find(&snapshot, source, package, &form.pick) {
+        Err(_) if form.pick.version.is_some() => {
+            let pick = Pick { channel: form.pick.channel.clone(), version: None };
+            Found::find(&snapshot, source, package, &pick)?
+        }
+        found => found?,
+    };
+    let request = request(&found, form, caller).await;
+    let preview = async {
+        check(&request)?;
+        ops::preview_install(&caller.client, &snapshot.loaded, &request).await.map_err(WebError::from)
+    };
+    let (preview, namespaces) = tokio::join!(preview, dynamic::namespaces(&caller.client));
+    if let Err(error) = &preview
+        && error.status == StatusCode::UNAUTHORIZED
+    {
+        return Err(error.clone());
+    }
+    let catalog = request
+        .catalog
+        .clone()
+        .unwrap_or_else(|| CatalogRef { namespace: String::new(), name: String::new() });
+    let (plan, problem) = match preview {
+        Ok(plan) => (Some(plan), None),
+        Err(error) => (None, Some(error)),
+    };
+    let model = Model {
+        command: command(&request, &found),
+        subscription: json!(request.subscription(&catalog)),
+        plan,
+        problem: problem.as_ref().map(|p| p.why.clone()),
+        hint: problem.as_ref().and_then(|p| p.hint.clone()),
+        request,
+    };
+    let body = view(&model, &found, &namespaces, caller, failed.as_ref());
+    let title = format!("Install {}", found.card.display_name);
+    let status = failed.as_ref().map_or(StatusCode::OK, |f| f.status);
+    Ok(caller.answer(Page::new(&title, Section::Catalog, body).status(status), &model))
+}
+
+/// The same on the command line.
+fn command(request: &InstallRequest, found: &Found<'_>) -> String {
+    let mut out = format!("olm install {} -n {}", request.package, request.namespace);
+    if found.channel.name != found.package.default_channel {
+        out.push_str(&format!(" --channel {}", found.channel.name));
+    }
+    if !found.newest {
+        out.push_str(&format!(" --version {}", version_of(found.bundle)));
+    }
+    if request.manual {
+        out.push_str(" --approval manual");
+    }
+    if request.create_namespace {
+        out.push_str(" --create-namespace");
+    }
+    clean(&out)
+}
+
+fn view(
+    model: &Model,
+    found: &Found<'_>,
+    namespaces: &[String],
+    caller: &Caller,
+    failed: Option<&WebError>,
+) -> Markup {
+    let name = &found.card.display_name;
+    let bad_namespace = (!is_label(&model.request.namespace)).then_some("true");
+    let blocked = model.plan.as_ref().is_none_or(Plan::is_blocked);
+    html! {
+        (parts::crumbs(&[("/catalog", "Catalog"), (&found.href("catalog"), name)], "Install"))
+        div.head {
+            (parts::icon(found.card.icon.as_deref(), name, ""))
+            div.head-text {
+                h1 { "Install " (name) }
+                p.muted { "The defaults are fine for most. Look at the plan, then press Install." }
+            }
+        }
+        @if let Some(failed) = failed {
+            (parts::alert(&failed.what, &failed.why, failed.hint.as_deref()))
+            br;
+        }
+        form.split-form method="post" action=(found.href("install")) data-preview="plan" {
+            (parts::csrf(caller.csrf()))
+            div.panel { div.body.stack {
+                div.field {
+                    label for="channel" { "Channel" }
+                    select #channel name="channel" {
+                        @for channel in found.package.channels.values() {
+                            option value=(channel.name) selected[channel.name == found.channel.name] {
+                                (clean(&channel.name))
+                                @if channel.name == found.package.default_channel { " (default)" }
+                                @if channel.deprecated.is_some() { " (deprecated)" }
+                            }
+                        }
+                    }
+                }
+                div.field #versions {
+                    label for="version" { "Version" }
+                    select #version name="version" {
+                        @for (i, bundle) in found.bundles().into_iter().enumerate() {
+                            @let version = version_of(bundle);
+                            option value=(if i == 0 { "" } else { &version }) selected[bundle.name == found.bundle.name] {
+                                (clean(&version)) @if i == 0 { " (newest)" }
+                            }
+                        }
+                    }
+                    @if !found.newest {
+                        p.help { "It starts at " (version_of(found.bundle)) ". Newer versions wait for your approval." }
+                    }
+                }
+                div.field {
+                    label for="namespace" { "Namespace" }
+                    input #namespace type="text" name="namespace" value=(model.request.namespace) list="namespaces" required
+                        maxlength="63" autocomplete="off" spellcheck="false" aria-invalid=[bad_namespace] aria-describedby="namespace-help";
+                    datalist #namespaces { @for ns in namespaces { option value=(ns) {} } }
+                    p.help #namespace-help { "Where the operator runs. It is created if it does not exist." }
+                }
+                fieldset.field {
+                    legend { "Updates" }
+                    label.choice {
+                        input type="radio" name="updates" value="automatic" checked[!model.request.manual];
+                        span { "Automatic" small { "New versions of the channel are installed as they come." } }
+                    }
+                    label.choice {
+                        input type="radio" name="updates" value="manual" checked[model.request.manual];
+                        span { "Ask me" small { "Each plan waits for approval, this first one too." } }
+                    }
+                }
+                div.actions {
+                    button.button.primary #install { "Install" }
+                    button.button formmethod="get" { "Update plan" }
+                    a.button.quiet href=(found.href("catalog")) { "Cancel" }
+                }
+            } }
+            div.stack {
+                section.panel #plan aria-labelledby="plan-h" aria-live="polite" {
+                    header {
+                        h2 #plan-h { "What will happen" }
+                        @if blocked { (parts::chip(Tone::Bad, Tone::Bad.glyph(), "Cannot be installed like this")) }
+                    }
+                    div.body {
+                        @match (&model.plan, &model.problem) {
+                            (Some(plan), _) => (plan::show(plan)),
+                            (None, problem) => {
+                                (parts::note(Tone::Bad, &html! {
+                                    strong { "There is no plan. " }
+                                    pre.clip { (problem.as_deref().map(clean).unwrap_or_default()) }
+                                    @if let Some(hint) = &model.hint { p.small { "What to do: " (clean(hint)) } }
+                                }))
+                            }
+                        }
+                    }
+                }
+                details.fold #cli {
+                    summary { "The same as command or YAML" }
+                    div.body {
+                        (parts::copyable("copy-command", "Command", &model.command))
+                        (parts::copyable("copy-yaml", "YAML", &dynamic::yaml(&model.subscription)))
+                    }
+                }
+            }
+        }
+    }
+}

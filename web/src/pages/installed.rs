@@ -1,0 +1,105 @@
+//! What is installed, worst first.
+
+use std::sync::Arc;
+
+use axum::{extract::State, response::Response};
+use maud::{Markup, html};
+use olm_manager::ops::{self, Installed, Status};
+use serde_json::json;
+
+use crate::{
+    app::App,
+    caller::{Caller, Page},
+    catalogs::Snapshot,
+    error::WebError,
+    links::{clean, encode},
+    view::{layout::Section, parts, time},
+};
+
+/// The page of an installed operator.
+pub(crate) fn href(one: &Installed) -> String {
+    format!("/installed/{}/{}", encode(&one.namespace), encode(&one.name))
+}
+
+/// `GET /installed`
+pub(crate) async fn page(State(app): State<Arc<App>>, caller: Caller) -> Result<Response, WebError> {
+    let (snapshot, installed) = tokio::join!(app.catalogs.read(), ops::list_installed(&caller.client, None));
+    let installed = installed?;
+    let body = html! {
+        div #live-root data-live="/api/v1/events?installed" { (view(&installed, &snapshot, caller.csrf())) }
+        div.chip #live hidden {}
+        div.visually-hidden #announce role="status" {}
+    };
+    Ok(caller.answer(Page::new("Installed", Section::Installed, body), &json!({ "installed": installed })))
+}
+
+pub(crate) fn view(installed: &[Installed], snapshot: &Snapshot, csrf: &str) -> Markup {
+    html! {
+        div #installed-list {
+            div.head {
+                div.head-text {
+                    h1 { "Installed" }
+                    p.muted { (parts::plural(installed.len(), "operator")) @if installed.len() > 1 { ", those that need you first" } }
+                }
+            }
+            @if installed.is_empty() {
+                (parts::empty("Nothing is installed yet", "Pick an operator from the catalog; one click installs it.", Some(("/catalog", "Go to the catalog"))))
+            } @else {
+                div.panel { ul.rows { @for one in installed { li { (row(one, snapshot, csrf)) } } } }
+            }
+        }
+    }
+}
+
+fn row(one: &Installed, snapshot: &Snapshot, csrf: &str) -> Markup {
+    let icon = snapshot.card(one.catalog.as_deref(), &one.package).and_then(|(_, card)| card.icon.as_deref());
+    let name = name(one);
+    html! {
+        (parts::icon(icon, &name, "mini"))
+        div.grow {
+            a.name href=(href(one)) { (name) }
+            div.small.muted {
+                "in " (one.namespace)
+                @if let Some(created) = &one.created { " · since " (time::ago(created)) }
+            }
+        }
+        div.grow {
+            (parts::status(&one.status))
+            @if !one.reason.is_empty() { div.small.muted { (clean(&one.reason)) } }
+        }
+        div.nowrap { (versions(one)) }
+        @if one.status == Status::NeedsApproval { (approve(one, csrf, "slim")) }
+    }
+}
+
+pub(crate) fn name(one: &Installed) -> String {
+    clean(if one.display_name.is_empty() { &one.package } else { &one.display_name })
+}
+
+/// From, and to where something is waiting or under way.
+pub(crate) fn versions(one: &Installed) -> Markup {
+    html! {
+        @match (&one.version, &one.next) {
+            (Some(from), Some(to)) if from != to => { (from) " " span aria-hidden="true" { "→" } span.visually-hidden { "to" } " " strong { (to) } }
+            (Some(version), _) | (None, Some(version)) => (version),
+            (None, None) => span.muted { "no version yet" },
+        }
+    }
+}
+
+/// The button that approves exactly the plan that is shown.
+pub(crate) fn approve(one: &Installed, csrf: &str, size: &str) -> Markup {
+    html! {
+        @if let (Some(plan), Some(digest)) = (&one.plan, &one.plan_digest) {
+            form method="post" action={ (href(one)) "/approve" } {
+                (parts::csrf(csrf))
+                input type="hidden" name="plan" value=(plan);
+                input type="hidden" name="digest" value=(digest);
+                button.button.primary.(size) {
+                    "Approve" @if let Some(next) = &one.next { " " (next) }
+                    span.visually-hidden { " of " (name(one)) }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! One object of a custom kind: what the operator says about it, its conditions, events and YAML.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{Path, State},
+    response::Response,
+};
+use kube::Client;
+use maud::{Markup, html};
+use olm_api::csv::SpecDescriptor;
+use serde_json::{Value, json};
+
+use crate::{
+    app::App,
+    caller::{Caller, Page},
+    dynamic::{self, CustomKind, Happened, at_path},
+    error::WebError,
+    form::Descriptor,
+    links::{self, clean, encode},
+    view::{
+        layout::Section,
+        parts::{self, Tone},
+        ring, time,
+    },
+};
+
+/// Everything the page shows.
+pub(crate) struct View {
+    pub(crate) kind: CustomKind,
+    namespace: Option<String>,
+    name: String,
+    object: Value,
+    spec: Vec<SpecDescriptor>,
+    status: Vec<SpecDescriptor>,
+    events: Result<Vec<Happened>, String>,
+}
+
+impl View {
+    pub(crate) async fn read(
+        client: &Client,
+        crd: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Self, WebError> {
+        let namespace = (namespace != "-").then(|| namespace.to_owned());
+        let csvs = dynamic::csvs(client, namespace.as_deref()).await.unwrap_or_default();
+        let described = dynamic::described(&csvs, crd).map(|d| d.description).unwrap_or_default();
+        let kind = CustomKind::read(client, crd, Some(&described.version)).await?;
+        let object = kind.api(client, namespace.as_deref()).get(name).await?;
+        let in_namespace = namespace.as_deref().unwrap_or("default");
+        let events =
+            dynamic::events(client, in_namespace, &kind.resource.kind, name).await.map_err(|e| e.why);
+        let object = serde_json::to_value(object).unwrap_or_default();
+        Ok(Self {
+            kind,
+            namespace,
+            name: name.to_owned(),
+            object: dynamic::tidy(object),
+            spec: described.spec_descriptors,
+            status: described.status_descriptors,
+            events,
+        })
+    }
+
+    pub(crate) fn say(&self) -> String {
+        dynamic::state_of(&self.object).unwrap_or_default()
+    }
+}
+
+/// `GET /instances/{crd}/{namespace}/{name}`
+pub(crate) async fn page(
+    State(_app): State<Arc<App>>,
+    caller: Caller,
+    Path((crd, namespace, name)): Path<(String, String, String)>,
+) -> Result<Response, WebError> {
+    let view = View::read(&caller.client, &crd, &namespace, &name).await?;
+    let kind = clean(&view.kind.resource.kind);
+    let list = format!("/instances/{}", encode(&crd));
+    let events = format!("/api/v1/events?instance={}/{}/{}", encode(&crd), encode(&namespace), encode(&name));
+    let body = html! {
+        (parts::crumbs(&[("/instances", "Instances"), (&list, &kind)], &name))
+        div data-live=(events) { (render(&view)) }
+        div.chip #live hidden {}
+        div.visually-hidden #announce role="status" {}
+    };
+    let title = format!("{name} · {kind}");
+    let model = json!({ "object": view.object, "events": view.events.as_deref().unwrap_or_default() });
+    // What the operator does with it shows by reloading, where there is no script.
+    Ok(caller.answer(Page::new(&title, Section::Instances, body).refresh(Some(10)), &model))
+}
+
+/// The part of the page that changes.
+pub(crate) fn render(view: &View) -> Markup {
+    let state = dynamic::state_of(&view.object);
+    let deleting = view.object.pointer("/metadata/deletionTimestamp").is_some();
+    let created = view.object.pointer("/metadata/creationTimestamp").and_then(Value::as_str);
+    html! {
+        div.head #instance-head {
+            div.head-text {
+                h1 { (view.name) }
+                p.muted {
+                    (clean(&view.kind.resource.kind))
+                    @if let Some(ns) = &view.namespace { " in " (ns) }
+                    @if let Some(created) = created { " · created " (time::ago(created)) }
+                }
+            }
+            @if deleting { (parts::chip(Tone::Plain, crate::view::glyph::Glyph::Trash, "Deleting")) }
+            @else if let Some(state) = &state { (state_chip(state)) }
+        }
+        div.stack {
+            (status(view))
+            (conditions(&view.object))
+            (spec(view))
+            (events(view))
+            details.fold #yaml {
+                summary { "YAML" }
+                div.body { (parts::copyable("object-yaml", "Object", &dynamic::yaml(&view.object))) }
+            }
+        }
+    }
+}
+
+fn state_chip(state: &str) -> Markup {
+    let lower = state.to_lowercase();
+    let tone = if lower.contains("fail") || lower.contains("error") {
+        Tone::Bad
+    } else if ["running", "ready", "available", "healthy", "succeeded"]
+        .iter()
+        .any(|w| lower.split(", ").any(|s| s == *w))
+    {
+        Tone::Good
+    } else {
+        Tone::Info
+    };
+    parts::chip(tone, tone.glyph(), state)
+}
+
+fn status(view: &View) -> Markup {
+    let empty = Value::Null;
+    let root = view.object.get("status").unwrap_or(&empty);
+    let shown: Vec<(&SpecDescriptor, Descriptor)> = view
+        .status
+        .iter()
+        .map(|d| (d, Descriptor::parse(&d.x_descriptors)))
+        .filter(|(_, x)| !x.hidden && !x.conditions)
+        .collect();
+    html! {
+        section.panel #status aria-labelledby="status-h" {
+            header { h2 #status-h { "Status" } }
+            div.body.stack {
+                @if root.is_null() {
+                    p.muted { "The operator has not said anything about it yet." }
+                } @else {
+                    @for (d, _) in shown.iter().filter(|(_, x)| x.pod_statuses) {
+                        @if let Some(ring) = at_path(root, &d.path).and_then(ring::show) {
+                            div.stack-s { h3 { (title(d)) } (ring) }
+                        }
+                    }
+                    dl.facts.wide {
+                        @for (d, x) in shown.iter().filter(|(_, x)| !x.pod_statuses) {
+                            @if let Some(value) = at_path(root, &d.path) { div { dt { (title(d)) } dd { (show(value, x)) } } }
+                        }
+                        @if shown.is_empty() {
+                            @for (key, value) in root.as_object().into_iter().flatten().filter(|(k, v)| *k != "conditions" && !v.is_object() && !v.is_array()) {
+                                div { dt { (clean(key)) } dd { (show(value, &Descriptor::default())) } }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn spec(view: &View) -> Markup {
+    let empty = Value::Null;
+    let root = view.object.get("spec").unwrap_or(&empty);
+    let shown: Vec<(&SpecDescriptor, Descriptor, &Value)> = view
+        .spec
+        .iter()
+        .filter_map(|d| Some((d, Descriptor::parse(&d.x_descriptors), at_path(root, &d.path)?)))
+        .filter(|(_, x, _)| !x.hidden)
+        .collect();
+    html! {
+        @if !shown.is_empty() {
+            section.panel #spec aria-labelledby="spec-h" {
+                header { h2 #spec-h { "Configuration" } }
+                div.body { dl.facts.wide {
+                    @for (d, x, value) in &shown { div { dt { (title(d)) } dd { (show(value, x)) } } }
+                } }
+            }
+        }
+    }
+}
+
+fn title(d: &SpecDescriptor) -> String {
+    clean(d.display_name.as_deref().filter(|n| !n.is_empty()).unwrap_or(&d.path))
+}
+
+fn show(value: &Value, x: &Descriptor) -> Markup {
+    html! {
+        @if x.password { "••••••" }
+        @else if let (true, Some(link)) = (x.link, value.as_str().and_then(links::safe)) {
+            a href=(link) rel="noopener noreferrer" { (link) }
+        } @else {
+            @match value {
+                Value::String(text) => (clean(text)),
+                Value::Bool(true) => "yes",
+                Value::Bool(false) => "no",
+                Value::Number(n) if x.pod_count => (parts::plural(usize::try_from(n.as_u64().unwrap_or(0)).unwrap_or(usize::MAX), "pod")),
+                Value::Number(n) => (n),
+                Value::Null => span.muted { "not set" },
+                Value::Array(items) if items.iter().all(Value::is_string) => (clean(&items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", "))),
+                other => pre { (dynamic::yaml(other)) },
+            }
+            @if let Some(kind) = &x.refers_to { " " span.small.muted { "(" (kind) ")" } }
+        }
+    }
+}
+
+fn conditions(object: &Value) -> Markup {
+    let list =
+        object.pointer("/status/conditions").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let text = |c: &Value, key: &str| clean(c.get(key).and_then(Value::as_str).unwrap_or_default());
+    html! {
+        @if !list.is_empty() {
+            section.panel #conditions aria-labelledby="conditions-h" {
+                header { h2 #conditions-h { "Conditions" } }
+                div.scroll tabindex="0" role="region" aria-label="Conditions" {
+                    table {
+                        caption.visually-hidden { "Conditions" }
+                        thead { tr { th scope="col" { "Condition" } th scope="col" { "Holds" } th scope="col" { "Reason" } th scope="col" { "Since" } } }
+                        tbody {
+                            @for c in list {
+                                @let holds = text(c, "status");
+                                tr {
+                                    th scope="row" { (text(c, "type")) }
+                                    td { @match holds.as_str() { "True" => "yes", "False" => "no", _ => "unknown" } }
+                                    td.clip { strong { (text(c, "reason")) } @let message = text(c, "message"); @if !message.is_empty() { div.small.muted { (message) } } }
+                                    td { (time::ago(&text(c, "lastTransitionTime"))) }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn events(view: &View) -> Markup {
+    html! {
+        section.panel #events aria-labelledby="events-h" {
+            header { h2 #events-h { "Events" } }
+            @match &view.events {
+                Err(why) => div.body { p.muted { "Events cannot be read: " (clean(why)) } },
+                Ok(events) if events.is_empty() => div.body { p.muted { "Nothing was reported in the last hour." } },
+                Ok(events) => ul.rows {
+                    @for event in events {
+                        li {
+                            div.grow {
+                                div.row {
+                                    @if event.warning { (parts::chip(Tone::Warn, Tone::Warn.glyph(), &clean(&event.reason))) }
+                                    @else { strong { (clean(&event.reason)) } }
+                                    @if event.count > 1 { span.small.muted { (event.count) " times" } }
+                                }
+                                span.small { (clean(&event.message)) }
+                            }
+                            @if let Some(at) = &event.time { span.small.muted { (time::ago(at)) } }
+                        }
+                    }
+                },
+            }
+        }
+    }
+}

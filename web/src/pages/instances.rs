@@ -1,0 +1,171 @@
+//! Objects of the kinds that operators provide.
+
+use axum::{extract::Path, response::Response};
+use futures::future::join_all;
+use kube::{ResourceExt as _, api::ListParams};
+use maud::{Markup, html};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::{
+    caller::{Caller, Page},
+    dynamic::{self, CustomKind},
+    error::WebError,
+    links::{clean, encode},
+    view::{layout::Section, parts, time},
+};
+
+/// A kind in the index.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct KindRow {
+    crd: String,
+    kind: String,
+    display_name: String,
+    description: String,
+    operator: String,
+    /// Absent when they may not be listed.
+    count: Option<usize>,
+}
+
+/// An object in a list.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Row {
+    namespace: Option<String>,
+    name: String,
+    state: Option<String>,
+    created: Option<String>,
+    deleting: bool,
+    #[serde(skip)]
+    href: String,
+}
+
+/// `GET /instances`
+pub(crate) async fn index(caller: Caller) -> Result<Response, WebError> {
+    let csvs = dynamic::csvs(&caller.client, None).await?;
+    let mut names: Vec<String> =
+        csvs.iter().flat_map(|csv| csv.spec.owned_crds().iter().map(|d| d.name.clone())).collect();
+    names.sort();
+    names.dedup();
+    let rows = join_all(names.iter().map(|crd| async {
+        let described = dynamic::described(&csvs, crd)?;
+        let kind = CustomKind::read(&caller.client, crd, Some(&described.description.version)).await.ok();
+        let count = match kind {
+            Some(kind) => kind
+                .api(&caller.client, None)
+                .list_metadata(&ListParams::default())
+                .await
+                .ok()
+                .map(|l| l.items.len()),
+            None => None,
+        };
+        let d = described.description;
+        Some(KindRow {
+            crd: crd.clone(),
+            display_name: clean(d.display_name.as_deref().unwrap_or(&d.kind)),
+            kind: clean(&d.kind),
+            description: clean(d.description.as_deref().unwrap_or_default()),
+            operator: clean(&described.csv.spec.display_name),
+            count,
+        })
+    }))
+    .await;
+    let rows: Vec<KindRow> = rows.into_iter().flatten().collect();
+    let body = html! {
+        div.head { div.head-text { h1 { "Instances" } p.muted { "What you can create with the operators that are installed" } } }
+        @if rows.is_empty() {
+            (parts::empty("No kinds yet", "No operator is installed that provides any. Once one is, its kinds are listed here.", Some(("/catalog", "Go to the catalog"))))
+        } @else {
+            div.panel { ul.rows {
+                @for row in &rows {
+                    li {
+                        div.grow {
+                            a.name href={ "/instances/" (encode(&row.crd)) } { (row.display_name) }
+                            div.small.muted { (row.description) }
+                        }
+                        div.small.muted { "by " (row.operator) }
+                        (parts::tag(&row.count.map_or_else(|| "cannot be listed".into(), |n| parts::plural(n, "object"))))
+                        a.button.slim href={ "/instances/new/" (encode(&row.crd)) } { "Create" span.visually-hidden { " " (row.kind) } }
+                    }
+                }
+            } }
+        }
+    };
+    Ok(caller.answer(Page::new("Instances", Section::Instances, body), &json!({ "kinds": rows })))
+}
+
+/// `GET /instances/{crd}`
+pub(crate) async fn all_namespaces(caller: Caller, Path(crd): Path<String>) -> Result<Response, WebError> {
+    list(caller, &crd, None).await
+}
+
+/// `GET /instances/{crd}/{namespace}`
+pub(crate) async fn one_namespace(
+    caller: Caller,
+    Path((crd, namespace)): Path<(String, String)>,
+) -> Result<Response, WebError> {
+    list(caller, &crd, Some(&namespace)).await
+}
+
+async fn list(caller: Caller, crd: &str, namespace: Option<&str>) -> Result<Response, WebError> {
+    let kind = CustomKind::read(&caller.client, crd, None).await?;
+    let objects = kind.api(&caller.client, namespace).list(&ListParams::default()).await?;
+    let mut rows: Vec<Row> = objects
+        .items
+        .iter()
+        .map(|object| Row {
+            namespace: object.namespace(),
+            name: object.name_any(),
+            state: dynamic::state_of(&object.data),
+            created: object.metadata.creation_timestamp.as_ref().map(|t| t.0.to_string()),
+            deleting: object.metadata.deletion_timestamp.is_some(),
+            href: kind.href(object.namespace().as_deref(), &object.name_any()),
+        })
+        .collect();
+    rows.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+    let body = view(&kind, namespace, &rows);
+    let title = clean(&kind.resource.kind);
+    Ok(caller.answer(Page::new(&title, Section::Instances, body), &json!({ "crd": crd, "objects": rows })))
+}
+
+fn view(kind: &CustomKind, namespace: Option<&str>, rows: &[Row]) -> Markup {
+    let name = clean(&kind.resource.kind);
+    let new = match namespace {
+        Some(ns) => format!("/instances/new/{}?ns={}", encode(&kind.crd), encode(ns)),
+        None => format!("/instances/new/{}", encode(&kind.crd)),
+    };
+    html! {
+        (parts::crumbs(&[("/instances", "Instances")], &name))
+        div.head {
+            div.head-text {
+                h1 { (name) }
+                p.muted {
+                    (parts::plural(rows.len(), "object")) " "
+                    @match namespace { Some(ns) => { "in " (clean(ns)) " · " a href={ "/instances/" (encode(&kind.crd)) } { "all namespaces" } }, None => "in all namespaces" }
+                }
+            }
+            div.actions { a.button.primary href=(new) { "Create " (name) } }
+        }
+        @if rows.is_empty() {
+            (parts::empty(&format!("No {name} yet"), "The form starts from an example that works.", Some((&new, &format!("Create {name}")))))
+        } @else {
+            div.panel { div.scroll tabindex="0" role="region" aria-label="Objects" {
+                table {
+                    caption.visually-hidden { "Objects of kind " (name) }
+                    thead { tr { th scope="col" { "Name" } @if kind.namespaced { th scope="col" { "Namespace" } } th scope="col" { "State" } th scope="col" { "Age" } } }
+                    tbody {
+                        @for row in rows {
+                            tr {
+                                th scope="row" { a href=(row.href) { (row.name) } }
+                                @if kind.namespaced { td { (row.namespace.as_deref().unwrap_or_default()) } }
+                                td { @if row.deleting { "Deleting" } @else { (row.state.as_deref().unwrap_or("–")) } }
+                                td { @if let Some(created) = &row.created { (time::ago(created)) } }
+                            }
+                        }
+                    }
+                }
+            } }
+        }
+    }
+}

@@ -1,0 +1,501 @@
+//! One package: what it is, in which versions, what it brings and what it may do.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{Path, Query, State},
+    response::Response,
+};
+use maud::{Markup, PreEscaped, html};
+use olm_api::csv::CrdDescription;
+use olm_catalog::{BundleEntry, Channel, CsvMetadata, Package};
+use olm_manager::ops::{self, Installed};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    app::App,
+    caller::{Caller, Page},
+    catalogs::{Card, Snapshot, Source, display_name},
+    error::WebError,
+    links::{self, clean, encode},
+    markdown,
+    view::{
+        glyph::Glyph,
+        layout::Section,
+        parts::{self, Tone},
+    },
+};
+
+#[derive(Deserialize, Default)]
+pub(crate) struct Pick {
+    pub(crate) channel: Option<String>,
+    pub(crate) version: Option<String>,
+}
+
+/// A package in a catalog, with the channel and bundle that are looked at.
+pub(crate) struct Found<'a> {
+    pub(crate) source: &'a Source,
+    pub(crate) package: &'a Package,
+    pub(crate) card: &'a Card,
+    pub(crate) channel: &'a Channel,
+    pub(crate) bundle: &'a BundleEntry,
+    /// Whether the bundle is the newest of the channel.
+    pub(crate) newest: bool,
+}
+
+impl<'a> Found<'a> {
+    pub(crate) fn find(
+        snapshot: &'a Snapshot,
+        source: &str,
+        package: &str,
+        pick: &Pick,
+    ) -> Result<Self, WebError> {
+        let unknown = |what: &str, name: &str, known: Vec<String>| {
+            let error = WebError::not_found(format!("{what} `{}` does not exist", clean(name)));
+            if known.is_empty() { error } else { error.hint(format!("there is {}", known.join(", "))) }
+        };
+        let found = snapshot.source(source).ok_or_else(|| {
+            unknown("catalog", source, snapshot.sources.iter().map(|s| s.id.clone()).collect())
+        })?;
+        let (package, card) =
+            found.catalog.packages.get(package).zip(found.card(package)).ok_or_else(|| {
+                let near = found.catalog.search(package).into_iter().take(3).map(|hit| hit.package).collect();
+                unknown("package", package, near)
+            })?;
+        let wanted = pick.channel.as_deref().filter(|c| !c.is_empty()).unwrap_or(&package.default_channel);
+        let channel = package
+            .channels
+            .get(wanted)
+            .ok_or_else(|| unknown("channel", wanted, package.channels.keys().cloned().collect()))?;
+        let bundles = Self::bundles_of(package, channel);
+        let head = channel
+            .head()
+            .and_then(|head| package.bundles.get(&head.name))
+            .or_else(|| bundles.first().copied());
+        let bundle = match pick.version.as_deref().filter(|v| !v.is_empty()) {
+            None => head,
+            Some(version) => bundles.iter().find(|b| version_of(b) == version || b.name == version).copied(),
+        };
+        let bundle = bundle.ok_or_else(|| {
+            let known = bundles.iter().map(|b| version_of(b)).collect();
+            unknown("version", pick.version.as_deref().unwrap_or("newest"), known)
+        })?;
+        let newest = head.is_some_and(|head| head.name == bundle.name);
+        Ok(Self { source: found, package, card, channel, bundle, newest })
+    }
+
+    /// The bundles of a channel, newest first.
+    pub(crate) fn bundles(&self) -> Vec<&'a BundleEntry> {
+        Self::bundles_of(self.package, self.channel)
+    }
+
+    fn bundles_of(package: &'a Package, channel: &'a Channel) -> Vec<&'a BundleEntry> {
+        let mut bundles: Vec<&BundleEntry> =
+            channel.entries.iter().filter_map(|entry| package.bundles.get(&entry.name)).collect();
+        bundles.sort_by(|a, b| b.version.cmp(&a.version).then_with(|| b.name.cmp(&a.name)));
+        bundles
+    }
+
+    pub(crate) fn href(&self, page: &str) -> String {
+        format!("/{page}/{}/{}", encode(&self.source.id), encode(&self.package.name))
+    }
+}
+
+pub(crate) fn version_of(bundle: &BundleEntry) -> String {
+    bundle.version.as_ref().map_or_else(|| bundle.name.clone(), ToString::to_string)
+}
+
+/// The page as JSON.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Model {
+    source: String,
+    package: String,
+    display_name: String,
+    provider: String,
+    default_channel: String,
+    channel: String,
+    version: String,
+    bundle: String,
+    capability: String,
+    channels: Vec<ChannelModel>,
+    /// The Markdown.
+    description: String,
+    install_modes: Vec<String>,
+    min_kube_version: Option<String>,
+    suggested_namespace: Option<String>,
+    apis: Vec<Api>,
+    required: Vec<String>,
+    /// Absent when the bundle's manifests are not in the catalog.
+    permissions: Option<Vec<Right>>,
+    images: Vec<String>,
+    links: Vec<(String, String)>,
+    maintainers: Vec<String>,
+    deprecated: Vec<String>,
+    installed: Vec<Installed>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ChannelModel {
+    name: String,
+    head: Option<String>,
+    versions: Vec<String>,
+    deprecated: Option<String>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Api {
+    name: String,
+    kind: String,
+    version: String,
+    display_name: String,
+    description: String,
+}
+
+#[derive(Serialize)]
+struct Right {
+    scope: &'static str,
+    verbs: String,
+    on: String,
+}
+
+/// `GET /catalog/{source}/{package}`
+pub(crate) async fn page(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path((source, package)): Path<(String, String)>,
+    Query(pick): Query<Pick>,
+) -> Result<Response, WebError> {
+    let (snapshot, installed) = tokio::join!(app.catalogs.read(), ops::list_installed(&caller.client, None));
+    let found = Found::find(&snapshot, &source, &package, &pick)?;
+    let metadata = found.bundle.csv_metadata().unwrap_or_default();
+    let mut installed = installed.unwrap_or_default();
+    installed.retain(|i| i.package == found.package.name);
+    let model = model(&found, &metadata, installed);
+    let body = view(&model, &found);
+    Ok(caller.answer(Page::new(&model.display_name, Section::Catalog, body), &model))
+}
+
+fn model(found: &Found<'_>, metadata: &CsvMetadata, installed: Vec<Installed>) -> Model {
+    let Found { package, channel, bundle, .. } = found;
+    let inline = bundle.is_inline().then(|| bundle.bundle().ok()).flatten();
+    let crds = |key: &str| -> Vec<CrdDescription> {
+        let list = metadata.crd_descriptions.get(key).cloned().unwrap_or_default();
+        serde_json::from_value(list).unwrap_or_default()
+    };
+    let mut apis: Vec<Api> = crds("owned")
+        .into_iter()
+        .map(|d| Api {
+            display_name: clean(d.display_name.as_deref().unwrap_or(&d.kind)),
+            description: clean(d.description.as_deref().unwrap_or_default()),
+            name: d.name,
+            kind: clean(&d.kind),
+            version: d.version,
+        })
+        .collect();
+    apis.sort_by(|a, b| a.kind.cmp(&b.kind));
+    let modes = metadata.install_modes.as_array().into_iter().flatten().filter(|m| m["supported"] == true);
+    let channels = package.channels.values().map(|c| ChannelModel {
+        name: c.name.clone(),
+        head: c.head().and_then(|head| package.bundles.get(&head.name)).map(version_of),
+        versions: Found::bundles_of(package, c).into_iter().map(version_of).collect(),
+        deprecated: c.deprecated.clone(),
+    });
+    let deprecated = [&package.deprecated, &channel.deprecated, &bundle.deprecated];
+    let mut images: Vec<String> = bundle.related_images.iter().map(|i| clean(&i.image)).collect();
+    images.sort();
+    images.dedup();
+    Model {
+        source: found.source.id.clone(),
+        package: package.name.clone(),
+        display_name: display_name(metadata, &package.name),
+        provider: clean(&metadata.provider.name),
+        default_channel: package.default_channel.clone(),
+        channel: channel.name.clone(),
+        version: version_of(bundle),
+        bundle: bundle.name.clone(),
+        capability: metadata.annotations.get("capabilities").map(|w| clean(w)).unwrap_or_default(),
+        channels: channels.collect(),
+        description: if metadata.description.is_empty() {
+            package.description.clone()
+        } else {
+            metadata.description.clone()
+        },
+        install_modes: modes.filter_map(|m| m["type"].as_str().map(clean)).collect(),
+        min_kube_version: metadata.min_kube_version.as_deref().map(clean),
+        suggested_namespace: suggested_namespace(metadata),
+        apis,
+        required: crds("required").into_iter().map(|d| clean(&d.kind)).collect(),
+        permissions: inline.map(|bundle| rights(&bundle)),
+        images,
+        links: metadata.links.iter().map(|l| (clean(&l.name), clean(&l.url))).collect(),
+        maintainers: metadata.maintainers.iter().map(|p| clean(&p.name)).filter(|n| !n.is_empty()).collect(),
+        deprecated: deprecated.into_iter().flatten().map(|text| clean(text)).collect(),
+        installed,
+    }
+}
+
+pub(crate) fn suggested_namespace(metadata: &CsvMetadata) -> Option<String> {
+    let name = metadata.annotations.get(olm_api::names::ANNOTATION_SUGGESTED_NAMESPACE)?.trim();
+    is_label(name).then(|| name.to_owned())
+}
+
+/// Whether it can be the name of a namespace.
+pub(crate) fn is_label(name: &str) -> bool {
+    !name.is_empty()
+        && name.len() <= 63
+        && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+        && !name.starts_with('-')
+        && !name.ends_with('-')
+}
+
+fn rights(bundle: &olm_bundle::Bundle) -> Vec<Right> {
+    let spec = &bundle.csv.spec.install.spec;
+    let all = |list: &Option<Vec<String>>| list.as_deref().unwrap_or_default().join(", ");
+    let mut out = Vec::new();
+    for (scope, permissions) in [("cluster", &spec.cluster_permissions), ("namespace", &spec.permissions)] {
+        for rule in permissions.iter().flat_map(|p| &p.rules) {
+            let mut on = match (&rule.resources, &rule.non_resource_urls) {
+                (Some(resources), _) if !resources.is_empty() => resources.join(", "),
+                _ => all(&rule.non_resource_urls),
+            };
+            if let Some(groups) = &rule.api_groups
+                && groups.iter().any(|g| !g.is_empty())
+            {
+                on = format!(
+                    "{on} ({})",
+                    groups
+                        .iter()
+                        .map(|g| if g.is_empty() { "core" } else { g })
+                        .collect::<Vec<_>>()
+                        .join(", ")
+                );
+            }
+            if let Some(names) = rule.resource_names.as_ref().filter(|n| !n.is_empty()) {
+                on = format!("{on} named {}", names.join(", "));
+            }
+            out.push(Right { scope, verbs: clean(&rule.verbs.join(", ")), on: clean(&on) });
+        }
+    }
+    out
+}
+
+fn view(model: &Model, found: &Found<'_>) -> Markup {
+    let install = format!(
+        "{}?channel={}{}",
+        found.href("install"),
+        encode(&model.channel),
+        if found.newest { String::new() } else { format!("&version={}", encode(&model.version)) }
+    );
+    html! {
+        (parts::crumbs(&[("/catalog", "Catalog")], &model.display_name))
+        div.head {
+            (parts::icon(found.card.icon.as_deref(), &model.display_name, "big"))
+            div.head-text {
+                h1 { (model.display_name) }
+                p.muted { @if !model.provider.is_empty() { "by " (model.provider) " · " } (model.version) " on channel " (model.channel) }
+            }
+            div.actions {
+                @if let Some(first) = model.installed.first() {
+                    a.button href=(super::installed::href(first)) { "View installed" }
+                }
+                a.button.primary href=(install) { "Install" }
+            }
+        }
+        @if !model.deprecated.is_empty() || !model.installed.is_empty() {
+            div.stack-s {
+                @for text in &model.deprecated { (parts::note(Tone::Warn, &html! { strong { "Deprecated. " } (text) })) }
+                @for one in &model.installed {
+                    (parts::note(Tone::Info, &html! {
+                        (one.version.as_deref().unwrap_or("A version")) " is installed in namespace "
+                        a href=(super::installed::href(one)) { (one.namespace) } " (" (one.status.word()) ")."
+                    }))
+                }
+                div {}
+            }
+        }
+        div.split {
+            div.stack {
+                section.panel aria-labelledby="about" {
+                    header { h2 #about { "About" } }
+                    div.body {
+                        @if model.description.trim().is_empty() { p.muted { "The catalog has no description of it." } }
+                        @else { div.prose { (PreEscaped(markdown::to_html(&model.description))) } }
+                    }
+                }
+                (versions(model, found))
+                (apis(model))
+                (permissions(model))
+            }
+            (facts(model, found))
+        }
+    }
+}
+
+fn versions(model: &Model, found: &Found<'_>) -> Markup {
+    let chain = found.channel.chain();
+    let installed = |name: &str| model.installed.iter().any(|i| i.csv.as_deref() == Some(name));
+    let shown = 12;
+    html! {
+        section.panel aria-labelledby="versions-h" {
+            header {
+                h2 #versions-h { "Versions" }
+                form.row method="get" action=(found.href("catalog")) {
+                    label.small.muted for="channel" { "Channel" }
+                    select #channel name="channel" {
+                        @for channel in &model.channels {
+                            option value=(channel.name) selected[channel.name == model.channel] {
+                                (clean(&channel.name)) @if channel.name == model.default_channel { " (default)" }
+                            }
+                        }
+                    }
+                    button.button.slim { "Show" }
+                }
+            }
+            div.body.stack-s {
+                @if chain.is_empty() {
+                    p.muted { "This channel has no single newest version, so nothing can be installed from it." }
+                } @else {
+                    p.small.muted { "How it upgrades, oldest first. Each step leads to the next." }
+                    ol.chain tabindex="0" aria-label="Upgrade path" {
+                        @for (i, entry) in chain.iter().take(shown).enumerate().collect::<Vec<_>>().into_iter().rev() {
+                            @let bundle = found.package.bundles.get(&entry.name);
+                            @let version = bundle.map_or_else(|| entry.name.clone(), version_of);
+                            li.{ @if i == 0 { "head-v" } @if installed(&entry.name) { " is-installed" } } {
+                                span.dot aria-hidden="true" {
+                                    @if installed(&entry.name) { (Glyph::Check.draw()) } @else if i == 0 { (Glyph::Star.draw()) } @else { (Glyph::Dot.draw()) }
+                                }
+                                a href={ (found.href("catalog")) "?channel=" (encode(&model.channel)) "&version=" (encode(&version)) }
+                                    aria-current=[(entry.name == model.bundle).then_some("true")] { (clean(&version)) }
+                                span.small.muted {
+                                    @if i == 0 { "newest" }
+                                    @if installed(&entry.name) { @if i == 0 { ", " } "installed" }
+                                    @if bundle.is_some_and(|b| b.deprecated.is_some()) { "deprecated" }
+                                }
+                            }
+                        }
+                    }
+                    @if chain.len() > shown { p.small.muted { "and " (chain.len() - shown) " older" } }
+                }
+            }
+            div.scroll tabindex="0" role="region" aria-label="Channels" {
+                table {
+                    caption.visually-hidden { "Channels" }
+                    thead { tr { th scope="col" { "Channel" } th scope="col" { "Newest" } th scope="col" { "Versions" } } }
+                    tbody {
+                        @for channel in &model.channels {
+                            tr {
+                                th scope="row" {
+                                    (clean(&channel.name)) " "
+                                    @if channel.name == model.default_channel { (parts::tag("default")) }
+                                    @if channel.deprecated.is_some() { " " (parts::chip(Tone::Warn, Tone::Warn.glyph(), "Deprecated")) }
+                                }
+                                td { (channel.head.as_deref().unwrap_or("none")) }
+                                td { (channel.versions.len()) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn apis(model: &Model) -> Markup {
+    html! {
+        section.panel aria-labelledby="apis" {
+            header { h2 #apis { "What you can create with it" } }
+            @if model.apis.is_empty() {
+                div.body { p.muted { "It provides no custom resources." } }
+            } @else {
+                ul.rows {
+                    @for api in &model.apis {
+                        li { div.grow {
+                            strong { (api.display_name) }
+                            @if !api.description.is_empty() { p.muted.small { (api.description) } }
+                            code.muted { (api.kind) " · " (clean(&api.name)) "/" (clean(&api.version)) }
+                        } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn permissions(model: &Model) -> Markup {
+    html! {
+        section.panel aria-labelledby="rights" {
+            header { h2 #rights { "What it may do" } }
+            @match &model.permissions {
+                None => div.body { p.muted { "The catalog refers to this version by an image; its permissions are shown before you install." } },
+                Some(rights) if rights.is_empty() => div.body { p.muted { "It asks for no permissions." } },
+                Some(rights) => div.scroll tabindex="0" role="region" aria-label="Permissions" {
+                    table {
+                        caption.visually-hidden { "Permissions that the operator asks for" }
+                        thead { tr { th scope="col" { "May" } th scope="col" { "On" } th scope="col" { "Where" } } }
+                        tbody {
+                            @for right in rights {
+                                tr { td { (right.verbs) } td.clip { (right.on) } td.nowrap {
+                                    @if right.scope == "cluster" { "watched namespaces or cluster" } @else { "its namespace" }
+                                } }
+                            }
+                        }
+                    }
+                },
+            }
+        }
+    }
+}
+
+fn facts(model: &Model, found: &Found<'_>) -> Markup {
+    html! {
+        aside.panel aria-label="Facts" {
+            div.body {
+                dl.facts {
+                    @if !model.capability.is_empty() { div { dt { "Capability level" } dd { (parts::capability(&model.capability)) } } }
+                    div { dt { "Version" } dd { (model.version) } }
+                    div { dt { "Catalog" } dd { (found.source.display_name) } }
+                    div { dt { "Package" } dd { code { (model.package) } } }
+                    @if !model.install_modes.is_empty() {
+                        div { dt { "Can watch" } dd { (model.install_modes.iter().map(|m| mode(m)).collect::<Vec<_>>().join(", ")) } }
+                    }
+                    @if let Some(version) = &model.min_kube_version { div { dt { "Needs Kubernetes" } dd { (version) " or newer" } } }
+                    @if !model.required.is_empty() { div { dt { "Needs the kinds" } dd { (model.required.join(", ")) } } }
+                    @if !model.maintainers.is_empty() { div { dt { "Maintainers" } dd { (model.maintainers.join(", ")) } } }
+                    @if !model.links.is_empty() {
+                        div { dt { "Links" } dd {
+                            ul.plain {
+                                @for (name, url) in &model.links {
+                                    li {
+                                        @match links::safe(url) {
+                                            Some(safe) => {
+                                                a href=(safe) rel="noopener noreferrer" { (if name.is_empty() { url } else { name }) }
+                                                @if let Some(host) = links::host(&safe) { " " span.small.muted { (host) } }
+                                            }
+                                            None => (name),
+                                        }
+                                    }
+                                }
+                            }
+                        } }
+                    }
+                    @if !model.images.is_empty() {
+                        div { dt { "Images" } dd { ul.plain { @for image in &model.images { li { code { (image) } } } } } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn mode(mode: &str) -> &str {
+    match mode {
+        "AllNamespaces" => "all namespaces",
+        "OwnNamespace" => "its own namespace",
+        "SingleNamespace" => "one other namespace",
+        "MultiNamespace" => "several namespaces",
+        other => other,
+    }
+}

@@ -1,0 +1,55 @@
+//! Listening.
+
+use std::{net::TcpListener, sync::Arc};
+
+use tokio_util::sync::CancellationToken;
+
+use crate::{api_server::ApiServer, app, app::App, catalogs::Catalogs, security::AllowedHosts};
+
+/// What the console needs to know.
+#[derive(Debug)]
+pub struct Options {
+    /// Where it listens; the caller binds, so that a taken port is the caller's message.
+    pub listener: TcpListener,
+    /// The API server: URL and certificate authority. Credentials in it are ignored: each call carries the user's.
+    pub api_server: kube::Config,
+    /// The manager's HTTP port, for catalogs.
+    pub catalog_base_url: String,
+    /// Host names under which the console may be asked for, beside loopback and the in-cluster Service names.
+    pub allowed_hosts: Vec<String>,
+    /// Whether it is reached by TLS (by an ingress in front of it): cookies become `Secure`, and HSTS is sent.
+    pub tls: bool,
+}
+
+/// Why the console does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The catalog address is none.
+    #[error("failed to set up the console: {0}")]
+    Catalogs(#[from] olm_manager::catalogs::FetchError),
+    /// The socket does not work.
+    #[error("failed to serve the console: {0}")]
+    Listen(#[from] std::io::Error),
+}
+
+/// Serves the console until `shutdown`.
+///
+/// # Errors
+/// When the options are wrong or the socket fails.
+pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Error> {
+    let Options { listener, api_server, catalog_base_url, allowed_hosts, tls } = options;
+    let app = App::new(
+        ApiServer::new(api_server),
+        Catalogs::remote(&catalog_base_url)?,
+        AllowedHosts::new(allowed_hosts),
+        tls,
+        shutdown.clone(),
+    );
+    listener.set_nonblocking(true)?;
+    let listener = tokio::net::TcpListener::from_std(listener)?;
+    tracing::info!(address = %listener.local_addr()?, "console listens");
+    let router = app::router(Arc::new(app));
+    // Event streams end by themselves when `shutdown` is cancelled, so this does not wait for open tabs.
+    axum::serve(listener, router).with_graceful_shutdown(shutdown.cancelled_owned()).await?;
+    Ok(())
+}

@@ -1,0 +1,388 @@
+//! What the console does.
+
+use axum::body::Body;
+use http::{Request, StatusCode, header};
+
+use super::{Browser, TOKEN, console, fake::Fake, get, new_code, post, send};
+use crate::security::CSP;
+
+#[tokio::test]
+async fn a_login_code_works_once() {
+    // given
+    let router = console(&Fake::default(), vec![]);
+    let code = new_code(&router).await;
+    // when it is used
+    let first = send(&router, get(&format!("/login?code={code}")).body(Body::empty()).unwrap()).await;
+    // then there is a session
+    assert_eq!((first.status, first.location()), (StatusCode::SEE_OTHER, "/catalog"));
+    let cookie = first.headers[header::SET_COOKIE].to_str().unwrap();
+    assert!(
+        cookie.starts_with("olm_session=") && cookie.ends_with("; Path=/; HttpOnly; SameSite=Strict"),
+        "{cookie}"
+    );
+    // and when it is used again, then not
+    let second = send(&router, get(&format!("/login?code={code}")).body(Body::empty()).unwrap()).await;
+    assert_eq!(second.status, StatusCode::FORBIDDEN);
+    assert!(second.text.contains("olm console") && !second.headers.contains_key(header::SET_COOKIE));
+}
+
+#[tokio::test]
+async fn without_a_valid_token_there_is_no_code() {
+    let router = console(&Fake::default(), vec![]);
+    for authorization in [None, Some("Bearer wrong"), Some("Basic x"), Some("Bearer ")] {
+        let mut request = post("/api/v1/login-codes");
+        if let Some(value) = authorization {
+            request = request.header(header::AUTHORIZATION, value);
+        }
+        let answer = send(&router, request.body(Body::empty()).unwrap()).await;
+        assert_eq!(answer.status, StatusCode::UNAUTHORIZED, "{authorization:?}");
+        assert!(answer.text.starts_with('{'));
+    }
+}
+
+#[tokio::test]
+async fn login_codes_are_limited() {
+    let router = console(&Fake::default(), vec![]);
+    let mut last = StatusCode::OK;
+    for _ in 0..30 {
+        let request = post("/api/v1/login-codes").header(header::AUTHORIZATION, format!("Bearer {TOKEN}"));
+        last = send(&router, request.body(Body::empty()).unwrap()).await.status;
+    }
+    assert_eq!(last, StatusCode::TOO_MANY_REQUESTS);
+}
+
+#[tokio::test]
+async fn a_pasted_token_signs_in_and_a_wrong_one_says_why() {
+    let router = console(&Fake::default(), vec![]);
+    let good = post("/login").body(Body::from(format!("token={TOKEN}&next=/installed"))).unwrap();
+    assert_eq!(send(&router, good).await.location(), "/installed");
+    let bad = send(&router, post("/login").body(Body::from("token=wrong")).unwrap()).await;
+    assert_eq!(bad.status, StatusCode::UNAUTHORIZED);
+    assert!(bad.text.contains("does not accept this token") && !bad.text.contains("wrong"));
+    let elsewhere = post("/login").body(Body::from(format!("token={TOKEN}&next=//evil.example"))).unwrap();
+    assert_eq!(send(&router, elsewhere).await.location(), "/catalog");
+}
+
+#[tokio::test]
+async fn who_is_not_signed_in_is_sent_to_the_login_page_and_back() {
+    let router = console(&Fake::default(), vec![]);
+    let page = send(&router, get("/installed/a/b?x=1").body(Body::empty()).unwrap()).await;
+    assert_eq!(
+        (page.status, page.location()),
+        (StatusCode::SEE_OTHER, "/login?next=%2Finstalled%2Fa%2Fb%3Fx%3D1")
+    );
+    let json = get("/installed").header(header::ACCEPT, "application/json").body(Body::empty()).unwrap();
+    assert_eq!(send(&router, json).await.status, StatusCode::UNAUTHORIZED);
+    for path in ["/icons/abc", "/api/v1/events?installed", "/me"] {
+        let answer =
+            send(&router, get(path).header(header::ACCEPT, "application/json").body(Body::empty()).unwrap())
+                .await;
+        assert_eq!(answer.status, StatusCode::UNAUTHORIZED, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn every_answer_carries_the_security_headers() {
+    let (browser, _) = Browser::etcd().await;
+    for path in [
+        "/catalog",
+        "/installed",
+        "/nowhere",
+        "/healthz",
+        &crate::assets::CSS.url,
+        &crate::assets::SCRIPT.url,
+        "/login",
+    ] {
+        let answer = browser.get(path).await;
+        let header = |name: &str| answer.headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or_default();
+        assert_eq!(header("content-security-policy"), CSP, "{path}");
+        assert_eq!(header("x-content-type-options"), "nosniff");
+        assert_eq!(header("referrer-policy"), "no-referrer");
+        assert_eq!(header("cross-origin-opener-policy"), "same-origin");
+        assert_eq!(header("cross-origin-resource-policy"), "same-origin");
+        assert_eq!(header("x-request-id").len(), 12);
+    }
+    insta::assert_snapshot!(CSP);
+}
+
+#[tokio::test]
+async fn requests_from_elsewhere_change_nothing() {
+    let (browser, fake) = Browser::etcd().await;
+    let before = fake.paths();
+    let body = format!("_csrf={}&digest=sha256:0123456789abcdef&plan=install-abc", browser.csrf);
+    let path = "/installed/etcd/etcd/approve";
+    let form = || {
+        Request::post(path)
+            .header(header::HOST, "127.0.0.1:8080")
+            .header(header::COOKIE, &browser.cookie)
+            .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
+    };
+    let refused = [
+        ("another site", form().header("sec-fetch-site", "cross-site").body(body.clone())),
+        ("another port of this host", form().header("sec-fetch-site", "same-site").body(body.clone())),
+        ("another origin", form().header(header::ORIGIN, "http://evil.example").body(body.clone())),
+        ("a page without origin", form().header(header::ORIGIN, "null").body(body.clone())),
+        ("nobody knows where", form().body(body.clone())),
+        (
+            "our page, without the token",
+            form().header("sec-fetch-site", "same-origin").body("digest=x".to_owned()),
+        ),
+        (
+            "our page, with another token",
+            form().header("sec-fetch-site", "same-origin").body(body.replace("_csrf=", "_csrf=0")),
+        ),
+        (
+            "another host name",
+            Request::post(path)
+                .header(header::HOST, "evil.example")
+                .header(header::COOKIE, &browser.cookie)
+                .header("sec-fetch-site", "same-origin")
+                .body(body.clone()),
+        ),
+    ];
+    for (what, request) in refused {
+        let answer = send(&browser.router, request.unwrap().map(Body::from)).await;
+        assert_eq!(answer.status, StatusCode::FORBIDDEN, "{what}");
+    }
+    let plan =
+        fake.get("/apis/operators.coreos.com/v1alpha1/namespaces/etcd/installplans/install-abc").unwrap();
+    assert_eq!(plan["spec"]["approved"], false);
+    assert_eq!(fake.paths(), before);
+    let rebind = Request::get("/catalog").header(header::HOST, "evil.example").body(Body::empty()).unwrap();
+    assert_eq!(send(&browser.router, rebind).await.status, StatusCode::FORBIDDEN);
+}
+
+#[tokio::test]
+async fn a_plan_is_approved_by_its_digest_and_no_other() {
+    let (browser, fake) = Browser::etcd().await;
+    let plan =
+        || fake.get("/apis/operators.coreos.com/v1alpha1/namespaces/etcd/installplans/install-abc").unwrap();
+    let other = browser
+        .post(
+            "/installed/etcd/etcd/approve",
+            &[("plan", "install-abc"), ("digest", "sha256:ffffffffffffffff")],
+        )
+        .await;
+    assert_eq!(other.status, StatusCode::CONFLICT, "{}", other.text);
+    assert!(other.text.contains("The plan changed"));
+    assert_eq!(plan()["spec"]["approved"], false);
+    let none = browser.post("/installed/etcd/etcd/approve", &[("plan", "install-abc")]).await;
+    assert_eq!(none.status, StatusCode::BAD_REQUEST);
+
+    let page = browser.get("/installed").await;
+    let digest = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+    assert!(page.text.contains(digest), "the list has the button: {}", page.text);
+    let done =
+        browser.post("/installed/etcd/etcd/approve", &[("plan", "install-abc"), ("digest", digest)]).await;
+    assert_eq!(
+        (done.status, done.location()),
+        (StatusCode::SEE_OTHER, "/installed/etcd/etcd"),
+        "{}",
+        done.text
+    );
+    assert_eq!(plan()["spec"]["approved"], true);
+}
+
+#[tokio::test]
+async fn every_page_has_a_json_twin() {
+    let (browser, _) = Browser::etcd().await;
+    let crd = "etcdclusters.etcd.database.coreos.com";
+    assert_eq!(browser.json("/catalog").await["packages"][0]["package"], "etcd");
+    assert_eq!(browser.json("/catalog?q=EtcdCluster").await["packages"][0]["package"], "etcd");
+    assert_eq!(browser.json("/catalog?q=zzzzzz").await["packages"].as_array().unwrap().len(), 0);
+    assert_eq!(browser.json("/catalog/olm.community/etcd").await["version"], "0.10.1");
+    assert_eq!(
+        browser.json("/install/olm.community/etcd?namespace=fresh").await["request"]["createNamespace"],
+        true
+    );
+    assert_eq!(browser.json("/installed").await["installed"][0]["package"], "etcd");
+    assert!(browser.json("/installed/etcd/etcd").await["steps"].is_array());
+    assert_eq!(
+        browser.json("/installed/etcd/etcd/uninstall").await["instances"][0]["name"],
+        "example-etcd-cluster"
+    );
+    assert_eq!(browser.json("/instances").await["kinds"][0]["crd"], crd);
+    assert_eq!(browser.json(&format!("/instances/{crd}")).await["objects"][0]["state"], "Running");
+    let object = browser.json(&format!("/instances/{crd}/default/example-etcd-cluster")).await;
+    assert_eq!(object["object"]["spec"]["size"], 3);
+    assert_eq!(browser.json("/me").await["name"], "ada");
+    assert_eq!(browser.json("/nowhere").await["code"], "not-found");
+}
+
+#[tokio::test]
+async fn one_click_installs_with_the_right_defaults() {
+    let (browser, fake) = Browser::etcd().await;
+    let page = browser.get("/install/olm.community/etcd?namespace=fresh").await;
+    assert_eq!(page.status, StatusCode::OK);
+    assert!(
+        page.text.contains("What will happen") && !page.text.contains("There is no plan"),
+        "{}",
+        page.text
+    );
+    let done = browser
+        .post("/install/olm.community/etcd", &[("namespace", "fresh"), ("updates", "automatic")])
+        .await;
+    assert_eq!(
+        (done.status, done.location()),
+        (StatusCode::SEE_OTHER, "/installed/fresh/etcd"),
+        "{}",
+        done.text
+    );
+    let made = fake.get("/apis/operators.coreos.com/v1alpha1/namespaces/fresh/subscriptions/etcd").unwrap();
+    assert_eq!(made["spec"]["source"], "community");
+    assert_ne!(made["spec"]["installPlanApproval"], "Manual");
+    assert!(fake.get("/api/v1/namespaces/fresh").is_some());
+}
+
+#[tokio::test]
+async fn an_older_version_is_a_start_that_asks_before_it_updates() {
+    let (browser, fake) = Browser::etcd().await;
+    let done = browser
+        .post(
+            "/install/olm.community/etcd",
+            &[("namespace", "old"), ("version", "0.10.0"), ("updates", "automatic")],
+        )
+        .await;
+    assert_eq!(done.status, StatusCode::SEE_OTHER, "{}", done.text);
+    let made = fake.get("/apis/operators.coreos.com/v1alpha1/namespaces/old/subscriptions/etcd").unwrap();
+    assert_eq!(made["spec"]["installPlanApproval"], "Manual");
+    assert_eq!(made["spec"]["startingCSV"], "etcdoperator.v0.10.0");
+}
+
+#[tokio::test]
+async fn a_refused_install_keeps_what_was_typed() {
+    let (browser, _) = Browser::etcd().await;
+    let page = browser
+        .post("/install/olm.community/etcd", &[("namespace", "Not A Name"), ("updates", "manual")])
+        .await;
+    assert_eq!(page.status, StatusCode::UNPROCESSABLE_ENTITY);
+    assert!(page.text.contains("value=\"Not A Name\"") && page.text.contains("role=\"alert\""));
+    let unknown = browser.get("/install/olm.community/etdc").await;
+    assert_eq!(unknown.status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn an_object_is_created_from_the_form() {
+    let (browser, fake) = Browser::etcd().await;
+    let path = "/instances/new/etcdclusters.etcd.database.coreos.com";
+    let page = browser.get(&format!("{path}?ns=default")).await;
+    assert!(page.text.contains("name=\"/spec/size\""), "{}", page.text);
+    // when it is wrong, then the error is at the field and what was typed is there
+    let wrong = [
+        ("view", "form"),
+        ("/metadata/name", "mine"),
+        ("/metadata/namespace", "default"),
+        ("/spec/size", "8"),
+    ];
+    let answer = browser.post(path, &wrong).await;
+    assert_eq!(answer.status, StatusCode::UNPROCESSABLE_ENTITY);
+    assert!(
+        answer.text.contains("id=\"f-spec-size-problem\"")
+            && answer.text.contains("value=\"8\"")
+            && answer.text.contains("value=\"mine\"")
+    );
+    // when it is checked, then nothing is made
+    let right = [
+        ("view", "form"),
+        ("/metadata/name", "mine"),
+        ("/metadata/namespace", "default"),
+        ("/spec/size", "5"),
+    ];
+    let mut check = right.to_vec();
+    check.push(("action", "check"));
+    assert!(browser.post(path, &check).await.text.contains("accepts it"));
+    let at = "/apis/etcd.database.coreos.com/v1beta2/namespaces/default/etcdclusters/mine";
+    assert!(fake.get(at).is_none());
+    // when it is sent, then it is
+    let done = browser.post(path, &right).await;
+    assert_eq!(
+        (done.status, done.location()),
+        (StatusCode::SEE_OTHER, "/instances/etcdclusters.etcd.database.coreos.com/default/mine"),
+        "{}",
+        done.text
+    );
+    assert_eq!(fake.get(at).unwrap()["spec"]["size"], 5);
+    // and a second one of that name is refused
+    assert_eq!(browser.post(path, &right).await.status, StatusCode::CONFLICT);
+}
+
+#[tokio::test]
+async fn form_and_yaml_are_one_document() {
+    let (browser, fake) = Browser::etcd().await;
+    let path = "/instances/new/etcdclusters.etcd.database.coreos.com";
+    let yaml = browser
+        .post(
+            path,
+            &[
+                ("view", "form"),
+                ("action", "to-yaml"),
+                ("/metadata/name", "mine"),
+                ("/metadata/namespace", "default"),
+                ("/spec/size", "5"),
+            ],
+        )
+        .await;
+    assert!(yaml.text.contains("size: 5") && yaml.text.contains("name: mine"), "{}", yaml.text);
+    let document = "apiVersion: etcd.database.coreos.com/v1beta2\nkind: EtcdCluster\nmetadata: {name: y, namespace: default, labels: {a: b}}\nspec: {size: 1}\n";
+    let form = browser.post(path, &[("view", "yaml"), ("action", "to-form"), ("document", document)]).await;
+    assert!(
+        form.text.contains("name=\"/spec/size\" value=\"1\"") && form.text.contains("&quot;labels&quot;"),
+        "{}",
+        form.text
+    );
+    let broken = browser.post(path, &[("view", "yaml"), ("document", "a: [")]).await;
+    assert_eq!(broken.status, StatusCode::UNPROCESSABLE_ENTITY);
+    assert!(broken.text.contains("this is not YAML") && broken.text.contains("a: ["));
+    let done = browser.post(path, &[("view", "yaml"), ("document", document)]).await;
+    assert_eq!(done.status, StatusCode::SEE_OTHER, "{}", done.text);
+    assert_eq!(
+        fake.get("/apis/etcd.database.coreos.com/v1beta2/namespaces/default/etcdclusters/y").unwrap()["metadata"]
+            ["labels"]["a"],
+        "b"
+    );
+}
+
+#[tokio::test]
+async fn objects_are_deleted_only_by_the_typed_name() {
+    let (browser, fake) = Browser::etcd().await;
+    let path = "/installed/etcd/etcd/uninstall";
+    let page = browser.get(path).await;
+    assert!(page.text.contains("example-etcd-cluster"));
+    for fields in
+        [vec![("what", "instances")], vec![("what", "crds"), ("confirm", "etc")], vec![("what", "all")]]
+    {
+        let answer = browser.post(path, &fields).await;
+        assert!(answer.status.is_client_error(), "{fields:?}");
+    }
+    assert!(
+        fake.get(
+            "/apis/etcd.database.coreos.com/v1beta2/namespaces/default/etcdclusters/example-etcd-cluster"
+        )
+        .is_some()
+    );
+    assert!(fake.get("/apis/operators.coreos.com/v1alpha1/namespaces/etcd/subscriptions/etcd").is_some());
+}
+
+#[tokio::test]
+async fn an_instance_shows_its_members_and_conditions() {
+    let (browser, _) = Browser::etcd().await;
+    let page =
+        browser.get("/instances/etcdclusters.etcd.database.coreos.com/default/example-etcd-cluster").await;
+    for text in
+        ["example-etcd-cluster-4xk2l", "2 ready, 1 unready", "QuorumHealthy", "NewMemberAdded", "data-live="]
+    {
+        assert!(page.text.contains(text), "{text} in {}", page.text);
+    }
+}
+
+#[tokio::test]
+async fn a_theme_is_remembered() {
+    let (browser, _) = Browser::etcd().await;
+    let answer = browser.post("/theme", &[("theme", "dark"), ("next", "/installed")]).await;
+    assert_eq!(answer.location(), "/installed");
+    let cookie = answer.headers[header::SET_COOKIE].to_str().unwrap().split(';').next().unwrap().to_owned();
+    let page =
+        send(&browser.router, get("/login").header(header::COOKIE, cookie).body(Body::empty()).unwrap())
+            .await;
+    assert!(page.text.contains("data-theme=\"dark\""));
+}

@@ -1,0 +1,196 @@
+//! An API server for tests: objects in a map, no rules but those that the tests are about.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex},
+};
+
+use axum::{
+    Json, Router,
+    body::Bytes,
+    extract::{Query, State},
+    response::{IntoResponse, Response},
+};
+use http::{HeaderMap, Method, StatusCode, Uri, header};
+use kube::{Client, client::Body};
+use serde_json::{Value, json};
+use tower::ServiceExt as _;
+
+use crate::api_server::ApiServer;
+
+/// The one token that is accepted.
+pub(crate) const TOKEN: &str = "good-token";
+
+#[derive(Clone, Default)]
+pub(crate) struct Fake {
+    /// By path.
+    objects: Arc<Mutex<BTreeMap<String, Value>>>,
+}
+
+impl Fake {
+    pub(crate) fn api_server(&self) -> ApiServer {
+        let router = Router::new().fallback(answer).with_state(self.clone());
+        ApiServer::from_fn(move |token| {
+            let bearer = format!("Bearer {}", token.0);
+            let router = router.clone();
+            let service = tower::service_fn(move |request: http::Request<Body>| {
+                let mut request = request.map(axum::body::Body::new);
+                request.headers_mut().insert(header::AUTHORIZATION, bearer.parse().unwrap());
+                router.clone().oneshot(request)
+            });
+            Ok(Client::new(service, "default"))
+        })
+    }
+
+    pub(crate) fn put(&self, path: &str, object: Value) {
+        self.objects.lock().unwrap().insert(path.to_owned(), object);
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Option<Value> {
+        self.objects.lock().unwrap().get(path).cloned()
+    }
+
+    pub(crate) fn paths(&self) -> Vec<String> {
+        self.objects.lock().unwrap().keys().cloned().collect()
+    }
+}
+
+fn status(code: u16, reason: &str, message: &str, details: Value) -> Response {
+    let body = json!({
+        "apiVersion": "v1", "kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": message,
+        "details": details,
+    });
+    (StatusCode::from_u16(code).unwrap(), Json(body)).into_response()
+}
+
+async fn answer(
+    State(fake): State<Fake>,
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+    Query(query): Query<HashMap<String, String>>,
+    body: Bytes,
+) -> Response {
+    let known = format!("Bearer {TOKEN}");
+    if headers.get(header::AUTHORIZATION).and_then(|v| v.to_str().ok()) != Some(&known) {
+        return status(401, "Unauthorized", "Unauthorized", json!({}));
+    }
+    let path = uri.path().to_owned();
+    if path.ends_with("/selfsubjectreviews") {
+        let user = json!({ "username": "ada", "groups": ["system:masters", "system:authenticated"] });
+        let review = json!({
+            "apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview", "metadata": {},
+            "status": { "userInfo": user },
+        });
+        return (StatusCode::CREATED, Json(review)).into_response();
+    }
+    if path == "/version" {
+        return Json(
+            json!({ "major": "1", "minor": "37", "gitVersion": "v1.37.0", "gitCommit": "", "gitTreeState": "",
+            "buildDate": "", "goVersion": "", "compiler": "", "platform": "" }),
+        )
+        .into_response();
+    }
+    if query.contains_key("watch") {
+        return status(405, "MethodNotAllowed", "no watches here", json!({}));
+    }
+    let dry_run = query.contains_key("dryRun");
+    let mut objects = fake.objects.lock().unwrap();
+    match method {
+        Method::GET => match objects.get(&path) {
+            Some(object) => Json(object.clone()).into_response(),
+            None if is_collection(&path) => Json(list(&objects, &path)).into_response(),
+            None => status(
+                404,
+                "NotFound",
+                &format!("\"{}\" not found", path.rsplit('/').next().unwrap()),
+                json!({}),
+            ),
+        },
+        Method::POST => {
+            let mut object: Value = serde_json::from_slice(&body).unwrap();
+            let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+            let to = format!("{path}/{name}");
+            if objects.contains_key(&to) {
+                return status(409, "AlreadyExists", &format!("\"{name}\" already exists"), json!({}));
+            }
+            if object["spec"]["size"].as_i64().is_some_and(|size| size > 7) {
+                let cause = json!({ "reason": "FieldValueInvalid", "field": "spec.size", "message": "should be less than or equal to 7" });
+                let message = format!(
+                    "EtcdCluster \"{name}\" is invalid: spec.size: should be less than or equal to 7"
+                );
+                return status(422, "Invalid", &message, json!({ "causes": [cause] }));
+            }
+            object["metadata"]["creationTimestamp"] = "2026-11-21T10:00:00Z".into();
+            if !dry_run {
+                objects.insert(to, object.clone());
+            }
+            (StatusCode::CREATED, Json(object)).into_response()
+        }
+        Method::PATCH | Method::PUT => {
+            let change: Value = serde_json::from_slice(&body).unwrap();
+            let merging = headers[header::CONTENT_TYPE] == "application/merge-patch+json";
+            let Some(object) = objects.get_mut(&path).filter(|_| merging) else {
+                if !dry_run {
+                    objects.insert(path, change.clone());
+                }
+                return Json(change).into_response();
+            };
+            merge(object, &change);
+            Json(object.clone()).into_response()
+        }
+        Method::DELETE => match objects.remove(&path) {
+            Some(object) => Json(object).into_response(),
+            None => status(404, "NotFound", "not found", json!({})),
+        },
+        _ => status(405, "MethodNotAllowed", "no", json!({})),
+    }
+}
+
+/// `/api/v1/namespaces/x/pods` is one, `/api/v1/namespaces/x` is not.
+fn is_collection(path: &str) -> bool {
+    rest(path).is_some_and(|(_, rest)| matches!(rest.as_slice(), [_] | ["namespaces", _, _]))
+}
+
+fn rest(path: &str) -> Option<(String, Vec<&str>)> {
+    let parts: Vec<&str> = path.trim_start_matches('/').split('/').collect();
+    match parts.as_slice() {
+        ["api", version, rest @ ..] => Some((format!("/api/{version}"), rest.to_vec())),
+        ["apis", group, version, rest @ ..] => Some((format!("/apis/{group}/{version}"), rest.to_vec())),
+        _ => None,
+    }
+}
+
+fn list(objects: &BTreeMap<String, Value>, path: &str) -> Value {
+    let (base, wanted) = rest(path).unwrap();
+    let items: Vec<Value> = objects
+        .iter()
+        .filter(|(key, _)| {
+            let Some((of, parts)) = rest(key) else { return false };
+            of == base
+                && match (wanted.as_slice(), parts.as_slice()) {
+                    ([plural], [p, _] | ["namespaces", _, p, _]) => p == plural,
+                    (["namespaces", ns, plural], ["namespaces", n, p, _]) => n == ns && p == plural,
+                    _ => false,
+                }
+        })
+        .map(|(_, object)| object.clone())
+        .collect();
+    json!({ "apiVersion": base.trim_start_matches("/apis/").trim_start_matches("/api/"), "kind": "List",
+        "metadata": { "resourceVersion": "1" }, "items": items })
+}
+
+fn merge(into: &mut Value, change: &Value) {
+    match (into, change) {
+        (Value::Object(into), Value::Object(change)) => {
+            for (key, value) in change {
+                if value.is_null() {
+                    into.shift_remove(key);
+                } else {
+                    merge(into.entry(key.clone()).or_insert(Value::Null), value);
+                }
+            }
+        }
+        (into, change) => *into = change.clone(),
+    }
+}

@@ -1,0 +1,8 @@
+//! Components that pages are made of.
+
+pub(crate) mod glyph;
+pub(crate) mod layout;
+pub(crate) mod parts;
+pub(crate) mod plan;
+pub(crate) mod ring;
+pub(crate) mod time;

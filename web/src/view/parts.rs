@@ -1,0 +1,168 @@
+//! Chips, notes, empty states and the like.
+
+use maud::{Markup, html};
+use olm_manager::ops::Status;
+
+use super::{glyph::Glyph, layout::initial};
+
+/// How something is meant. Never by colour alone: a glyph and a word go with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tone {
+    Good,
+    Info,
+    Warn,
+    Bad,
+    Plain,
+}
+
+impl Tone {
+    pub(crate) fn class(self) -> &'static str {
+        match self {
+            Self::Good => "good",
+            Self::Info => "info",
+            Self::Warn => "warn",
+            Self::Bad => "bad",
+            Self::Plain => "plain",
+        }
+    }
+
+    pub(crate) fn glyph(self) -> Glyph {
+        match self {
+            Self::Good => Glyph::Check,
+            Self::Info => Glyph::Info,
+            Self::Warn => Glyph::Warning,
+            Self::Bad => Glyph::Cross,
+            Self::Plain => Glyph::Dot,
+        }
+    }
+}
+
+pub(crate) fn chip(tone: Tone, glyph: Glyph, text: &str) -> Markup {
+    html! { span.chip.(tone.class()) { (glyph.draw()) (text) } }
+}
+
+/// A chip without a picture, for facts rather than states.
+pub(crate) fn tag(text: &str) -> Markup {
+    html! { span.chip { (text) } }
+}
+
+/// The one status word of an operator.
+pub(crate) fn status(status: &Status) -> Markup {
+    let (tone, glyph) = look(status);
+    chip(tone, glyph, status.word())
+}
+
+pub(crate) fn look(status: &Status) -> (Tone, Glyph) {
+    match status {
+        Status::Uninstalling => (Tone::Plain, Glyph::Trash),
+        Status::Failed => (Tone::Bad, Glyph::Cross),
+        Status::Degraded => (Tone::Warn, Glyph::Warning),
+        Status::NeedsApproval => (Tone::Info, Glyph::Hand),
+        Status::Installing | Status::Updating => (Tone::Info, Glyph::Spinner),
+        Status::Paused => (Tone::Plain, Glyph::Pause),
+        Status::CannotUpdate => (Tone::Warn, Glyph::Unlink),
+        Status::UpdateAvailable => (Tone::Info, Glyph::Up),
+        Status::Healthy => (Tone::Good, Glyph::Check),
+        Status::Unmanaged => (Tone::Plain, Glyph::Unlink),
+    }
+}
+
+pub(crate) fn note(tone: Tone, body: &Markup) -> Markup {
+    html! { div.note.(tone.class()) { (tone.glyph().draw()) div { (body) } } }
+}
+
+/// A note that screen readers speak at once.
+pub(crate) fn alert(title: &str, text: &str, hint: Option<&str>) -> Markup {
+    html! {
+        div.note.bad role="alert" tabindex="-1" data-error-summary="" {
+            (Glyph::Cross.draw())
+            div {
+                strong { (title) }
+                p { (text) }
+                @if let Some(hint) = hint { p.small { "What to do: " (hint) } }
+            }
+        }
+    }
+}
+
+pub(crate) fn empty(title: &str, text: &str, action: Option<(&str, &str)>) -> Markup {
+    html! {
+        div.panel {
+            div.empty {
+                (Glyph::Box.draw())
+                h2 { (title) }
+                p { (text) }
+                @if let Some((href, label)) = action { a.button href=(href) { (label) } }
+            }
+        }
+    }
+}
+
+/// An operator's picture, or its first letter.
+pub(crate) fn icon(hash: Option<&str>, name: &str, size: &str) -> Markup {
+    let px = match size {
+        "big" => 72,
+        "mini" => 36,
+        _ => 48,
+    };
+    html! {
+        @match hash {
+            Some(hash) => img.icon.(size) src={ "/icons/" (hash) } width=(px) height=(px) alt="" loading="lazy";,
+            None => span.icon.icon-letter.(size) aria-hidden="true" { (initial(name)) },
+        }
+    }
+}
+
+pub(crate) fn crumbs(way: &[(&str, &str)], here: &str) -> Markup {
+    html! {
+        nav.crumbs aria-label="Breadcrumb" {
+            ol {
+                @for (href, label) in way { li { a href=(href) { (label) } } }
+                li aria-current="page" { (here) }
+            }
+        }
+    }
+}
+
+/// The form token.
+pub(crate) fn csrf(token: &str) -> Markup {
+    html! { input type="hidden" name="_csrf" value=(token); }
+}
+
+/// Text to take away.
+pub(crate) fn copyable(id: &str, label: &str, text: &str) -> Markup {
+    html! {
+        div.stack-s {
+            div.row.between {
+                strong { (label) }
+                button.button.slim.quiet type="button" data-copy=(id) hidden { "Copy" }
+            }
+            pre tabindex="0" id=(id) { (text) }
+        }
+    }
+}
+
+/// Capability levels of the operator framework, as five dots with the word.
+pub(crate) fn capability(word: &str) -> Markup {
+    let level = level(word);
+    html! {
+        span.nowrap {
+            @if level > 0 {
+                span.dots aria-hidden="true" {
+                    @for i in 1..=5 { span.off[i > level] { (if i > level { "○" } else { "●" }) } }
+                }
+                " "
+            }
+            (word)
+        }
+    }
+}
+
+fn level(word: &str) -> usize {
+    let words = ["Basic Install", "Seamless Upgrades", "Full Lifecycle", "Deep Insights", "Auto Pilot"];
+    words.iter().position(|known| known.eq_ignore_ascii_case(word.trim())).map_or(0, |i| i + 1)
+}
+
+pub(crate) fn plural(n: usize, one: &str) -> String {
+    if n == 1 { format!("1 {one}") } else { format!("{n} {one}s") }
+}

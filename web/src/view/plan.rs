@@ -1,0 +1,198 @@
+//! A plan: what a change does.
+
+use maud::{Markup, html};
+use olm_plan::{Level, Op, Plan, Severity};
+
+use super::{
+    glyph::Glyph,
+    parts::{self, Tone},
+};
+use crate::links::clean;
+
+fn mark(op: Op) -> &'static str {
+    match op {
+        Op::Create => "+",
+        Op::Update | Op::Adopt => "~",
+        Op::Delete => "−",
+        Op::Noop | Op::Unchanged => "·",
+    }
+}
+
+fn tone(level: Level) -> (Tone, &'static str) {
+    match level {
+        Level::High => (Tone::Bad, "High"),
+        Level::Med => (Tone::Warn, "Medium"),
+        Level::Low => (Tone::Plain, "Low"),
+    }
+}
+
+/// The whole plan.
+pub(crate) fn show(plan: &Plan) -> Markup {
+    let (created, changed, deleted) = plan.counts();
+    html! {
+        div.stack {
+            div.row {
+                @if let Some(from) = &plan.from {
+                    strong { (from) } span aria-hidden="true" { "→" } span.visually-hidden { " to " }
+                }
+                @if let Some(to) = &plan.to { strong { (to) } }
+                span.counts {
+                    (parts::chip(Tone::Good, Glyph::Check, &format!("{created} created")))
+                    @if changed > 0 { (parts::chip(Tone::Warn, Glyph::Info, &format!("{changed} changed"))) }
+                    @if deleted > 0 { (parts::chip(Tone::Bad, Glyph::Trash, &format!("{deleted} deleted"))) }
+                }
+            }
+            @if !plan.why.text.is_empty() { p.muted { (clean(&plan.why.text)) } }
+            (findings(plan))
+            (permissions(plan))
+            (dependencies(plan))
+            (objects(plan))
+            @if !plan.why.rejected.is_empty() {
+                details.fold #plan-why {
+                    summary { "Why not another version?" }
+                    div.body {
+                        dl.facts {
+                            @for no in &plan.why.rejected {
+                                div { dt { (clean(&no.version)) } dd { (clean(&no.text)) } }
+                            }
+                        }
+                    }
+                }
+            }
+            p.small.muted.clip { "Plan " code { (plan.short_digest()) } }
+        }
+    }
+}
+
+fn findings(plan: &Plan) -> Markup {
+    let mut findings: Vec<_> = plan.findings.iter().collect();
+    findings.sort_by_key(|f| f.severity);
+    html! {
+        @if findings.is_empty() {
+            (parts::note(Tone::Good, &html! { "All checks passed." }))
+        } @else {
+            ul.plain.stack-s aria-label="Findings" {
+                @for finding in findings {
+                    @let tone = match finding.severity {
+                        Severity::Block => Tone::Bad,
+                        Severity::Warn => Tone::Warn,
+                        Severity::Info => Tone::Info,
+                    };
+                    li {
+                        (parts::note(tone, &html! {
+                            @if finding.severity == Severity::Block { strong { "Stands in the way: " } }
+                            @if finding.severity == Severity::Warn { strong { "Note: " } }
+                            (clean(&finding.text))
+                            @if let Some(fix) = &finding.fix { div.small.muted { (clean(fix)) } }
+                        }))
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn permissions(plan: &Plan) -> Markup {
+    let mut added: Vec<_> = plan.permissions.added.iter().collect();
+    added.sort_by(|a, b| (a.level, &a.scope, &a.rule).cmp(&(b.level, &b.scope, &b.rule)));
+    let count = |level| added.iter().filter(|rule| rule.level == level).count();
+    html! {
+        div.stack-s {
+            h3 { "Permissions it gets" }
+            @if added.is_empty() {
+                p.muted { "Nothing that it does not have already." }
+            } @else {
+                div.counts {
+                    @for level in [Level::High, Level::Med, Level::Low] {
+                        @if count(level) > 0 {
+                            @let (tone, word) = tone(level);
+                            (parts::chip(tone, tone.glyph(), &format!("{} {}", count(level), word.to_lowercase())))
+                        }
+                    }
+                }
+                details.fold #plan-permissions open[count(Level::High) > 0] {
+                    summary { "All " (parts::plural(added.len(), "right")) }
+                    div.body {
+                        ul.objects {
+                            @for rule in added {
+                                @let (tone, word) = tone(rule.level);
+                                li {
+                                    (parts::chip(tone, tone.glyph(), word))
+                                    span.what {
+                                        (clean(&rule.rule))
+                                        span.muted { " · " @if rule.scope == "cluster" { "whole cluster" } @else { "in " (clean(&rule.scope)) } }
+                                        @if let Some(reason) = &rule.reason { div.small.muted { (clean(reason)) } }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+            @if !plan.permissions.removed.is_empty() {
+                p.small.muted { (parts::plural(plan.permissions.removed.len(), "right")) " less than before." }
+            }
+        }
+    }
+}
+
+fn dependencies(plan: &Plan) -> Markup {
+    html! {
+        @if !plan.dependencies.is_empty() {
+            div.stack-s {
+                h3 { "What it needs" }
+                dl.facts {
+                    @for need in &plan.dependencies {
+                        div { dt { (clean(&need.need)) } dd { (clean(&need.satisfied_by)) } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn objects(plan: &Plan) -> Markup {
+    html! {
+        details.fold #plan-objects {
+            summary { (parts::plural(plan.objects.len(), "object")) }
+            div.body {
+                ul.objects {
+                    @for object in &plan.objects {
+                        li {
+                            span.op.(object.op.as_str()) aria-hidden="true" { (mark(object.op)) }
+                            span.what {
+                                span.visually-hidden { (object.op.as_str()) " " }
+                                span.kind { (clean(object.gvk.split('.').next().unwrap_or(&object.gvk))) } " "
+                                (clean(&object.name))
+                                @if let Some(ns) = &object.ns { span.muted { " in " (clean(ns)) } }
+                                @if let Some(note) = &object.note { div.small.muted { (clean(note)) } }
+                                @for change in &object.diff {
+                                    div.small {
+                                        code { (clean(&change.path)) } ": "
+                                        @match &change.live { Some(v) => del { (brief(v)) }, None => span.muted { "nothing" } }
+                                        " → "
+                                        @match &change.new { Some(v) => ins { (brief(v)) }, None => span.muted { "nothing" } }
+                                    }
+                                }
+                                @if object.masked { div.small.muted { "Secret values are not shown." } }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A value in a line.
+fn brief(value: &serde_json::Value) -> String {
+    let text = match value {
+        serde_json::Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let text = clean(&text);
+    match text.char_indices().nth(160) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text,
+    }
+}

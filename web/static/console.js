@@ -1,0 +1,181 @@
+// The console's only script. Every page works without it; it adds live updates and small comforts.
+"use strict";
+(() => {
+  // Fragments come from our own server, escaped there; this is the one place where HTML text becomes elements.
+  const policy = window.trustedTypes
+    ? window.trustedTypes.createPolicy("olm", { createHTML: (text) => text })
+    : { createHTML: (text) => text };
+  const parse = (text) => {
+    const template = document.createElement("template");
+    template.innerHTML = policy.createHTML(text);
+    return template.content;
+  };
+
+  // Puts fresh sections in the place of old ones with the same id, and leaves alone what did not change, so that
+  // focus, open menus and the place on the page stay.
+  const merge = (fragment) => {
+    for (const fresh of [...fragment.children]) {
+      const old = fresh.id && document.getElementById(fresh.id);
+      if (!old || old.isEqualNode(fresh) || (old.contains(document.activeElement) && old.querySelector("input:focus"))) continue;
+      const open = [...old.querySelectorAll("details[id][open]")].map((d) => d.id);
+      const focused = old.contains(document.activeElement) ? document.activeElement.id : "";
+      old.replaceWith(fresh);
+      open.forEach((id) => document.getElementById(id)?.setAttribute("open", ""));
+      if (focused) document.getElementById(focused)?.focus();
+    }
+    localTimes();
+  };
+
+  // Live pages: <main data-live="URL">.
+  const live = document.querySelector("[data-live]");
+  if (live) {
+    const chip = document.getElementById("live");
+    let last = new Date();
+    const show = (state, text) => {
+      if (!chip || chip.dataset.state === state) return;
+      chip.hidden = false;
+      chip.dataset.state = state;
+      chip.textContent = text;
+    };
+    let source;
+    const connect = () => {
+      source = new EventSource(live.dataset.live);
+      source.onopen = () => show("live", "Live");
+      source.addEventListener("step", (event) => {
+        last = new Date();
+        show("live", "Live");
+        const data = JSON.parse(event.data);
+        merge(parse(data.html));
+        if (data.title) document.title = data.title;
+        const status = document.getElementById("announce");
+        if (status && data.say && status.textContent !== data.say) status.textContent = data.say;
+      });
+      source.addEventListener("done", () => {
+        source.close();
+        if (chip) chip.hidden = true;
+      });
+      source.addEventListener("refused", (event) => {
+        source.close();
+        show("stale", event.data || "Not live");
+      });
+      source.onerror = () => {
+        const at = last.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+        show("stale", source.readyState === EventSource.CLOSED ? `Stale since ${at}` : "Reconnecting");
+      };
+    };
+    connect();
+    window.addEventListener("pagehide", () => source.close());
+    window.addEventListener("pageshow", (event) => event.persisted && connect());
+  }
+
+  // A form whose answer is previewed as it is filled in: <form data-preview="#id">.
+  for (const form of document.querySelectorAll("form[data-preview]")) {
+    const id = form.dataset.preview;
+    let timer, controller;
+    const refresh = async () => {
+      controller?.abort();
+      controller = new AbortController();
+      const fields = new FormData(form);
+      fields.delete("_csrf");
+      const url = `${location.pathname}?${new URLSearchParams(fields)}`;
+      const target = document.getElementById(id);
+      target?.setAttribute("aria-busy", "true");
+      try {
+        const answer = await fetch(url, { headers: { Accept: "text/html" }, signal: controller.signal });
+        const page = parse(await answer.text());
+        for (const part of [id, "versions", "cli"]) {
+          const fresh = page.querySelector(`#${part}`);
+          const old = document.getElementById(part);
+          if (fresh && old && !old.isEqualNode(fresh)) old.replaceWith(fresh);
+        }
+        history.replaceState(null, "", url);
+      } catch (error) {
+        if (error.name !== "AbortError") target?.removeAttribute("aria-busy");
+      }
+    };
+    const later = (wait) => { clearTimeout(timer); timer = setTimeout(refresh, wait); };
+    form.addEventListener("change", () => later(0));
+    form.addEventListener("input", (event) => event.target.matches("input[type=text]") && later(350));
+  }
+
+  // Search as you type: the cards that do not fit hide; Enter asks the server, which ranks and knows more.
+  const search = document.querySelector("input[data-filter]");
+  if (search) {
+    const cards = [...document.querySelectorAll("[data-words]")];
+    const none = document.getElementById("no-match");
+    search.addEventListener("input", () => {
+      const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+      let shown = 0;
+      for (const card of cards) {
+        const hit = words.every((word) => card.dataset.words.includes(word));
+        card.hidden = !hit;
+        shown += hit;
+      }
+      if (none) none.hidden = shown > 0 || !words.length;
+    });
+  }
+
+  document.addEventListener("keydown", (event) => {
+    const typing = event.target.matches("input, textarea, select, [contenteditable]");
+    if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey) {
+      const box = document.querySelector("input[type=search]");
+      if (box) { event.preventDefault(); box.focus(); box.select(); }
+    }
+    if (event.key === "Escape") {
+      for (const menu of document.querySelectorAll("details.menu[open]")) {
+        menu.removeAttribute("open");
+        menu.querySelector("summary").focus();
+      }
+    }
+  });
+  document.addEventListener("click", (event) => {
+    for (const menu of document.querySelectorAll("details.menu[open]")) {
+      if (!menu.contains(event.target)) menu.removeAttribute("open");
+    }
+    const copy = event.target.closest("[data-copy]");
+    if (copy) {
+      const source = document.getElementById(copy.dataset.copy);
+      navigator.clipboard?.writeText(source.value ?? source.textContent).then(() => {
+        const before = copy.textContent;
+        copy.textContent = "Copied";
+        setTimeout(() => { copy.textContent = before; }, 1500);
+      });
+    }
+  });
+  for (const button of document.querySelectorAll("[data-copy]")) button.hidden = !navigator.clipboard;
+
+  // A form is sent once.
+  document.addEventListener("submit", (event) => {
+    const form = event.target;
+    if (form.method !== "post") return;
+    if (form.dataset.sent) { event.preventDefault(); return; }
+    form.dataset.sent = "1";
+    event.submitter?.setAttribute("aria-busy", "true");
+  });
+  window.addEventListener("pageshow", () => {
+    for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
+    for (const button of document.querySelectorAll("button[aria-busy]")) button.removeAttribute("aria-busy");
+  });
+
+  // Tab writes an indent in YAML; Escape, then Tab leaves.
+  for (const area of document.querySelectorAll("textarea.yaml")) {
+    let leave = false;
+    area.addEventListener("keydown", (event) => {
+      if (event.key === "Escape") { leave = true; return; }
+      if (event.key === "Tab" && !event.shiftKey && !leave) {
+        event.preventDefault();
+        area.setRangeText("  ", area.selectionStart, area.selectionEnd, "end");
+      }
+      leave = false;
+    });
+  }
+
+  // Absolute times in the reader's own clock, as a tooltip.
+  function localTimes() {
+    for (const time of document.querySelectorAll("time[datetime]:not([title])")) {
+      time.title = new Date(time.dateTime).toLocaleString();
+    }
+  }
+  localTimes();
+  document.querySelector("[data-error-summary]")?.focus();
+})();
