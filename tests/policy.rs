@@ -99,7 +99,8 @@ fn layers_point_down() {
                 wrong.push(format!("{name} uses {other}, which is not below it"));
             }
             let normal = dependency["kind"].is_null();
-            let pure = PURE.iter().find(|(n, _)| *n == name).is_some_and(|(_, banned)| banned.contains(&other));
+            let pure =
+                PURE.iter().find(|(n, _)| *n == name).is_some_and(|(_, banned)| banned.contains(&other));
             if normal && pure {
                 wrong.push(format!("{name} is pure and must not use {other}"));
             }
@@ -113,19 +114,27 @@ fn deny_list(text: &str, key: &str) -> Vec<String> {
     let start = text.find(&format!("\n{key} = [")).expect("key in deny.toml");
     let body = &text[start..];
     let end = body.find("\n]").expect("end of array");
-    body[..end].lines().skip(2).map(|l| l.trim().trim_end_matches(',').to_string()).filter(|l| !l.is_empty()).collect()
+    body[..end]
+        .lines()
+        .skip(2)
+        .map(|l| l.trim().trim_end_matches(',').to_string())
+        .filter(|l| !l.is_empty())
+        .collect()
 }
 
 #[test]
 fn licences_are_allowed_and_banned_crates_are_absent() {
     let text = std::fs::read_to_string(root().join("deny.toml")).expect("deny.toml");
-    let allowed: BTreeSet<String> = deny_list(&text, "allow").iter().map(|l| l.trim_matches('"').to_string()).collect();
+    let allowed: BTreeSet<String> =
+        deny_list(&text, "allow").iter().map(|l| l.trim_matches('"').to_string()).collect();
     let banned: Vec<(String, Option<semver::VersionReq>)> = deny_list(&text, "deny")
         .iter()
         .filter(|l| l.starts_with('{'))
         .map(|l| {
             let field = |k: &str| {
-                l.split_once(&format!("{k} = \"")).and_then(|(_, r)| r.split_once('"')).map(|(v, _)| v.to_string())
+                l.split_once(&format!("{k} = \""))
+                    .and_then(|(_, r)| r.split_once('"'))
+                    .map(|(v, _)| v.to_string())
             };
             (field("name").expect("name"), field("version").map(|v| v.parse().expect("version requirement")))
         })
@@ -147,7 +156,9 @@ fn licences_are_allowed_and_banned_crates_are_absent() {
         }
         match package["license"].as_str() {
             Some(expression) if satisfied(expression, &allowed) => {}
-            Some(expression) => wrong.push(format!("{name} {version}: licence `{expression}` is not allowed")),
+            Some(expression) => {
+                wrong.push(format!("{name} {version}: licence `{expression}` is not allowed"))
+            }
             None if package["license_file"].is_string() => {}
             None => wrong.push(format!("{name} {version}: no licence given")),
         }

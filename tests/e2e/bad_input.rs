@@ -14,7 +14,12 @@ use crate::{
 fn failed(cluster: &Cluster, args: &[&str], code: i32) -> Result<String> {
     let out = cluster.olm(args)?;
     let text = String::from_utf8_lossy(&out.stderr).to_string();
-    ensure!(out.status.code() == Some(code), "olm {}: {} instead of {code}: {text}", args.join(" "), out.status);
+    ensure!(
+        out.status.code() == Some(code),
+        "olm {}: {} instead of {code}: {text}",
+        args.join(" "),
+        out.status
+    );
     Ok(text)
 }
 
@@ -23,7 +28,8 @@ fn unknown_names_exit_3_with_the_nearest() {
     scenario("unknown_names_exit_3_with_the_nearest", async |cluster| {
         let text = failed(&cluster, &["install", "ectd", "-n", "nowhere"], 3)?;
         ensure!(text.contains("ectd") && text.contains("etcd"), "{text}");
-        let text = failed(&cluster, &["install", "etcd", "-n", "nowhere", "--channel", "singlenamespace-alfa"], 3)?;
+        let text =
+            failed(&cluster, &["install", "etcd", "-n", "nowhere", "--channel", "singlenamespace-alfa"], 3)?;
         ensure!(text.contains("singlenamespace-alpha"), "{text}");
         let text = failed(&cluster, &["install", "etcd", "-n", "nowhere", "--version", "0.10.7"], 3)?;
         ensure!(text.contains("0.10.1"), "{text}");
@@ -31,7 +37,10 @@ fn unknown_names_exit_3_with_the_nearest() {
         ensure!(text.contains("etcd"), "{text}");
         let text = failed(&cluster, &["status", "nothing", "-n", "nowhere"], 3)?;
         ensure!(text.contains("nothing"), "{text}");
-        ensure!(cluster.kubectl(&["get", "namespace", "nowhere"]).is_err(), "a refused install made a namespace");
+        ensure!(
+            cluster.kubectl(&["get", "namespace", "nowhere"]).is_err(),
+            "a refused install made a namespace"
+        );
         failed(&cluster, &["install"], 2)?;
         Ok(())
     });
@@ -42,7 +51,8 @@ fn a_subscription_to_an_unknown_package_says_so() {
     scenario("a_subscription_to_an_unknown_package_says_so", async |cluster| {
         let ns = "unknown";
         namespace(&cluster, ns)?;
-        let manifest = subscription(ns, "Automatic", None).replace("  name: etcd\n  channel", "  name: ectd\n  channel");
+        let manifest =
+            subscription(ns, "Automatic", None).replace("  name: etcd\n  channel", "  name: ectd\n  channel");
         cluster.kubectl_in(&["apply", "-f", "-"], Some(&manifest))?;
         eventually("condition ResolutionFailed", LIMIT, async || {
             let object = get(&cluster, &["subscription", "etcd", "-n", ns])?;
@@ -68,7 +78,10 @@ fn a_catalog_with_a_syntax_error_hides_nothing_else() {
         std::fs::create_dir_all(path.parent().expect("parent")).expect("folder");
         std::fs::write(path, text).expect("file");
     };
-    write("broken/catalog.yaml", "schema: olm.package\nname: broken\ndefaultChannel: stable\nicon: [unclosed\n---\nschema: olm.channel\n");
+    write(
+        "broken/catalog.yaml",
+        "schema: olm.package\nname: broken\ndefaultChannel: stable\nicon: [unclosed\n---\nschema: olm.channel\n",
+    );
     write(
         "good/catalog.yaml",
         "schema: olm.package\nname: good\ndefaultChannel: stable\n---\nschema: olm.channel\npackage: good\nname: stable\nentries:\n- name: good.v1.0.0\n---\nschema: olm.bundle\npackage: good\nname: good.v1.0.0\nimage: example.invalid/good:v1.0.0\nproperties:\n- type: olm.package\n  value: {packageName: good, version: 1.0.0}\n",
@@ -79,7 +92,10 @@ fn a_catalog_with_a_syntax_error_hides_nothing_else() {
     let (stdout, stderr) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
     assert!(out.status.success(), "{stderr}");
     assert!(stdout.contains("good"), "{stdout}");
-    assert!(stderr.contains("broken/catalog.yaml:") && stderr.contains(":5:") || stderr.contains(":4:"), "{stderr}");
+    assert!(
+        stderr.contains("broken/catalog.yaml:") && stderr.contains(":5:") || stderr.contains(":4:"),
+        "{stderr}"
+    );
 }
 
 #[test]
@@ -140,7 +156,9 @@ fn an_etcd_version_that_is_not_here_is_named_in_the_event() {
 #[test]
 fn a_second_olm_up_and_a_taken_port_get_one_clear_line() {
     let _turn = turn();
-    let Some(cluster) = Cluster::dev_only("a_second_olm_up_and_a_taken_port_get_one_clear_line") else { return };
+    let Some(cluster) = Cluster::dev_only("a_second_olm_up_and_a_taken_port_get_one_clear_line") else {
+        return;
+    };
     let data = cluster.data_dir.expect("dev cluster");
     block_on(async {
         let second = DevCluster::launch(&data, &[]).expect("started");
@@ -172,7 +190,11 @@ fn a_full_disk_refuses_writes_and_loses_nothing() {
     }
     let dir = tempfile::tempdir().expect("a temporary directory");
     let mount = |args: &[&str]| {
-        std::process::Command::new("mount").args(args).arg(dir.path()).status().is_ok_and(|status| status.success())
+        std::process::Command::new("mount")
+            .args(args)
+            .arg(dir.path())
+            .status()
+            .is_ok_and(|status| status.success())
     };
     if !mount(&["-t", "tmpfs", "-o", "size=12m", "olm-full-disk"]) {
         olm_tests::skipped(NAME, "may not mount a small file system");
@@ -187,7 +209,9 @@ fn a_full_disk_refuses_writes_and_loses_nothing() {
         let mut refused = None;
         for n in 0..200 {
             let name = format!("filler-{n}");
-            let manifest = format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}, namespace: default}}\ndata: {{p: {payload}}}\n");
+            let manifest = format!(
+                "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}, namespace: default}}\ndata: {{p: {payload}}}\n"
+            );
             let out = cluster.try_kubectl(&["create", "-f", "-"], Some(&manifest))?;
             if out.status.success() {
                 acknowledged.push(name);
@@ -204,7 +228,11 @@ fn a_full_disk_refuses_writes_and_loses_nothing() {
         up.signal("KILL")?;
         up.wait(Duration::from_secs(10))?;
         ensure!(
-            std::process::Command::new("mount").args(["-o", "remount,size=64m"]).arg(dir.path()).status()?.success(),
+            std::process::Command::new("mount")
+                .args(["-o", "remount,size=64m"])
+                .arg(dir.path())
+                .status()?
+                .success(),
             "remount failed"
         );
         let again = DevCluster::start(&data, &["--no-pods"])?;
@@ -240,7 +268,8 @@ fn kill_9_loses_no_acknowledged_write() {
                     .with_context(|| format!("round {round}: an acknowledged write is gone"))?;
             }
             let client = cluster.client().await?;
-            let api: kube::Api<k8s_openapi::api::core::v1::ConfigMap> = kube::Api::namespaced(client, "default");
+            let api: kube::Api<k8s_openapi::api::core::v1::ConfigMap> =
+                kube::Api::namespaced(client, "default");
             let deadline = std::time::Instant::now() + Duration::from_millis(300 + 170 * round);
             let killer = std::thread::spawn({
                 let pid = up.pid().to_string();
@@ -251,9 +280,12 @@ fn kill_9_loses_no_acknowledged_write() {
             });
             for n in 0.. {
                 let name = format!("r{round}-{n}");
-                let object: k8s_openapi::api::core::v1::ConfigMap =
-                    serde_json::from_value(serde_json::json!({"metadata": {"name": name}, "data": {"n": n.to_string()}}))?;
-                match tokio::time::timeout(Duration::from_secs(2), api.create(&Default::default(), &object)).await {
+                let object: k8s_openapi::api::core::v1::ConfigMap = serde_json::from_value(
+                    serde_json::json!({"metadata": {"name": name}, "data": {"n": n.to_string()}}),
+                )?;
+                match tokio::time::timeout(Duration::from_secs(2), api.create(&Default::default(), &object))
+                    .await
+                {
                     Ok(Ok(_)) => acknowledged.push(name),
                     _ => break,
                 }
@@ -266,8 +298,12 @@ fn kill_9_loses_no_acknowledged_write() {
         }
         let up = DevCluster::start(&data, &["--no-pods"])?;
         let listed = get(&up.cluster(), &["configmaps", "-n", "default"])?;
-        let names: std::collections::BTreeSet<&str> =
-            listed["items"].as_array().context("items")?.iter().filter_map(|i| i["metadata"]["name"].as_str()).collect();
+        let names: std::collections::BTreeSet<&str> = listed["items"]
+            .as_array()
+            .context("items")?
+            .iter()
+            .filter_map(|i| i["metadata"]["name"].as_str())
+            .collect();
         for name in &acknowledged {
             ensure!(names.contains(name.as_str()), "{name} was acknowledged and is gone");
         }

@@ -56,12 +56,18 @@ fn one_click_installs_and_a_form_creates_a_cluster() {
         page.wait_for("location.pathname === '/catalog'", Duration::from_secs(10)).await?;
         shot(&mut page, "1-catalog").await?;
         page.click("etcd").await?;
-        page.wait_for("location.pathname.includes('/catalog/') && document.readyState === 'complete'", Duration::from_secs(10))
-            .await?;
+        page.wait_for(
+            "location.pathname.includes('/catalog/') && document.readyState === 'complete'",
+            Duration::from_secs(10),
+        )
+        .await?;
         shot(&mut page, "2-package").await?;
         page.click("Install").await?;
-        page.wait_for("location.pathname.startsWith('/install/') && document.readyState === 'complete'", Duration::from_secs(10))
-            .await?;
+        page.wait_for(
+            "location.pathname.startsWith('/install/') && document.readyState === 'complete'",
+            Duration::from_secs(10),
+        )
+        .await?;
         shot(&mut page, "3-install").await?;
         // One click means one: nothing is filled in here.
         page.click("Install").await?;
@@ -74,7 +80,8 @@ fn one_click_installs_and_a_form_creates_a_cluster() {
         csv_succeeded(&cluster, &ns, "etcdoperator.v0.10.1").await?;
 
         page.click("Create EtcdCluster").await?;
-        page.wait_for("document.querySelector('form input[name*=\"size\"]')", Duration::from_secs(10)).await?;
+        page.wait_for("document.querySelector('form input[name*=\"size\"]')", Duration::from_secs(10))
+            .await?;
         // The example asks for the etcd that Debian 12 has; this machine may have another.
         page.eval(&format!(
             "(() => {{ const v = document.querySelector('form input[name*=\"version\"]'); if (v) v.value = {version:?}; return 1 }})()"
@@ -82,10 +89,17 @@ fn one_click_installs_and_a_form_creates_a_cluster() {
         .await?;
         shot(&mut page, "5-create").await?;
         page.click("Create").await?;
-        page.wait_for("location.pathname.startsWith('/instances/') && !location.pathname.includes('/new/')", Duration::from_secs(20))
-            .await?;
+        page.wait_for(
+            "location.pathname.startsWith('/instances/') && !location.pathname.includes('/new/')",
+            Duration::from_secs(20),
+        )
+        .await?;
         let members = cluster.wait_members(&ns, "example-etcd-cluster", 3, Duration::from_secs(90)).await?;
-        page.wait_for(&format!("document.body.innerText.includes({:?})", members[2]), Duration::from_secs(20)).await?;
+        page.wait_for(
+            &format!("document.body.innerText.includes({:?})", members[2]),
+            Duration::from_secs(20),
+        )
+        .await?;
         shot(&mut page, "6-instance").await?;
         page.goto(&format!("{}/installed", link.split("/login").next().unwrap_or_default())).await?;
         shot(&mut page, "7-installed-list").await?;

@@ -26,6 +26,8 @@ fn the_demo_runs_and_comes_back() {
 }
 
 async fn run(data: &std::path::Path) -> Result<()> {
+    let namespaces = named_namespaces();
+    let nothing_is_left = |data| nothing_is_left(data, &namespaces);
     let up = DevCluster::launch(data, &["--demo"])?;
     up.wait_for_line("Ctrl-C", Duration::from_secs(180))?;
     let output = up.output();
@@ -43,7 +45,9 @@ async fn run(data: &std::path::Path) -> Result<()> {
     let cluster = up.cluster();
     let members = cluster.wait_members("etcd", "example-etcd-cluster", 3, Duration::from_secs(60)).await?;
     // Three real processes of etcd.
-    ensure!(descendants(up.pid())?.iter().filter(|c| c.contains("etcd") && c.contains("--data-dir")).count() == 3);
+    ensure!(
+        descendants(up.pid())?.iter().filter(|c| c.contains("etcd") && c.contains("--data-dir")).count() == 3
+    );
     cluster.etcdctl("etcd", &members[0], &["put", "survives", "a restart"])?;
     let uid = |object: &Value| object["metadata"]["uid"].clone();
     let before = uid(&get(&cluster, &["etcdcluster", "example-etcd-cluster", "-n", "etcd"])?);
@@ -72,7 +76,10 @@ async fn run(data: &std::path::Path) -> Result<()> {
     // kill -9: nothing is left behind either.
     again.signal("KILL")?;
     again.wait(Duration::from_secs(10))?;
-    eventually("the pods' processes to be gone", Duration::from_secs(5), async || nothing_is_left(data).map(Some)).await?;
+    eventually("the pods' processes to be gone", Duration::from_secs(5), async || {
+        nothing_is_left(data).map(Some)
+    })
+    .await?;
     let third = DevCluster::start(data, &[])?;
     let cluster = third.cluster();
     let back = cluster.wait_members("etcd", "example-etcd-cluster", 3, Duration::from_secs(90)).await?;
@@ -114,7 +121,7 @@ fn mounts_with(data: &std::path::Path) -> Result<Vec<String>> {
 }
 
 /// No process, namespace or mount that names the data directory.
-fn nothing_is_left(data: &std::path::Path) -> Result<()> {
+fn nothing_is_left(data: &std::path::Path, namespaces: &[String]) -> Result<()> {
     let needle = data.display().to_string();
     let out = Command::new("ps").args(["-eo", "args="]).output()?;
     let text = String::from_utf8_lossy(&out.stdout).to_string();
@@ -122,8 +129,14 @@ fn nothing_is_left(data: &std::path::Path) -> Result<()> {
     ensure!(left.is_empty(), "processes are left: {left:?}");
     let mounts = mounts_with(data)?;
     ensure!(mounts.is_empty(), "mounts are left: {mounts:?}");
-    // Every network namespace that is still there belongs to a process that has nothing to do with the data directory.
-    let named = std::fs::read_dir("/run/netns").map(|d| d.count()).unwrap_or(0);
-    ensure!(named == 0 || std::env::var_os("OLM_TEST_NETNS_OK").is_some(), "{named} named network namespaces");
+    ensure!(named_namespaces() == namespaces, "network namespaces are left: {:?}", named_namespaces());
     Ok(())
+}
+
+/// Network namespaces that have a name on this host.
+fn named_namespaces() -> Vec<String> {
+    let entries = std::fs::read_dir("/run/netns").into_iter().flatten().flatten();
+    let mut names: Vec<String> = entries.map(|e| e.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
 }

@@ -129,7 +129,8 @@ fn a_lost_member_is_replaced_and_size_changes_one_at_a_time() {
 
         // Five, then three: one at a time, a voter majority of ready members at every look.
         for size in [5_usize, 3] {
-            cluster.kubectl_in(&["apply", "-f", "-"], Some(&etcd::manifest(ns, name, size as i64, &version)))?;
+            cluster
+                .kubectl_in(&["apply", "-f", "-"], Some(&etcd::manifest(ns, name, size as i64, &version)))?;
             let start = Instant::now();
             let mut last = usize::MAX;
             loop {
@@ -142,7 +143,11 @@ fn a_lost_member_is_replaced_and_size_changes_one_at_a_time() {
                 ensure!(up * 2 > voters, "{up} of {voters} voters are ready");
                 ensure!(listed.len() - voters <= 1, "more than one learner: {listed:?}");
                 if last != usize::MAX {
-                    ensure!(listed.len().abs_diff(last) <= 1, "from {last} to {} members at once", listed.len());
+                    ensure!(
+                        listed.len().abs_diff(last) <= 1,
+                        "from {last} to {} members at once",
+                        listed.len()
+                    );
                 }
                 last = listed.len();
                 if listed.len() == size && voters == size && ready.len() == size {

@@ -30,7 +30,10 @@ fn the_etcdcluster_crd_explains_itself() {
         }
         ensure!(explained.contains("VERSION:") && explained.contains("v1beta2"), "{explained}");
 
-        cluster.kubectl_in(&["apply", "-f", "-"], Some(&etcd::manifest(ns, "example-etcd-cluster", 1, &version)))?;
+        cluster.kubectl_in(
+            &["apply", "-f", "-"],
+            Some(&etcd::manifest(ns, "example-etcd-cluster", 1, &version)),
+        )?;
         cluster.wait_members(ns, "example-etcd-cluster", 1, Duration::from_secs(60)).await?;
         eventually("events in describe", Duration::from_secs(10), async || {
             let text = cluster.kubectl(&["describe", "etcdcluster", "example-etcd-cluster", "-n", ns])?;
@@ -78,7 +81,12 @@ spec:
     scenario("a_crd_from_yaml_is_served_at_once", async |cluster| {
         namespace(&cluster, "crontab")?;
         cluster.kubectl_in(&["apply", "-f", "-"], Some(CRD))?;
-        cluster.kubectl(&["wait", "--for=condition=Established", "crd/crontabs.stable.example.com", "--timeout=10s"])?;
+        cluster.kubectl(&[
+            "wait",
+            "--for=condition=Established",
+            "crd/crontabs.stable.example.com",
+            "--timeout=10s",
+        ])?;
         eventually("a CronTab to be accepted", Duration::from_secs(10), async || {
             cluster.kubectl_in(&["apply", "-f", "-"], Some(OBJECT)).map(Some)
         })
@@ -86,7 +94,15 @@ spec:
         let table = cluster.kubectl(&["get", "ct", "-n", "crontab"])?;
         ensure!(table.contains("my-new-cron-object") && table.contains("* * * * */5"), "{table}");
         ensure!(table.contains("SPEC") && table.contains("REPLICAS"), "{table}");
-        let image = cluster.kubectl(&["get", "ct", "my-new-cron-object", "-n", "crontab", "-o", "jsonpath={.spec.image}"])?;
+        let image = cluster.kubectl(&[
+            "get",
+            "ct",
+            "my-new-cron-object",
+            "-n",
+            "crontab",
+            "-o",
+            "jsonpath={.spec.image}",
+        ])?;
         ensure!(image == "example/cron", "the default was not set: {image}");
 
         let wrong = OBJECT.replace("replicas: 2", "replicas: 11");

@@ -39,7 +39,7 @@ where
     block_on(async {
         if let Err(error) = body(cluster.clone()).await {
             let namespace = name.replace('_', "-");
-            for what in ["all,subscriptions,installplans,csv,etcdclusters", "events"] {
+            for what in ["all,subscriptions,installplans,csv", "events"] {
                 let state = cluster.try_kubectl(&["get", what, "-A", "-o", "wide"], None);
                 if let Ok(out) = state {
                     println!("--- {what}\n{}", String::from_utf8_lossy(&out.stdout));

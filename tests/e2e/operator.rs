@@ -59,7 +59,9 @@ fn the_road_shows_in_kubectl() {
         csv_succeeded(&cluster, ns, "etcdoperator.v0.10.1").await?;
 
         let table = cluster.kubectl(&["get", "catalogsources,subscriptions,installplans,csv", "-A"])?;
-        for column in ["DISPLAY", "TYPE", "PACKAGE", "SOURCE", "CHANNEL", "APPROVAL", "APPROVED", "VERSION", "PHASE"] {
+        for column in
+            ["DISPLAY", "TYPE", "PACKAGE", "SOURCE", "CHANNEL", "APPROVAL", "APPROVED", "VERSION", "PHASE"]
+        {
             ensure!(table.contains(column), "no column {column} in:\n{table}");
         }
         let csv = table.lines().find(|l| l.contains("etcdoperator.v0.10.1") && l.contains("Succeeded"));
@@ -96,7 +98,10 @@ fn an_upgrade_waits_for_approval_and_leaves_members_alone() {
         )?;
         // It stops at the plan.
         let plan = eventually("a plan that waits", LIMIT, async || waiting_plan(&cluster, ns)).await?;
-        ensure!(get(&cluster, &["csv", "-n", ns])?["items"].as_array().is_some_and(Vec::is_empty), "installed unasked");
+        ensure!(
+            get(&cluster, &["csv", "-n", ns])?["items"].as_array().is_some_and(Vec::is_empty),
+            "installed unasked"
+        );
         let listed = cluster.olm_ok(&["list", "-n", ns])?;
         ensure!(listed.contains("Needs approval"), "{listed}");
 
@@ -115,12 +120,23 @@ fn an_upgrade_waits_for_approval_and_leaves_members_alone() {
         .await?;
         let object = get(&cluster, &["installplan", &next, "-n", ns])?;
         ensure!(
-            object["spec"]["clusterServiceVersionNames"].as_array().is_some_and(|l| l.contains(&"etcdoperator.v0.10.1".into())),
+            object["spec"]["clusterServiceVersionNames"]
+                .as_array()
+                .is_some_and(|l| l.contains(&"etcdoperator.v0.10.1".into())),
             "{}",
             object["spec"]
         );
         // Approved the way OLM's users do it with kubectl.
-        cluster.kubectl(&["patch", "installplan", &next, "-n", ns, "--type=merge", "-p", r#"{"spec":{"approved":true}}"#])?;
+        cluster.kubectl(&[
+            "patch",
+            "installplan",
+            &next,
+            "-n",
+            ns,
+            "--type=merge",
+            "-p",
+            r#"{"spec":{"approved":true}}"#,
+        ])?;
         csv_succeeded(&cluster, ns, "etcdoperator.v0.10.1").await?;
         eventually("0.10.0 to be gone", LIMIT, async || {
             let list = get(&cluster, &["csv", "-n", ns])?;
@@ -128,10 +144,14 @@ fn an_upgrade_waits_for_approval_and_leaves_members_alone() {
         })
         .await?;
         let deployment = get(&cluster, &["deployment", "etcd-operator", "-n", ns])?;
-        let image = deployment["spec"]["template"]["spec"]["containers"][0]["image"].as_str().unwrap_or_default();
+        let image =
+            deployment["spec"]["template"]["spec"]["containers"][0]["image"].as_str().unwrap_or_default();
         ensure!(image.ends_with("etcd-operator:0.10.1"), "{image}");
 
-        ensure!(pod_identity(&cluster, ns, &members[0])? == before, "the upgrade touched a running etcd member");
+        ensure!(
+            pod_identity(&cluster, ns, &members[0])? == before,
+            "the upgrade touched a running etcd member"
+        );
         delete_namespace(&cluster, ns)
     });
 }

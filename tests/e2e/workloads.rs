@@ -74,11 +74,20 @@ fn a_deployment_is_scaled_healed_and_served() {
         namespace(&cluster, "staticweb")?;
         cluster.kubectl_in(&["apply", "-f", "-"], Some(STATICWEB))?;
         let pods = available(&cluster, 3).await?;
-        cluster.kubectl(&["rollout", "status", "deployment/staticweb", "-n", "staticweb", "--timeout=30s"])?;
+        cluster.kubectl(&[
+            "rollout",
+            "status",
+            "deployment/staticweb",
+            "-n",
+            "staticweb",
+            "--timeout=30s",
+        ])?;
 
         // Through the Service, from outside, by the API server's proxy.
         let page = eventually("the page", LIMIT, async || {
-            cluster.kubectl(&["get", "--raw", "/api/v1/namespaces/staticweb/services/staticweb:80/proxy/"]).map(Some)
+            cluster
+                .kubectl(&["get", "--raw", "/api/v1/namespaces/staticweb/services/staticweb:80/proxy/"])
+                .map(Some)
         })
         .await?;
         ensure!(page.contains("hello from a volume"), "{page}");

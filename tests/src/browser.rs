@@ -68,7 +68,8 @@ impl Page {
 
     /// Sets the size of the viewport.
     pub async fn resize(&mut self, width: u32, height: u32) -> Result<()> {
-        let metrics = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600});
+        let metrics =
+            json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600});
         self.call("Emulation.setDeviceMetricsOverride", metrics).await.map(drop)
     }
 
@@ -104,7 +105,9 @@ impl Page {
             }
             bail!("Chromium closed the connection")
         };
-        tokio::time::timeout(Duration::from_secs(30), answer).await.map_err(|_| anyhow!("{method}: no answer"))?
+        tokio::time::timeout(Duration::from_secs(30), answer)
+            .await
+            .map_err(|_| anyhow!("{method}: no answer"))?
     }
 
     /// Goes to an address and waits for the document.
@@ -137,14 +140,21 @@ impl Page {
         loop {
             // While a page is being replaced there is nothing to evaluate in.
             if let Ok(value) = self.eval(expression).await {
-                let truthy = !(value.is_null() || value == json!(false) || value == json!("") || value == json!(0));
+                let truthy =
+                    !(value.is_null() || value == json!(false) || value == json!("") || value == json!(0));
                 if truthy {
                     return Ok(value);
                 }
             }
             if start.elapsed() > limit {
-                let text = self.eval("document.title + '\\n' + location.href + '\\n' + document.body.innerText").await;
-                bail!("waited {}s for `{expression}`; the page: {}", limit.as_secs(), text.unwrap_or_default());
+                let text = self
+                    .eval("document.title + '\\n' + location.href + '\\n' + document.body.innerText")
+                    .await;
+                bail!(
+                    "waited {}s for `{expression}`; the page: {}",
+                    limit.as_secs(),
+                    text.unwrap_or_default()
+                );
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
@@ -158,7 +168,10 @@ impl Page {
              if (!e) return null; e.scrollIntoView({{block: 'center'}}); const r = e.getBoundingClientRect();\
              return [r.x + r.width / 2, r.y + r.height / 2]; }})()"
         );
-        let at = self.wait_for(&find, Duration::from_secs(10)).await.with_context(|| format!("no `{text}` to click"))?;
+        let at = self
+            .wait_for(&find, Duration::from_secs(10))
+            .await
+            .with_context(|| format!("no `{text}` to click"))?;
         for kind in ["mousePressed", "mouseReleased"] {
             let event = json!({"type": kind, "x": at[0], "y": at[1], "button": "left", "clickCount": 1});
             self.call("Input.dispatchMouseEvent", event).await?;
@@ -169,8 +182,9 @@ impl Page {
     /// Writes a screenshot of the whole page as PNG.
     pub async fn screenshot(&mut self, path: &Path) -> Result<()> {
         use std::io::Write as _;
-        let result =
-            self.call("Page.captureScreenshot", json!({"format": "png", "captureBeyondViewport": true})).await?;
+        let result = self
+            .call("Page.captureScreenshot", json!({"format": "png", "captureBeyondViewport": true}))
+            .await?;
         let data = result["data"].as_str().context("data")?;
         let mut child = Command::new("base64")
             .arg("-d")

@@ -36,7 +36,11 @@ impl Cluster {
     /// `None` (and a line that says why) when there is neither.
     pub fn get(test: &str) -> Option<Self> {
         if let Some(path) = std::env::var_os("KUBECONFIG").filter(|v| !v.is_empty()) {
-            return Some(Self { kubeconfig: path.into(), console: std::env::var("OLM_TEST_CONSOLE").ok(), data_dir: None });
+            return Some(Self {
+                kubeconfig: path.into(),
+                console: std::env::var("OLM_TEST_CONSOLE").ok(),
+                data_dir: None,
+            });
         }
         let mut shared = SHARED.lock().unwrap_or_else(|e| e.into_inner());
         let cluster = shared.get_or_insert_with(|| {
@@ -171,7 +175,7 @@ impl DevCluster {
     /// Starts `olm up` on a data directory and waits until it says that it is ready.
     pub fn start(data_dir: &Path, args: &[&str]) -> Result<Self> {
         let cluster = Self::launch(data_dir, args)?;
-        cluster.wait_for_line("ready", Duration::from_secs(120))?;
+        cluster.wait_for_line("Ctrl-C", Duration::from_secs(120))?;
         Ok(cluster)
     }
 
@@ -179,7 +183,15 @@ impl DevCluster {
     pub fn launch(data_dir: &Path, args: &[&str]) -> Result<Self> {
         let mut command = olm();
         command
-            .args(["up", "--listen", "127.0.0.1:0", "--console", "127.0.0.1:0", "--until-stdin-closes", "--data-dir"])
+            .args([
+                "up",
+                "--listen",
+                "127.0.0.1:0",
+                "--console",
+                "127.0.0.1:0",
+                "--until-stdin-closes",
+                "--data-dir",
+            ])
             .arg(data_dir)
             .args(args)
             .stdin(Stdio::piped())
@@ -200,7 +212,13 @@ impl DevCluster {
             });
         }
         let stdin = child.stdin.take();
-        Ok(Self { child: Mutex::new(child), _stdin: stdin, data_dir: data_dir.to_path_buf(), printed, _temp: None })
+        Ok(Self {
+            child: Mutex::new(child),
+            _stdin: stdin,
+            data_dir: data_dir.to_path_buf(),
+            printed,
+            _temp: None,
+        })
     }
 
     /// Everything printed so far.
@@ -212,8 +230,13 @@ impl DevCluster {
     pub fn wait_for_line(&self, text: &str, limit: Duration) -> Result<String> {
         let start = Instant::now();
         loop {
-            let found =
-                self.printed.lock().unwrap_or_else(|e| e.into_inner()).iter().find(|l| l.contains(text)).cloned();
+            let found = self
+                .printed
+                .lock()
+                .unwrap_or_else(|e| e.into_inner())
+                .iter()
+                .find(|l| l.contains(text))
+                .cloned();
             if let Some(line) = found {
                 return Ok(line);
             }

@@ -36,14 +36,21 @@ impl Cluster {
     }
 
     /// Waits until exactly `size` members are ready and etcd itself lists as many voters.
-    pub async fn wait_members(&self, namespace: &str, name: &str, size: usize, limit: Duration) -> Result<Vec<String>> {
+    pub async fn wait_members(
+        &self,
+        namespace: &str,
+        name: &str,
+        size: usize,
+        limit: Duration,
+    ) -> Result<Vec<String>> {
         eventually(&format!("{size} members of {name}"), limit, async || {
             let ready = self.ready_members(namespace, name)?;
             if ready.len() != size {
                 bail!("ready: {ready:?}");
             }
             let listed = self.member_list(namespace, &ready[0])?;
-            let voters: Vec<_> = listed.iter().filter(|(_, learner)| !learner).map(|(n, _)| n.clone()).collect();
+            let voters: Vec<_> =
+                listed.iter().filter(|(_, learner)| !learner).map(|(n, _)| n.clone()).collect();
             if listed.len() != size || voters.len() != size {
                 bail!("etcd lists {listed:?}");
             }

@@ -146,6 +146,11 @@ impl Snapshot {
         self.sources.iter().find(|source| source.id == id).or_else(|| self.sources.iter().find(by_name))
     }
 
+    /// What was read for a source.
+    pub(crate) fn loaded_of(&self, source: &Source) -> Option<&LoadedCatalog> {
+        self.loaded.iter().find(|loaded| Arc::ptr_eq(&loaded.catalog, &source.catalog))
+    }
+
     /// The card of a package in a catalog given as `namespace/name`, or in any that has it.
     pub(crate) fn card(&self, catalog: Option<&str>, package: &str) -> Option<(&Source, &Card)> {
         let id = catalog.map(|catalog| catalog.replacen('/', ".", 1));

@@ -87,7 +87,7 @@ impl WebError {
 
     pub(crate) fn unauthorized(why: impl Into<String>) -> Self {
         Self::new(StatusCode::UNAUTHORIZED, "unauthorized", "Please sign in", why)
-            .hint("run `olm console` for a new link, or paste a token")
+            .hint("run `olm token` for a link that signs you in, or paste a token")
     }
 
     pub(crate) fn too_many(why: impl Into<String>) -> Self {
@@ -112,7 +112,7 @@ impl WebError {
             div.error-page {
                 p.eyebrow { "Error " (self.status.as_u16()) }
                 h1 { (self.what) }
-                p.lead { (self.why) }
+                p.lead { (sentence(&self.why)) }
                 @if let Some(hint) = &self.hint { p { strong { "What to do: " } (hint) } }
                 p.actions {
                     @if context.session.is_some() {
@@ -134,6 +134,21 @@ impl WebError {
         };
         (self.status, shell.page(&body)).into_response()
     }
+}
+
+/// A clause, as logs and JSON have it, for people to read: it begins large and ends in a full stop.
+fn sentence(clause: &str) -> String {
+    let mut chars = clause.trim().chars();
+    let Some(first) = chars.next() else { return String::new() };
+    let first_word_is_a_name =
+        clause.split(' ').next().is_some_and(|word| word.contains(['-', '/', '.', '_']));
+    let mut out: String =
+        if first_word_is_a_name { first.to_string() } else { first.to_uppercase().collect() };
+    out.push_str(chars.as_str());
+    if !out.ends_with(['.', '!', '?', ':', ')', '"', '`']) {
+        out.push('.');
+    }
+    out
 }
 
 impl IntoResponse for WebError {

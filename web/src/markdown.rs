@@ -15,7 +15,14 @@ pub(crate) fn to_html(text: &str) -> String {
         end -= 1;
     }
     let text = links::clean(&text[..end]);
-    let parser = Parser::new_ext(&text, Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH);
+    let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH;
+    let highest = Parser::new_ext(&text, options).filter_map(|event| match event {
+        Event::Start(Tag::Heading { level, .. }) => Some(level as usize),
+        _ => None,
+    });
+    let highest = highest.min().unwrap_or(1);
+    let lower = |level: HeadingLevel| lower(level, highest);
+    let parser = Parser::new_ext(&text, options);
     let mut link_is_safe = Vec::new();
     let events = parser.map(|event| match event {
         Event::Html(html) | Event::InlineHtml(html) => Event::Text(html),
@@ -80,12 +87,12 @@ pub(crate) fn summary(text: &str) -> String {
     }
 }
 
-/// Two levels down, so that a description's title is below the page's section.
-fn lower(level: HeadingLevel) -> HeadingLevel {
-    match level {
-        HeadingLevel::H1 => HeadingLevel::H3,
-        HeadingLevel::H2 => HeadingLevel::H4,
-        HeadingLevel::H3 => HeadingLevel::H5,
+/// Down, so that the highest heading of a description is just below that of the page's section.
+fn lower(level: HeadingLevel, highest: usize) -> HeadingLevel {
+    match level as usize - highest.min(level as usize) {
+        0 => HeadingLevel::H3,
+        1 => HeadingLevel::H4,
+        2 => HeadingLevel::H5,
         _ => HeadingLevel::H6,
     }
 }
@@ -105,6 +112,11 @@ mod tests {
         for tag in ["<script", "<img", "<iframe", "href=\"javascript", "href=\"data", "\u{202e}"] {
             assert!(!lower.contains(tag), "{tag} in {html}");
         }
+    }
+
+    #[test]
+    fn headings_begin_just_below_the_section() {
+        assert_eq!(to_html("## a\n### b\n## c"), "<h3>a</h3>\n<h4>b</h4>\n<h3>c</h3>\n");
     }
 
     #[test]

@@ -35,7 +35,7 @@
       if (!chip || chip.dataset.state === state) return;
       chip.hidden = false;
       chip.dataset.state = state;
-      chip.textContent = text;
+      chip.firstElementChild.textContent = text;
     };
     let source;
     const connect = () => {
@@ -67,6 +67,9 @@
     window.addEventListener("pagehide", () => source.close());
     window.addEventListener("pageshow", (event) => event.persisted && connect());
   }
+
+  // What only those need who have no script.
+  for (const button of document.querySelectorAll("[data-no-script]")) button.hidden = true;
 
   // A form whose answer is previewed as it is filled in: <form data-preview="#id">.
   for (const form of document.querySelectorAll("form[data-preview]")) {

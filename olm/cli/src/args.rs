@@ -64,7 +64,9 @@ impl Color {
             Self::Never => false,
             Self::Auto if set("NO_COLOR") => false,
             Self::Auto if set("CLICOLOR_FORCE") => true,
-            Self::Auto => std::io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|t| t != "dumb"),
+            Self::Auto => {
+                std::io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|t| t != "dumb")
+            }
         }
     }
 }
@@ -392,7 +394,7 @@ pub struct ConsoleArgs {
     #[arg(long, default_value = "0.0.0.0:8080")]
     pub listen: SocketAddr,
     /// Where the manager serves the catalogs.
-    #[arg(long, default_value = "http://olm-manager.olm:8080")]
+    #[arg(long, env = "OLM_CATALOG_URL", default_value = "http://olm-manager.olm:8080")]
     pub catalogs: String,
     /// Also answer to this Host header; may be repeated.
     #[arg(long = "allowed-host")]

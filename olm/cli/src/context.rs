@@ -61,7 +61,9 @@ pub async fn config(global: &Global) -> Result<Config, Failure> {
 fn has_user_kubeconfig() -> bool {
     match std::env::var_os("KUBECONFIG") {
         Some(value) => !value.is_empty(),
-        None => std::env::var_os("HOME").is_some_and(|home| PathBuf::from(home).join(".kube/config").exists()),
+        None => {
+            std::env::var_os("HOME").is_some_and(|home| PathBuf::from(home).join(".kube/config").exists())
+        }
     }
 }
 

@@ -83,8 +83,12 @@ impl From<anyhow::Error> for Failure {
 impl From<kube::Error> for Failure {
     fn from(error: kube::Error) -> Self {
         match &error {
-            kube::Error::Api(status) if status.code == 403 => Self::new(Code::Forbidden, status.message.clone()),
-            kube::Error::Api(status) if status.code == 404 => Self::new(Code::NotFound, status.message.clone()),
+            kube::Error::Api(status) if status.code == 403 => {
+                Self::new(Code::Forbidden, status.message.clone())
+            }
+            kube::Error::Api(status) if status.code == 404 => {
+                Self::new(Code::NotFound, status.message.clone())
+            }
             kube::Error::Api(status) => Self::new(Code::Unexpected, status.message.clone()),
             kube::Error::Service(_) | kube::Error::HyperError(_) => {
                 Self::new(Code::Unexpected, format!("failed to reach the cluster: {}", root_cause(&error)))

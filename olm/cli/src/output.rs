@@ -120,7 +120,10 @@ mod tests {
     #[test]
     fn tables_align_and_do_not_trail_spaces() {
         let rows = vec![vec!["etcd".into(), "0.10.1".into()], vec!["a-longer-name".into(), "1".into()]];
-        assert_eq!(table(&["NAME", "VERSION"], &rows), "NAME            VERSION\netcd            0.10.1\na-longer-name   1");
+        assert_eq!(
+            table(&["NAME", "VERSION"], &rows),
+            "NAME            VERSION\netcd            0.10.1\na-longer-name   1"
+        );
     }
 
     #[test]

@@ -7,9 +7,13 @@ use std::{
     time::Duration,
 };
 
-use k8s_openapi::api::core::v1::{Node, Service};
-use kube::{Api, Client, runtime::wait};
-use serde_json::Value;
+use k8s_openapi::api::core::v1::{Node, Pod, Service};
+use kube::{
+    Api, Client, ResourceExt as _,
+    api::{ListParams, Patch, PatchParams},
+    runtime::wait,
+};
+use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -82,8 +86,12 @@ impl StartError {
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Listen { .. } => Some("choose another address with --listen, such as --listen 127.0.0.1:0".into()),
-            Self::Data { .. } => Some("name another folder with --data-dir, or stop the `olm up` that uses this one".into()),
+            Self::Listen { .. } => {
+                Some("choose another address with --listen, such as --listen 127.0.0.1:0".into())
+            }
+            Self::Data { .. } => {
+                Some("name another folder with --data-dir, or stop the `olm up` that uses this one".into())
+            }
             Self::Network(_) | Self::Node(_) => Some("start without pods: --no-pods".into()),
             Self::System { .. } => None,
         }
@@ -168,6 +176,7 @@ impl DevCluster {
         self.tasks.push(self.server.serve(inside).map_err(serving)?);
         let helper_exe = std::env::current_exe()
             .map_err(|source| StartError::System { what: "find this program's own file", source })?;
+        nothing_runs_yet(&client).await;
         let agent = NodeAgent::start(NodeConfig {
             client: client.clone(),
             network,
@@ -241,7 +250,8 @@ impl DevCluster {
     /// A text that says what is missing.
     pub async fn service_address(&self, namespace: &str, name: &str) -> Result<SocketAddr, String> {
         let api: Api<Service> = Api::namespaced(self.client_of("system:apiserver"), namespace);
-        let service = api.get(name).await.map_err(|e| format!("failed to get Service {namespace}/{name}: {e}"))?;
+        let service =
+            api.get(name).await.map_err(|e| format!("failed to get Service {namespace}/{name}: {e}"))?;
         let ip = service.spec.as_ref().and_then(|s| s.cluster_ip.as_deref()?.parse::<IpAddr>().ok());
         let port = service.spec.as_ref().and_then(|s| u16::try_from(s.ports.as_ref()?.first()?.port).ok());
         match (ip, port) {
@@ -266,6 +276,30 @@ impl DevCluster {
             if tokio::time::timeout(Duration::from_secs(2), task).await.is_err() {
                 tracing::debug!("a task of the dev cluster did not stop in time");
             }
+        }
+    }
+}
+
+/// Takes back what an earlier run said of pods: none of them is ready until its containers run again. Otherwise Services
+/// would send connections to addresses that nobody has, and whoever waits for a pod would find it ready too early.
+async fn nothing_runs_yet(client: &Client) {
+    let Ok(pods) = Api::<Pod>::all(client.clone()).list(&ListParams::default()).await else { return };
+    for pod in pods {
+        let conditions = pod.status.as_ref().and_then(|s| s.conditions.as_deref()).unwrap_or_default();
+        if !conditions.iter().any(|c| c.type_ == "Ready" && c.status == "True") {
+            continue;
+        }
+        let not_yet = |type_: &str| {
+            json!({"type": type_, "status": "False", "reason": "NodeRestarted", "message": "the node has started again",
+                "lastTransitionTime": jiff::Timestamp::now()})
+        };
+        let patch = json!({"status": {"conditions": [not_yet("Ready"), not_yet("ContainersReady")]}});
+        let api: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace().unwrap_or_default());
+        // Conditions merge by type. What cannot be patched now is put right by the agent a moment later.
+        if let Err(error) =
+            api.patch_status(&pod.name_any(), &PatchParams::default(), &Patch::Strategic(&patch)).await
+        {
+            tracing::debug!(%error, pod = pod.name_any(), "failed to mark a pod as not ready");
         }
     }
 }

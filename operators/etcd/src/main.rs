@@ -123,7 +123,11 @@ fn main() -> ExitCode {
     match runtime.block_on(run(args)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            tracing::error!("{error:#}");
+            // Errors of the Kubernetes client tell their causes themselves.
+            tracing::error!(
+                "{}",
+                error.chain().take(2).map(ToString::to_string).collect::<Vec<_>>().join(": ")
+            );
             ExitCode::FAILURE
         }
     }
@@ -174,7 +178,10 @@ async fn wait_for_api(client: &Client, args: &Args, scope: &Scope, shutdown: &Ca
     loop {
         match api_is_there(client, args, scope).await {
             Ok(()) => return true,
-            Err(error) => tracing::warn!("the EtcdCluster API is not there yet: {error:#}"),
+            Err(error) => {
+                let cause = error.chain().nth(1).map(ToString::to_string).unwrap_or_default();
+                tracing::warn!("the EtcdCluster API is not there yet: {error}: {cause}");
+            }
         }
         tokio::select! {
             () = shutdown.cancelled() => return false,

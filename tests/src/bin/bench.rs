@@ -60,15 +60,26 @@ async fn run() -> Result<Vec<Row>> {
     let start = Instant::now();
     let up = DevCluster::launch(&data, &[])?;
     up.wait_for_line("Kubernetes is ready", Duration::from_secs(60))?;
-    rows.push(Row { what: "olm up: Kubernetes API and node ready", measured: secs(start), limit: 1.0, unit: "s", note: "empty data directory".into() });
-    up.wait_for_line("ready", Duration::from_secs(60))?;
+    rows.push(Row {
+        what: "olm up: Kubernetes API and node ready",
+        measured: secs(start),
+        limit: 1.0,
+        unit: "s",
+        note: "empty data directory".into(),
+    });
     up.wait_for_line("Ctrl-C", Duration::from_secs(60))?;
     let whole = secs(start);
     let cluster = up.cluster();
 
     let start = Instant::now();
     cluster.olm_ok(&["install", "etcd", "-n", "bench", "--wait", "--timeout", "60s"])?;
-    rows.push(Row { what: "install, one command → CSV Succeeded", measured: secs(start), limit: 3.0, unit: "s", note: format!("manager and console were up {whole:.1} s after start") });
+    rows.push(Row {
+        what: "install, one command → CSV Succeeded",
+        measured: secs(start),
+        limit: 3.0,
+        unit: "s",
+        note: format!("manager and console were up {whole:.1} s after start"),
+    });
 
     // etcd accepts a change of membership only when all members have been connected for 5 s: two additions, 10 s.
     let floor = 10.0;
@@ -81,7 +92,13 @@ async fn run() -> Result<Vec<Row>> {
         ensure!(start.elapsed() < Duration::from_secs(120), "no three members");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    rows.push(Row { what: "EtcdCluster size 3 → three healthy members, over the floor", measured: secs(start) - floor, limit: 1.0, unit: "s", note: format!("floor {floor} s, etcd {version}") });
+    rows.push(Row {
+        what: "EtcdCluster size 3 → three healthy members, over the floor",
+        measured: secs(start) - floor,
+        limit: 1.0,
+        unit: "s",
+        note: format!("floor {floor} s, etcd {version}"),
+    });
 
     tokio::time::sleep(Duration::from_secs(5)).await;
     let (before, at) = (cpu(up.pid())?, Instant::now());
@@ -96,12 +113,29 @@ async fn run() -> Result<Vec<Row>> {
         used / spent * 100.0
     };
     let etcd_share = share(is_etcd);
-    rows.push(Row { what: "idle CPU: dev cluster, manager, console, operator", measured: share(|n| !is_etcd(n)), limit: 2.0, unit: "%", note: format!("of one core; the three etcds take {etcd_share:.1} % more") });
+    rows.push(Row {
+        what: "idle CPU: dev cluster, manager, console, operator",
+        measured: share(|n| !is_etcd(n)),
+        limit: 2.0,
+        unit: "%",
+        note: format!("of one core; the three etcds take {etcd_share:.1} % more"),
+    });
 
     let memory = memory(up.pid())?;
     let ours: f64 = memory.iter().filter(|(name, _)| !is_etcd(name)).map(|(_, mb)| mb).sum();
-    let parts = memory.iter().filter(|(n, _)| !is_etcd(n)).map(|(n, mb)| format!("{n} {mb:.0}")).collect::<Vec<_>>().join(", ");
-    rows.push(Row { what: "memory (PSS): dev cluster, manager, console, operator", measured: ours, limit: 150.0, unit: "MB", note: parts });
+    let parts = memory
+        .iter()
+        .filter(|(n, _)| !is_etcd(n))
+        .map(|(n, mb)| format!("{n} {mb:.0}"))
+        .collect::<Vec<_>>()
+        .join(", ");
+    rows.push(Row {
+        what: "memory (PSS): dev cluster, manager, console, operator",
+        measured: ours,
+        limit: 150.0,
+        unit: "MB",
+        note: parts,
+    });
 
     scale(&cluster, &mut rows).await?;
     up.stop()?;
@@ -109,19 +143,38 @@ async fn run() -> Result<Vec<Row>> {
     let start = Instant::now();
     let again = DevCluster::launch(&data, &[])?;
     again.wait_for_line("Kubernetes is ready", Duration::from_secs(60))?;
-    rows.push(Row { what: "olm up again: Kubernetes API and node ready", measured: secs(start), limit: 1.0, unit: "s", note: "on the data of the first".into() });
+    rows.push(Row {
+        what: "olm up again: Kubernetes API and node ready",
+        measured: secs(start),
+        limit: 1.0,
+        unit: "s",
+        note: "on the data of the first".into(),
+    });
     again.stop()?;
     Ok(rows)
 }
 
 /// A Deployment's pod deleted → its replacement available.
 async fn scale(cluster: &Cluster, rows: &mut Vec<Row>) -> Result<()> {
-    cluster.kubectl(&["create", "deployment", "web", "--image=localhost/olm/staticweb:0.1.0", "-n", "bench"])?;
+    cluster.kubectl(&[
+        "create",
+        "deployment",
+        "web",
+        "--image=localhost/olm/staticweb:0.1.0",
+        "-n",
+        "bench",
+    ])?;
     cluster.kubectl(&["rollout", "status", "deployment/web", "-n", "bench", "--timeout=60s"])?;
     let start = Instant::now();
     cluster.kubectl(&["scale", "deployment/web", "--replicas=10", "-n", "bench"])?;
     cluster.kubectl(&["rollout", "status", "deployment/web", "-n", "bench", "--timeout=60s"])?;
-    rows.push(Row { what: "Deployment scaled from 1 to 10 available pods", measured: secs(start), limit: 3.0, unit: "s", note: String::new() });
+    rows.push(Row {
+        what: "Deployment scaled from 1 to 10 available pods",
+        measured: secs(start),
+        limit: 3.0,
+        unit: "s",
+        note: String::new(),
+    });
     Ok(())
 }
 
@@ -156,7 +209,11 @@ fn tree(pid: u32) -> Result<BTreeMap<u32, String>> {
         if let Some((_, _, name)) = rows.iter().find(|(p, _, _)| *p == next) {
             found.insert(next, name.clone());
         }
-        queue.extend(rows.iter().filter(|(p, parent, _)| *parent == next && !found.contains_key(p)).map(|(p, _, _)| *p));
+        queue.extend(
+            rows.iter()
+                .filter(|(p, parent, _)| *parent == next && !found.contains_key(p))
+                .map(|(p, _, _)| *p),
+        );
     }
     Ok(found)
 }

@@ -106,15 +106,16 @@ fn properties(
         let is_required = required.contains(&name.as_str());
         let sample = at_path(example, name);
         let widget = widget(schema, &pointer, &x, descriptors, sample.unwrap_or(&Value::Null), depth);
-        // A group is as important as the most important thing in it.
-        let inner_said = matches!(&widget, Widget::Group(fields) if fields.iter().any(|f| !f.advanced));
-        let shown = is_required || descriptor.is_some() || sample.is_some();
+        // What the example has is asked first. Of the rest, single fields that the author describes, but not whole groups:
+        // the shorter a form looks, the sooner it is filled in.
+        let is_group = matches!(&widget, Widget::Group(_) | Widget::Resources | Widget::Yaml);
+        let shown = is_required || sample.is_some() || (descriptor.is_some() && !is_group);
         let field = Field {
             label: label(descriptor.and_then(|d| d.display_name.as_deref()), name),
             help: help(descriptor.and_then(|d| d.description.as_deref()), schema),
             required: is_required,
             default: schema.get("default").cloned(),
-            advanced: x.advanced || !(shown || inner_said),
+            advanced: x.advanced || !shown,
             widget,
             pointer,
         };

@@ -184,10 +184,12 @@ fn plain(value: &Value) -> String {
 }
 
 fn limits(field: &Field) -> Option<String> {
-    match &field.widget {
+    let limits = match &field.widget {
         Widget::Number { min: Some(min), max: Some(max), .. } => Some(format!("{min} to {max}.")),
         Widget::Number { min: Some(min), .. } => Some(format!("At least {min}.")),
         Widget::Number { max: Some(max), .. } => Some(format!("At most {max}.")),
         _ => None,
-    }
+    };
+    // Unless the author says it, too.
+    limits.filter(|limits| !field.help.contains(limits.trim_end_matches('.')))
 }

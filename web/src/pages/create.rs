@@ -295,7 +295,7 @@ fn view(title: &str, known: &Known, state: &State<'_>, csrf: &str) -> Markup {
             @if let Some(failed) = &state.failed { (parts::alert(&failed.what, &failed.why, failed.hint.as_deref())) }
             @if !state.problems.is_empty() { (summary(known, state)) }
             @if state.checked { div role="status" { (parts::note(Tone::Good, &html! { "The API server accepts it. Nothing was created yet." })) } }
-            div.panel {
+            div.panel.narrow[!state.as_yaml] {
                 div.body {
                     div.tabs role="group" aria-label="View" {
                         @for (id, label, on) in [("to-form", "Form", !state.as_yaml), ("to-yaml", "YAML", state.as_yaml)] {

@@ -12,11 +12,11 @@ use olm_manager::{
     catalogs::CatalogRef,
     ops::{self, InstallRequest},
 };
-use olm_plan::Plan;
+use olm_plan::{Plan, PlanAction};
 use serde::Serialize;
 use serde_json::json;
 
-use super::package::{Found, Pick, is_label, suggested_namespace, version_of};
+use super::package::{Found, Pick, is_label, version_of};
 use crate::{
     app::App,
     caller::{Caller, Page},
@@ -107,7 +107,8 @@ pub(crate) async fn submit(
 }
 
 async fn request(found: &Found<'_>, form: &Form, caller: &Caller) -> InstallRequest {
-    let namespace = if form.namespace.is_empty() { default_namespace(found) } else { form.namespace.clone() };
+    let namespace =
+        if form.namespace.is_empty() { found.default_namespace() } else { form.namespace.clone() };
     let (namespace_of, name_of) = found.source.id.split_once('.').unwrap_or(("", &found.source.id));
     let exists = !is_label(&namespace) || dynamic::namespace_exists(&caller.client, &namespace).await;
     InstallRequest {
@@ -121,14 +122,6 @@ async fn request(found: &Found<'_>, form: &Form, caller: &Caller) -> InstallRequ
         namespace,
         ..InstallRequest::default()
     }
-}
-
-fn default_namespace(found: &Found<'_>) -> String {
-    let metadata = found.bundle.csv_metadata().unwrap_or_default();
-    suggested_namespace(&metadata).unwrap_or_else(|| {
-        let name = found.package.name.to_ascii_lowercase().replace(['.', '_'], "-");
-        if is_label(&name) { name } else { "operators".into() }
-    })
 }
 
 fn check(request: &InstallRequest) -> Result<(), WebError> {
@@ -222,6 +215,7 @@ fn view(
     let name = &found.card.display_name;
     let bad_namespace = (!is_label(&model.request.namespace)).then_some("true");
     let blocked = model.plan.as_ref().is_none_or(Plan::is_blocked);
+    let is_there = model.plan.as_ref().is_some_and(|plan| plan.action == PlanAction::None);
     html! {
         (parts::crumbs(&[("/catalog", "Catalog"), (&found.href("catalog"), name)], "Install"))
         div.head {
@@ -284,7 +278,7 @@ fn view(
                 }
                 div.actions {
                     button.button.primary #install { "Install" }
-                    button.button formmethod="get" { "Update plan" }
+                    button.button formmethod="get" data-no-script="" { "Update plan" }
                     a.button.quiet href=(found.href("catalog")) { "Cancel" }
                 }
             } }
@@ -292,6 +286,7 @@ fn view(
                 section.panel #plan aria-labelledby="plan-h" aria-live="polite" {
                     header {
                         h2 #plan-h { "What will happen" }
+                        @if is_there { (parts::chip(Tone::Good, Tone::Good.glyph(), "Installed already")) }
                         @if blocked { (parts::chip(Tone::Bad, Tone::Bad.glyph(), "Cannot be installed like this")) }
                     }
                     div.body {

@@ -26,8 +26,8 @@ pub(crate) async fn page(State(app): State<Arc<App>>, caller: Caller) -> Result<
     let (snapshot, installed) = tokio::join!(app.catalogs.read(), ops::list_installed(&caller.client, None));
     let installed = installed?;
     let body = html! {
+        (parts::live_row(&html! {}))
         div #live-root data-live="/api/v1/events?installed" { (view(&installed, &snapshot, caller.csrf())) }
-        div.chip #live hidden {}
         div.visually-hidden #announce role="status" {}
     };
     Ok(caller.answer(Page::new("Installed", Section::Installed, body), &json!({ "installed": installed })))

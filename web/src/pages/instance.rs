@@ -79,9 +79,8 @@ pub(crate) async fn page(
     let list = format!("/instances/{}", encode(&crd));
     let events = format!("/api/v1/events?instance={}/{}/{}", encode(&crd), encode(&namespace), encode(&name));
     let body = html! {
-        (parts::crumbs(&[("/instances", "Instances"), (&list, &kind)], &name))
+        (parts::live_row(&parts::crumbs(&[("/instances", "Instances"), (&list, &kind)], &name)))
         div data-live=(events) { (render(&view)) }
-        div.chip #live hidden {}
         div.visually-hidden #announce role="status" {}
     };
     let title = format!("{name} · {kind}");
@@ -121,7 +120,7 @@ pub(crate) fn render(view: &View) -> Markup {
     }
 }
 
-fn state_chip(state: &str) -> Markup {
+pub(crate) fn state_chip(state: &str) -> Markup {
     let lower = state.to_lowercase();
     let tone = if lower.contains("fail") || lower.contains("error") {
         Tone::Bad
@@ -227,20 +226,17 @@ fn conditions(object: &Value) -> Markup {
         @if !list.is_empty() {
             section.panel #conditions aria-labelledby="conditions-h" {
                 header { h2 #conditions-h { "Conditions" } }
-                div.scroll tabindex="0" role="region" aria-label="Conditions" {
-                    table {
-                        caption.visually-hidden { "Conditions" }
-                        thead { tr { th scope="col" { "Condition" } th scope="col" { "Holds" } th scope="col" { "Reason" } th scope="col" { "Since" } } }
-                        tbody {
-                            @for c in list {
-                                @let holds = text(c, "status");
-                                tr {
-                                    th scope="row" { (text(c, "type")) }
-                                    td { @match holds.as_str() { "True" => "yes", "False" => "no", _ => "unknown" } }
-                                    td.clip { strong { (text(c, "reason")) } @let message = text(c, "message"); @if !message.is_empty() { div.small.muted { (message) } } }
-                                    td { (time::ago(&text(c, "lastTransitionTime"))) }
-                                }
+                ul.rows.conditions {
+                    @for c in list {
+                        @let message = text(c, "message");
+                        li {
+                            strong.clip { (text(c, "type")) }
+                            span { @match text(c, "status").as_str() { "True" => "yes", "False" => "no", _ => "unknown" } }
+                            div.why.clip {
+                                (text(c, "reason"))
+                                @if !message.is_empty() { div.small.muted { (message) } }
                             }
+                            span.small.muted.when { (time::ago(&text(c, "lastTransitionTime"))) }
                         }
                     }
                 }
@@ -256,7 +252,7 @@ fn events(view: &View) -> Markup {
             @match &view.events {
                 Err(why) => div.body { p.muted { "Events cannot be read: " (clean(why)) } },
                 Ok(events) if events.is_empty() => div.body { p.muted { "Nothing was reported in the last hour." } },
-                Ok(events) => ul.rows {
+                Ok(events) => ul.rows.events {
                     @for event in events {
                         li {
                             div.grow {
@@ -267,7 +263,7 @@ fn events(view: &View) -> Markup {
                                 }
                                 span.small { (clean(&event.message)) }
                             }
-                            @if let Some(at) = &event.time { span.small.muted { (time::ago(at)) } }
+                            @if let Some(at) = &event.time { span.small.muted.when { (time::ago(at)) } }
                         }
                     }
                 },

@@ -12,7 +12,12 @@ use crate::{
     dynamic::{self, CustomKind},
     error::WebError,
     links::{clean, encode},
-    view::{layout::Section, parts, time},
+    view::{
+        glyph::Glyph,
+        layout::Section,
+        parts::{self, Tone},
+        time,
+    },
 };
 
 /// A kind in the index.
@@ -82,9 +87,8 @@ pub(crate) async fn index(caller: Caller) -> Result<Response, WebError> {
                     li {
                         div.grow {
                             a.name href={ "/instances/" (encode(&row.crd)) } { (row.display_name) }
-                            div.small.muted { (row.description) }
+                            div.small.muted { (row.description) @if !row.description.is_empty() { " " } span.nowrap { "From " (row.operator) "." } }
                         }
-                        div.small.muted { "by " (row.operator) }
                         (parts::tag(&row.count.map_or_else(|| "cannot be listed".into(), |n| parts::plural(n, "object"))))
                         a.button.slim href={ "/instances/new/" (encode(&row.crd)) } { "Create" span.visually-hidden { " " (row.kind) } }
                     }
@@ -150,19 +154,18 @@ fn view(kind: &CustomKind, namespace: Option<&str>, rows: &[Row]) -> Markup {
         @if rows.is_empty() {
             (parts::empty(&format!("No {name} yet"), "The form starts from an example that works.", Some((&new, &format!("Create {name}")))))
         } @else {
-            div.panel { div.scroll tabindex="0" role="region" aria-label="Objects" {
-                table {
-                    caption.visually-hidden { "Objects of kind " (name) }
-                    thead { tr { th scope="col" { "Name" } @if kind.namespaced { th scope="col" { "Namespace" } } th scope="col" { "State" } th scope="col" { "Age" } } }
-                    tbody {
-                        @for row in rows {
-                            tr {
-                                th scope="row" { a href=(row.href) { (row.name) } }
-                                @if kind.namespaced { td { (row.namespace.as_deref().unwrap_or_default()) } }
-                                td { @if row.deleting { "Deleting" } @else { (row.state.as_deref().unwrap_or("–")) } }
-                                td { @if let Some(created) = &row.created { (time::ago(created)) } }
+            div.panel { ul.rows aria-label={ "Objects of kind " (name) } {
+                @for row in rows {
+                    li {
+                        div.grow {
+                            a.name href=(row.href) { (row.name) }
+                            div.small.muted {
+                                @if let Some(ns) = &row.namespace { "in " (ns) }
+                                @if let Some(created) = &row.created { @if row.namespace.is_some() { " · " } "since " (time::ago(created)) }
                             }
                         }
+                        @if row.deleting { (parts::chip(Tone::Plain, Glyph::Trash, "Deleting")) }
+                        @else if let Some(state) = &row.state { (super::instance::state_chip(state)) }
                     }
                 }
             } }

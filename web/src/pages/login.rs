@@ -54,7 +54,7 @@ pub(crate) async fn form(
             "This link does not work any more",
             "A login link works once, for five minutes. This one was used before, or is too old.",
         )
-        .hint("run `olm console` for a new one")
+        .hint("run `olm token` for a new one, with --data-dir if `olm up` was started with one")
     })?;
     let cookie = start(&app, client, identity);
     // A browser that comes from another site (a web terminal, a chat) does not send a strict cookie along with a
@@ -137,7 +137,7 @@ fn login_page(theme: Theme, next: &str, problem: Option<&str>) -> Markup {
             img.logo src=(assets::LOGO.url) width="56" height="56" alt="";
             div { h1 { "Sign in to olm" } }
             @if let Some(problem) = problem {
-                (parts::alert("That did not work", problem, Some("paste a fresh token, or run `olm console` for a link")))
+                (parts::alert("That did not work", problem, Some("paste a fresh token, or run `olm token` for a link")))
             }
             div.panel {
                 form.body.stack method="post" action="/login" {
@@ -152,7 +152,10 @@ fn login_page(theme: Theme, next: &str, problem: Option<&str>) -> Markup {
                     button.button.primary.wide { "Sign in" }
                 }
             }
-            p.small.muted { "With a kubeconfig it is quicker: " code { "olm console" } " prints a link that signs you in, once. The token stays in the memory of the console and goes nowhere but to the API server." }
+            div.stack-s.small.muted {
+                p { "On a cluster of " code { "olm up" } " it is quicker: " code { "olm token" } " prints a link that signs you in, once. Where " code { "olm up" } " has a data directory of its own, add " code { "--data-dir" } "." }
+                p { "A token stays in the memory of the console and goes nowhere but to the API server." }
+            }
         }
     };
     Shell { title: "Sign in", section: None, theme, user: None, path: "/login", refresh: None }.page(&body)

@@ -80,9 +80,8 @@ pub(crate) async fn page(
     let title = name(&view.timeline.installed);
     let events = format!("/api/v1/events?installed={}/{}", encode(&namespace), encode(&target));
     let body = html! {
-        (parts::crumbs(&[("/installed", "Installed")], &title))
+        (parts::live_row(&parts::crumbs(&[("/installed", "Installed")], &title)))
         div data-live=(events) { (render(&view, &snapshot, caller.csrf())) }
-        div.chip #live hidden {}
         div.visually-hidden #announce role="status" {}
     };
     let refresh = (!view.is_settled()).then_some(3);
@@ -259,7 +258,7 @@ fn events(timeline: &Timeline) -> Markup {
             @if timeline.events.is_empty() {
                 div.body { p.muted { "Nothing was reported in the last hour." } }
             } @else {
-                ul.rows {
+                ul.rows.events {
                     @for event in timeline.events.iter().rev() {
                         li {
                             div.grow {
@@ -270,7 +269,7 @@ fn events(timeline: &Timeline) -> Markup {
                                 }
                                 span.small { (clean(&event.message)) }
                             }
-                            span.small.muted { (time::ago(&event.time)) }
+                            span.small.muted.when { (time::ago(&event.time)) }
                         }
                     }
                 }

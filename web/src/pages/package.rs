@@ -9,7 +9,10 @@ use axum::{
 use maud::{Markup, PreEscaped, html};
 use olm_api::csv::CrdDescription;
 use olm_catalog::{BundleEntry, Channel, CsvMetadata, Package};
-use olm_manager::ops::{self, Installed};
+use olm_manager::{
+    catalogs::LoadedCatalog,
+    ops::{self, Installed},
+};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -35,6 +38,7 @@ pub(crate) struct Pick {
 /// A package in a catalog, with the channel and bundle that are looked at.
 pub(crate) struct Found<'a> {
     pub(crate) source: &'a Source,
+    loaded: &'a LoadedCatalog,
     pub(crate) package: &'a Package,
     pub(crate) card: &'a Card,
     pub(crate) channel: &'a Channel,
@@ -81,7 +85,10 @@ impl<'a> Found<'a> {
             unknown("version", pick.version.as_deref().unwrap_or("newest"), known)
         })?;
         let newest = head.is_some_and(|head| head.name == bundle.name);
-        Ok(Self { source: found, package, card, channel, bundle, newest })
+        let loaded = snapshot.loaded_of(found).ok_or_else(|| {
+            unknown("catalog", source, snapshot.sources.iter().map(|s| s.id.clone()).collect())
+        })?;
+        Ok(Self { source: found, loaded, package, card, channel, bundle, newest })
     }
 
     /// The bundles of a channel, newest first.
@@ -94,6 +101,13 @@ impl<'a> Found<'a> {
             channel.entries.iter().filter_map(|entry| package.bundles.get(&entry.name)).collect();
         bundles.sort_by(|a, b| b.version.cmp(&a.version).then_with(|| b.name.cmp(&a.name)));
         bundles
+    }
+
+    /// Where it is installed when nobody says where; the command line says the same.
+    pub(crate) fn default_namespace(&self) -> String {
+        let name = ops::suggested_namespace(std::slice::from_ref(self.loaded), &self.package.name);
+        // A package may have a name that no namespace can have.
+        if is_label(&name) { name } else { "operators".into() }
     }
 
     pub(crate) fn href(&self, page: &str) -> String {
@@ -123,7 +137,7 @@ struct Model {
     description: String,
     install_modes: Vec<String>,
     min_kube_version: Option<String>,
-    suggested_namespace: Option<String>,
+    suggested_namespace: String,
     apis: Vec<Api>,
     required: Vec<String>,
     /// Absent when the bundle's manifests are not in the catalog.
@@ -225,7 +239,7 @@ fn model(found: &Found<'_>, metadata: &CsvMetadata, installed: Vec<Installed>) -
         },
         install_modes: modes.filter_map(|m| m["type"].as_str().map(clean)).collect(),
         min_kube_version: metadata.min_kube_version.as_deref().map(clean),
-        suggested_namespace: suggested_namespace(metadata),
+        suggested_namespace: found.default_namespace(),
         apis,
         required: crds("required").into_iter().map(|d| clean(&d.kind)).collect(),
         permissions: inline.map(|bundle| rights(&bundle)),
@@ -235,11 +249,6 @@ fn model(found: &Found<'_>, metadata: &CsvMetadata, installed: Vec<Installed>) -
         deprecated: deprecated.into_iter().flatten().map(|text| clean(text)).collect(),
         installed,
     }
-}
-
-pub(crate) fn suggested_namespace(metadata: &CsvMetadata) -> Option<String> {
-    let name = metadata.annotations.get(olm_api::names::ANNOTATION_SUGGESTED_NAMESPACE)?.trim();
-    is_label(name).then(|| name.to_owned())
 }
 
 /// Whether it can be the name of a namespace.
@@ -298,22 +307,25 @@ fn view(model: &Model, found: &Found<'_>) -> Markup {
                 p.muted { @if !model.provider.is_empty() { "by " (model.provider) " · " } (model.version) " on channel " (model.channel) }
             }
             div.actions {
-                @if let Some(first) = model.installed.first() {
-                    a.button href=(super::installed::href(first)) { "View installed" }
+                @match model.installed.first() {
+                    // Once is what most want; it can be in another namespace as well.
+                    Some(first) => {
+                        a.button href=(install) { "Install" span.visually-hidden { " once more" } }
+                        a.button.primary href=(super::installed::href(first)) { "View installed" }
+                    }
+                    None => a.button.primary href=(install) { "Install" },
                 }
-                a.button.primary href=(install) { "Install" }
             }
         }
         @if !model.deprecated.is_empty() || !model.installed.is_empty() {
-            div.stack-s {
+            div.stack-s.notes {
                 @for text in &model.deprecated { (parts::note(Tone::Warn, &html! { strong { "Deprecated. " } (text) })) }
                 @for one in &model.installed {
-                    (parts::note(Tone::Info, &html! {
+                    (parts::note(if one.status == ops::Status::Healthy { Tone::Good } else { Tone::Info }, &html! {
                         (one.version.as_deref().unwrap_or("A version")) " is installed in namespace "
                         a href=(super::installed::href(one)) { (one.namespace) } " (" (one.status.word()) ")."
                     }))
                 }
-                div {}
             }
         }
         div.split {
@@ -342,17 +354,7 @@ fn versions(model: &Model, found: &Found<'_>) -> Markup {
         section.panel aria-labelledby="versions-h" {
             header {
                 h2 #versions-h { "Versions" }
-                form.row method="get" action=(found.href("catalog")) {
-                    label.small.muted for="channel" { "Channel" }
-                    select #channel name="channel" {
-                        @for channel in &model.channels {
-                            option value=(channel.name) selected[channel.name == model.channel] {
-                                (clean(&channel.name)) @if channel.name == model.default_channel { " (default)" }
-                            }
-                        }
-                    }
-                    button.button.slim { "Show" }
-                }
+                @if model.channels.len() > 1 { span.small.muted { "in channel " strong { (clean(&model.channel)) } } }
             }
             div.body.stack-s {
                 @if chain.is_empty() {
@@ -387,8 +389,10 @@ fn versions(model: &Model, found: &Found<'_>) -> Markup {
                     tbody {
                         @for channel in &model.channels {
                             tr {
-                                th scope="row" {
-                                    (clean(&channel.name)) " "
+                                th.clip scope="row" {
+                                    @if channel.name == model.channel { (clean(&channel.name)) }
+                                    @else { a href={ (found.href("catalog")) "?channel=" (encode(&channel.name)) } { (clean(&channel.name)) } }
+                                    " "
                                     @if channel.name == model.default_channel { (parts::tag("default")) }
                                     @if channel.deprecated.is_some() { " " (parts::chip(Tone::Warn, Tone::Warn.glyph(), "Deprecated")) }
                                 }

@@ -165,7 +165,7 @@ fn view(model: &Model, choice: Choice, csrf: &str, failed: Option<&WebError>) ->
             @if let Some(problem) = &model.problem {
                 (parts::note(Tone::Warn, &html! { strong { "Its objects cannot be listed, so only the operator can be removed here. " } (clean(problem)) }))
             }
-            div.panel { form.body.stack method="post" action={ (href(one)) "/uninstall" } {
+            div.panel.narrow { form.body.stack.uninstall method="post" action={ (href(one)) "/uninstall" } {
                 (parts::csrf(csrf))
                 fieldset.field {
                     legend { "What goes?" }
@@ -174,13 +174,14 @@ fn view(model: &Model, choice: Choice, csrf: &str, failed: Option<&WebError>) ->
                         span { "The operator only" small {
                             @if !known { "Objects of its kinds stay as they are, unmanaged." }
                             @else if instances.is_empty() { "There are no objects of its kinds." }
+                            @else if instances.len() == 1 { (n) " stays as it is, unmanaged." }
                             @else { (n) " stay as they are, unmanaged." }
                         } }
                     }
                     @if known && !instances.is_empty() {
                         label.choice {
                             input type="radio" name="what" value="instances" checked[choice == Choice::Instances];
-                            span { "The operator and its " (n) small { "Deletes them first. Their data is lost." } }
+                            span { "The operator and its " (n) small { @if instances.len() == 1 { "Deletes it first. Its data is lost." } @else { "Deletes them first. Their data is lost." } } }
                         }
                     }
                     @if known {
@@ -197,14 +198,14 @@ fn view(model: &Model, choice: Choice, csrf: &str, failed: Option<&WebError>) ->
                             li { span.what { span.kind { (i.kind) } " " (i.name) @if let Some(ns) = &i.namespace { span.muted { " in " (ns) } } } }
                         } } }
                     }
-                    div.field {
+                    div.field.confirm {
                         label for="confirm" { "To delete objects, type " code { (clean(&one.package)) } }
                         input #confirm type="text" name="confirm" autocomplete="off" spellcheck="false";
                         p.help { "Not needed when only the operator goes." }
                     }
                 }
                 div.actions {
-                    button.button.danger { "Uninstall" }
+                    button.button.danger.solid { "Uninstall" }
                     a.button.quiet href=(href(one)) { "Cancel" }
                 }
             } }

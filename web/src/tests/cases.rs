@@ -23,7 +23,7 @@ async fn a_login_code_works_once() {
     // and when it is used again, then not
     let second = send(&router, get(&format!("/login?code={code}")).body(Body::empty()).unwrap()).await;
     assert_eq!(second.status, StatusCode::FORBIDDEN);
-    assert!(second.text.contains("olm console") && !second.headers.contains_key(header::SET_COOKIE));
+    assert!(second.text.contains("olm token") && !second.headers.contains_key(header::SET_COOKIE));
 }
 
 #[tokio::test]

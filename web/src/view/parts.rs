@@ -124,6 +124,11 @@ pub(crate) fn crumbs(way: &[(&str, &str)], here: &str) -> Markup {
     }
 }
 
+/// The way here, and beside it whether the page is live.
+pub(crate) fn live_row(crumbs: &Markup) -> Markup {
+    html! { div.live-row { (crumbs) div.chip #live hidden { span.live-text {} } } }
+}
+
 /// The form token.
 pub(crate) fn csrf(token: &str) -> Markup {
     html! { input type="hidden" name="_csrf" value=(token); }

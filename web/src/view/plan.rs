@@ -32,12 +32,13 @@ pub(crate) fn show(plan: &Plan) -> Markup {
     html! {
         div.stack {
             div.row {
-                @if let Some(from) = &plan.from {
+                @if let Some(from) = plan.from.as_ref().filter(|from| Some(*from) != plan.to.as_ref()) {
                     strong { (from) } span aria-hidden="true" { "→" } span.visually-hidden { " to " }
                 }
                 @if let Some(to) = &plan.to { strong { (to) } }
                 span.counts {
-                    (parts::chip(Tone::Good, Glyph::Check, &format!("{created} created")))
+                    @if created + changed + deleted == 0 { (parts::tag("no changes")) }
+                    @if created > 0 { (parts::chip(Tone::Good, Glyph::Check, &format!("{created} created"))) }
                     @if changed > 0 { (parts::chip(Tone::Warn, Glyph::Info, &format!("{changed} changed"))) }
                     @if deleted > 0 { (parts::chip(Tone::Bad, Glyph::Trash, &format!("{deleted} deleted"))) }
                 }

@@ -32,10 +32,10 @@ pub async fn read(global: &Global, args: &CatalogArgs) -> Result<Vec<LoadedCatal
         }
         None => {
             let client = context::connect(global).await?;
-            Fetcher::service_proxy(client)
-                .fetch()
-                .await
-                .map_err(|e| Failure::new(Code::Unexpected, e.to_string()).hint("is the manager running? kubectl get pods -n olm"))?
+            Fetcher::service_proxy(client).fetch().await.map_err(|e| {
+                Failure::new(Code::Unexpected, e.to_string())
+                    .hint("is the manager running? kubectl get pods -n olm")
+            })?
         }
     };
     let Some(wanted) = &args.catalog else { return Ok(catalogs) };
@@ -61,7 +61,10 @@ pub fn is_named(reference: &CatalogRef, wanted: &str) -> bool {
 }
 
 /// A package in the first catalog that has it.
-pub fn find<'a>(catalogs: &'a [LoadedCatalog], package: &str) -> Result<(&'a LoadedCatalog, &'a Package), Failure> {
+pub fn find<'a>(
+    catalogs: &'a [LoadedCatalog],
+    package: &str,
+) -> Result<(&'a LoadedCatalog, &'a Package), Failure> {
     let found = catalogs.iter().find_map(|c| c.catalog.packages.get(package).map(|p| (c, p)));
     found.ok_or_else(|| {
         let names: Vec<String> = catalogs.iter().flat_map(|c| c.catalog.packages.keys().cloned()).collect();

@@ -18,10 +18,9 @@ use crate::{
 
 pub async fn run(global: &Global, args: InstallArgs) -> Result<(), Failure> {
     let client = context::connect(global).await?;
-    let catalogs = Fetcher::service_proxy(client.clone())
-        .fetch()
-        .await
-        .map_err(|e| Failure::new(Code::Unexpected, e.to_string()).hint("is the manager running? kubectl get pods -n olm"))?;
+    let catalogs = Fetcher::service_proxy(client.clone()).fetch().await.map_err(|e| {
+        Failure::new(Code::Unexpected, e.to_string()).hint("is the manager running? kubectl get pods -n olm")
+    })?;
     let request = request(global, &args, &catalogs)?;
 
     if args.dry_run {
@@ -49,7 +48,11 @@ pub async fn run(global: &Global, args: InstallArgs) -> Result<(), Failure> {
     })
 }
 
-fn request(global: &Global, args: &InstallArgs, catalogs: &[LoadedCatalog]) -> Result<InstallRequest, Failure> {
+fn request(
+    global: &Global,
+    args: &InstallArgs,
+    catalogs: &[LoadedCatalog],
+) -> Result<InstallRequest, Failure> {
     let catalog = args.catalog.as_deref().map(|wanted| named(catalogs, wanted)).transpose()?;
     let namespace = match &global.namespace {
         Some(namespace) => namespace.clone(),
@@ -110,7 +113,12 @@ pub fn plan_text(plan: &Plan) -> String {
         .as_array()
         .into_iter()
         .flatten()
-        .map(|p| vec![p["level"].as_str().unwrap_or_default().to_string(), p["rule"].as_str().unwrap_or_default().to_string()])
+        .map(|p| {
+            vec![
+                p["level"].as_str().unwrap_or_default().to_string(),
+                p["rule"].as_str().unwrap_or_default().to_string(),
+            ]
+        })
         .collect();
     if !permissions.is_empty() {
         let _ = writeln!(out, "\n{}", table(&["RISK", "PERMISSION ADDED"], &permissions));

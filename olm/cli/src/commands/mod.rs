@@ -70,7 +70,9 @@ async fn dispatch(args: Args) -> Result<(), Failure> {
 /// Resolves on Ctrl-C or SIGTERM.
 pub async fn terminated() {
     use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) else {
+    let (Ok(mut interrupt), Ok(mut terminate)) =
+        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+    else {
         // Without handlers the signals end the process by themselves.
         return std::future::pending().await;
     };

@@ -71,7 +71,8 @@ pub async fn run(global: &Global, args: ShowArgs) -> Result<(), Failure> {
             .map(|h| {
                 let apis = h.required_gvks().iter().map(api).collect::<Vec<_>>();
                 let needs = h.required_packages();
-                let packages = needs.iter().map(|p| format!("{} {}", p.package_name, p.version_range)).collect();
+                let packages =
+                    needs.iter().map(|p| format!("{} {}", p.package_name, p.version_range)).collect();
                 [apis, packages].concat()
             })
             .unwrap_or_default(),
@@ -129,7 +130,14 @@ fn text(shown: &Shown) -> String {
     line("Provider", &shown.provider);
     line("Catalog", &shown.catalog);
     line("Capability", &shown.capability);
-    line("Kubernetes", &if shown.min_kube_version.is_empty() { String::new() } else { format!(">= {}", shown.min_kube_version) });
+    line(
+        "Kubernetes",
+        &if shown.min_kube_version.is_empty() {
+            String::new()
+        } else {
+            format!(">= {}", shown.min_kube_version)
+        },
+    );
     line("Provides", &shown.provides.join(", "));
     line("Requires", &shown.requires.join(", "));
     if let Some(why) = &shown.deprecated {
@@ -146,7 +154,13 @@ fn text(shown: &Shown) -> String {
                 (true, false) => "head",
                 _ => "",
             };
-            rows.push(vec![channel.name.clone(), version.version.clone(), version.name.clone(), from.join(", "), mark.into()]);
+            rows.push(vec![
+                channel.name.clone(),
+                version.version.clone(),
+                version.name.clone(),
+                from.join(", "),
+                mark.into(),
+            ]);
         }
     }
     let _ = write!(out, "\n{}", table(&["CHANNEL", "VERSION", "BUNDLE", "UPGRADES FROM", ""], &rows));

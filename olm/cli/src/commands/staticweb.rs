@@ -24,8 +24,15 @@ pub async fn run(args: StaticwebArgs) -> Result<(), Failure> {
     serve(listener, args.listen, args.root).await
 }
 
-async fn serve(listener: tokio::net::TcpListener, listen: SocketAddr, root: Option<PathBuf>) -> Result<(), Failure> {
-    println!("serving {} on {listen}", root.as_deref().map_or("a greeting".into(), |r| r.display().to_string()));
+async fn serve(
+    listener: tokio::net::TcpListener,
+    listen: SocketAddr,
+    root: Option<PathBuf>,
+) -> Result<(), Failure> {
+    println!(
+        "serving {} on {listen}",
+        root.as_deref().map_or("a greeting".into(), |r| r.display().to_string())
+    );
     let router = Router::new().fallback(answer).with_state(root);
     axum::serve(listener, router)
         .with_graceful_shutdown(super::terminated())
@@ -61,11 +68,17 @@ async fn file(root: &Path, path: &str) -> Response<Body> {
     match tokio::fs::read(&file).await {
         Ok(bytes) => {
             let mut response = Response::new(Body::from(bytes));
-            response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type(&file)));
-            response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+            response
+                .headers_mut()
+                .insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type(&file)));
+            response
+                .headers_mut()
+                .insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
             response
         }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => text(StatusCode::NOT_FOUND, "not found\n"),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            text(StatusCode::NOT_FOUND, "not found\n")
+        }
         Err(_) => text(StatusCode::FORBIDDEN, "may not be read\n"),
     }
 }
@@ -97,7 +110,9 @@ fn content_type(path: &Path) -> &'static str {
 fn text(status: StatusCode, text: &str) -> Response<Body> {
     let mut response = Response::new(Body::from(text.to_string()));
     *response.status_mut() = status;
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     response
 }
 

@@ -14,9 +14,8 @@ use crate::{
 
 pub async fn run(global: &Global, args: StatusArgs) -> Result<(), Failure> {
     let client = context::connect(global).await?;
-    let installed = ops::find_installed(&client, global.namespace.as_deref(), &args.name)
-        .await
-        .map_err(wait::failure)?;
+    let installed =
+        ops::find_installed(&client, global.namespace.as_deref(), &args.name).await.map_err(wait::failure)?;
     let timeline =
         ops::timeline(&client, &installed.namespace, &installed.name).await.map_err(wait::failure)?;
     print_one(&timeline, args.out.output, &installed.name, || text(&timeline))
@@ -39,7 +38,11 @@ fn text(timeline: &Timeline) -> String {
     line("catalog", i.catalog.as_deref());
     line("approval", Some(&i.approval));
     line("plan", i.plan.as_deref());
-    let watches = if i.watches.iter().any(String::is_empty) { "all namespaces".to_string() } else { i.watches.join(", ") };
+    let watches = if i.watches.iter().any(String::is_empty) {
+        "all namespaces".to_string()
+    } else {
+        i.watches.join(", ")
+    };
     line("watches", Some(&watches));
     out.push('\n');
     for step in &timeline.steps {

@@ -31,7 +31,8 @@ pub async fn run(global: &Global, args: UninstallArgs) -> Result<(), Failure> {
     if args.dry_run {
         return print_one(&planned, args.out.output, &args.name, || text(&planned, "would be removed"));
     }
-    let loses_data = options.operands == Operands::Delete && !planned.instances.is_empty() || options.delete_crds;
+    let loses_data =
+        options.operands == Operands::Delete && !planned.instances.is_empty() || options.delete_crds;
     if loses_data && !args.yes {
         confirm(&planned, &args.name)?;
     }
@@ -41,7 +42,8 @@ pub async fn run(global: &Global, args: UninstallArgs) -> Result<(), Failure> {
         .await
         .map_err(|_| {
             let message = format!("{} is not gone after {}s", args.name, args.timeout.as_secs());
-            Failure::new(Code::Timeout, message).hint("run the same command again: it goes on where it stopped")
+            Failure::new(Code::Timeout, message)
+                .hint("run the same command again: it goes on where it stopped")
         })?
         .map_err(wait::failure)?;
     print_one(&report, args.out.output, &args.name, || text(&report, "removed"))
@@ -57,7 +59,11 @@ fn confirm(planned: &UninstallReport, name: &str) -> Result<(), Failure> {
     eprint!("Type {name} to delete all of this: ");
     let mut line = String::new();
     std::io::stdin().lock().read_line(&mut line)?;
-    if line.trim() == name { Ok(()) } else { Err(Failure::new(Code::Refused, "not confirmed; nothing was changed")) }
+    if line.trim() == name {
+        Ok(())
+    } else {
+        Err(Failure::new(Code::Refused, "not confirmed; nothing was changed"))
+    }
 }
 
 fn text(report: &UninstallReport, what: &str) -> String {

@@ -30,10 +30,13 @@ fn tolerations(pod: &mut Value) {
     let Some(all) = all.as_array_mut() else { return };
     for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
         let tolerated = all.iter().any(|t| {
-            matches!(text(t, "/key"), k if k == key || k.is_empty()) && matches!(text(t, "/effect"), "NoExecute" | "")
+            matches!(text(t, "/key"), k if k == key || k.is_empty())
+                && matches!(text(t, "/effect"), "NoExecute" | "")
         });
         if !tolerated {
-            all.push(json!({ "effect": "NoExecute", "key": key, "operator": "Exists", "tolerationSeconds": 300 }));
+            all.push(
+                json!({ "effect": "NoExecute", "key": key, "operator": "Exists", "tolerationSeconds": 300 }),
+            );
         }
     }
 }
@@ -44,7 +47,8 @@ fn priority(call: &Call<'_>, pod: &mut Value) -> ApiResult<()> {
     let mut value = 0;
     let mut preemption = "PreemptLowerPriority".to_owned();
     if !class.is_empty() {
-        let Some(found) = call.server.store.get(&Key::new("scheduling.k8s.io/priorityclasses", "", &class)) else {
+        let Some(found) = call.server.store.get(&Key::new("scheduling.k8s.io/priorityclasses", "", &class))
+        else {
             let why = format!("no PriorityClass with name {class} was found");
             return Err(ApiError::forbidden("pods", "", meta::name(pod), &why));
         };
@@ -75,7 +79,9 @@ fn service_account(call: &Call<'_>, pod: &mut Value) -> ApiResult<()> {
     }
     let namespace = meta::namespace(pod).to_owned();
     let Some(account) = call.server.store.get(&Key::new("/serviceaccounts", &namespace, &name)) else {
-        let why = format!("error looking up service account {namespace}/{name}: serviceaccount \"{name}\" not found");
+        let why = format!(
+            "error looking up service account {namespace}/{name}: serviceaccount \"{name}\" not found"
+        );
         return Err(ApiError::forbidden("pods", "", meta::name(pod), &why));
     };
     let mounts = pod["spec"]["automountServiceAccountToken"]

@@ -6,7 +6,9 @@ use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
 use http::HeaderMap;
 use ring::{
     rand::SystemRandom,
-    signature::{ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair, UnparsedPublicKey},
+    signature::{
+        ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair, UnparsedPublicKey,
+    },
 };
 use serde_json::{Value, json};
 
@@ -152,7 +154,12 @@ impl Tokens {
     }
 
     /// Who a token speaks for and its audiences; `None` when it is not (or no longer) valid.
-    pub(crate) fn verify(&self, store: &Store, token: &str, audiences: &[String]) -> Option<(Identity, Vec<String>)> {
+    pub(crate) fn verify(
+        &self,
+        store: &Store,
+        token: &str,
+        audiences: &[String],
+    ) -> Option<(Identity, Vec<String>)> {
         let same = token.len() == self.admin.len()
             && token.bytes().zip(self.admin.bytes()).fold(0, |acc, (a, b)| acc | (a ^ b)) == 0;
         if same {
@@ -166,14 +173,16 @@ impl Tokens {
         if claims["iss"] != ISSUER || claims["exp"].as_i64()? <= now {
             return None;
         }
-        let have: Vec<String> = meta::list(&claims, "/aud").iter().filter_map(Value::as_str).map(str::to_owned).collect();
+        let have: Vec<String> =
+            meta::list(&claims, "/aud").iter().filter_map(Value::as_str).map(str::to_owned).collect();
         let matching: Vec<String> = have.into_iter().filter(|a| audiences.contains(a)).collect();
         if matching.is_empty() {
             return None;
         }
         let about = claims.get("kubernetes.io")?;
         let namespace = meta::text(about, "/namespace");
-        let (name, uid) = (meta::text(about, "/serviceaccount/name"), meta::text(about, "/serviceaccount/uid"));
+        let (name, uid) =
+            (meta::text(about, "/serviceaccount/name"), meta::text(about, "/serviceaccount/uid"));
         // A token ends with its ServiceAccount and with the object that it is bound to.
         let account = store.get(&Key::new("/serviceaccounts", namespace, name))?;
         if meta::uid(&account) != uid {
@@ -236,7 +245,9 @@ fn impersonate(store: &Store, headers: &HeaderMap, identity: Identity) -> ApiRes
         if groups.is_empty() && extra.is_empty() {
             return Ok(identity);
         }
-        return Err(ApiError::bad_request("requested to impersonate groups or extra without impersonating a user"));
+        return Err(ApiError::bad_request(
+            "requested to impersonate groups or extra without impersonating a user",
+        ));
     };
     let may = |group: &str, resource: &str, namespace: &str, name: &str| {
         let wanted = Attributes {

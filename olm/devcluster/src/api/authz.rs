@@ -131,15 +131,18 @@ fn resource_matches(rule: &Value, wanted: &str) -> bool {
 }
 
 fn url_matches(rule: &Value, wanted: &str) -> bool {
-    meta::list(rule, "/nonResourceURLs").iter().filter_map(Value::as_str).any(|url| {
-        url == wanted || url.strip_suffix('*').is_some_and(|prefix| wanted.starts_with(prefix))
-    })
+    meta::list(rule, "/nonResourceURLs")
+        .iter()
+        .filter_map(Value::as_str)
+        .any(|url| url == wanted || url.strip_suffix('*').is_some_and(|prefix| wanted.starts_with(prefix)))
 }
 
 /// Whether somebody may do something.
 pub(crate) fn allowed(store: &Store, who: &Identity, wanted: &Attributes) -> bool {
     who.groups.iter().any(|g| g == MASTERS)
-        || roles_of(store, who, &wanted.namespace).iter().any(|role| rules(role).iter().any(|r| allows(r, wanted)))
+        || roles_of(store, who, &wanted.namespace)
+            .iter()
+            .any(|role| rules(role).iter().any(|r| allows(r, wanted)))
 }
 
 /// As `allowed`, with the refusal in Kubernetes' words.
@@ -148,7 +151,8 @@ pub(crate) fn check(store: &Store, who: &Identity, wanted: &Attributes) -> ApiRe
         return Ok(());
     }
     if wanted.resource.is_empty() {
-        let message = format!("forbidden: User \"{}\" cannot {} path \"{}\"", who.user, wanted.verb, wanted.path);
+        let message =
+            format!("forbidden: User \"{}\" cannot {} path \"{}\"", who.user, wanted.verb, wanted.path);
         return Err(ApiError::new(403, "Forbidden", message).details(json!({})));
     }
     let scope = if wanted.namespace.is_empty() {
@@ -198,7 +202,9 @@ pub(crate) fn check_escalation(
         path: String::new(),
     };
     let granted: Vec<Value> = if kind.ends_with("Binding") {
-        let unchanged = live.is_some_and(|l| l.get("subjects") == object.get("subjects") && l.get("roleRef") == object.get("roleRef"));
+        let unchanged = live.is_some_and(|l| {
+            l.get("subjects") == object.get("subjects") && l.get("roleRef") == object.get("roleRef")
+        });
         let (role_kind, role) = (meta::text(object, "/roleRef/kind"), meta::text(object, "/roleRef/name"));
         let resource = plural_of(role_kind);
         if unchanged || allowed(store, who, &attributes("bind", resource, namespace, role)) {
@@ -217,7 +223,10 @@ pub(crate) fn check_escalation(
         }
         if object.get("aggregationRule").is_some_and(|a| !a.is_null()) {
             // Whatever will be aggregated: only somebody who has everything may ask for it.
-            vec![json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}), json!({"verbs": ["*"], "nonResourceURLs": ["*"]})]
+            vec![
+                json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}),
+                json!({"verbs": ["*"], "nonResourceURLs": ["*"]}),
+            ]
         } else {
             rules(object).to_vec()
         }
@@ -254,7 +263,11 @@ fn uncovered(held: &[Value], wanted: &[Value]) -> Vec<Value> {
         if held.iter().any(|rule| covers(rule, &simple)) {
             continue;
         }
-        let same = |m: &&mut Value| ["apiGroups", "resources", "resourceNames", "nonResourceURLs"].iter().all(|k| m.get(k) == simple.get(k));
+        let same = |m: &&mut Value| {
+            ["apiGroups", "resources", "resourceNames", "nonResourceURLs"]
+                .iter()
+                .all(|k| m.get(k) == simple.get(k))
+        };
         match missing.iter_mut().find(same) {
             Some(other) => {
                 let verbs = simple["verbs"].as_array().cloned().unwrap_or_default();
@@ -387,15 +400,25 @@ mod tests {
     #[test]
     fn what_is_not_held_is_named() {
         let held = [json!({"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods"]})];
-        let wanted = [json!({"verbs": ["get", "create", "delete"], "apiGroups": [""], "resources": ["pods"]})];
+        let wanted =
+            [json!({"verbs": ["get", "create", "delete"], "apiGroups": [""], "resources": ["pods"]})];
         let missing = uncovered(&held, &wanted);
-        assert_eq!(rule_text(&missing[0]), r#"{APIGroups:[""], Resources:["pods"], Verbs:["create" "delete"]}"#);
-        assert!(uncovered(&[json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]})], &wanted).is_empty());
+        assert_eq!(
+            rule_text(&missing[0]),
+            r#"{APIGroups:[""], Resources:["pods"], Verbs:["create" "delete"]}"#
+        );
+        assert!(
+            uncovered(&[json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]})], &wanted).is_empty()
+        );
     }
 
     #[test]
     fn urls() {
         let rule = json!({"verbs": ["get"], "nonResourceURLs": ["/healthz", "/api/*"]});
-        assert!(url_matches(&rule, "/api/v1") && url_matches(&rule, "/healthz") && !url_matches(&rule, "/healthz/x"));
+        assert!(
+            url_matches(&rule, "/api/v1")
+                && url_matches(&rule, "/healthz")
+                && !url_matches(&rule, "/healthz/x")
+        );
     }
 }

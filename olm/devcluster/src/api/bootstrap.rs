@@ -20,11 +20,32 @@ pub(crate) async fn run(server: &Arc<Server>, port: u16) -> Result<(), WriteErro
     for object in objects(port) {
         create(server, object).await?;
     }
+    point_at(server, port).await?;
     hooks::aggregate(server).await;
     for crd in server.store.list(crds::STORED, "").items.iter().filter(|c| meta::is_deleting(c)) {
         crds::sweep(server, meta::name(crd)).await;
     }
     hooks::purge_events(server).await;
+    Ok(())
+}
+
+/// The port can be another one than last time: the `kubernetes` Service must lead to this server.
+async fn point_at(server: &Arc<Server>, port: u16) -> Result<(), WriteError> {
+    for (resource, pointer) in
+        [("/services", "/spec/ports/0/targetPort"), ("discovery.k8s.io/endpointslices", "/ports/0/port")]
+    {
+        let key = Key::new(resource, "default", "kubernetes");
+        let Some(object) = server.store.get(&key) else { continue };
+        let mut new = Value::clone(&object);
+        match new.pointer_mut(pointer) {
+            Some(value) if *value != port => *value = port.into(),
+            _ => continue,
+        }
+        match server.store.write(&key, Some(&object), Some(new)).await {
+            Ok(_) | Err(WriteError::Raced) => {}
+            Err(error) => return Err(error),
+        }
+    }
     Ok(())
 }
 
@@ -102,19 +123,48 @@ const WRITE: &[&str] = &["create", "delete", "deletecollection", "patch", "updat
 fn roles() -> Vec<Value> {
     let to = |name: &str| json!({ (format!("rbac.authorization.k8s.io/aggregate-to-{name}")): "true" });
     let core_read = json!([
-        "configmaps", "endpoints", "events", "limitranges", "namespaces", "namespaces/status", "persistentvolumeclaims",
-        "persistentvolumeclaims/status", "pods", "pods/log", "pods/status", "replicationcontrollers",
-        "replicationcontrollers/scale", "resourcequotas", "resourcequotas/status", "serviceaccounts", "services",
+        "configmaps",
+        "endpoints",
+        "events",
+        "limitranges",
+        "namespaces",
+        "namespaces/status",
+        "persistentvolumeclaims",
+        "persistentvolumeclaims/status",
+        "pods",
+        "pods/log",
+        "pods/status",
+        "replicationcontrollers",
+        "replicationcontrollers/scale",
+        "resourcequotas",
+        "resourcequotas/status",
+        "serviceaccounts",
+        "services",
         "services/status",
     ]);
     let apps = json!([
-        "daemonsets", "daemonsets/status", "deployments", "deployments/scale", "deployments/status", "replicasets",
-        "replicasets/scale", "replicasets/status", "statefulsets", "statefulsets/scale", "statefulsets/status",
+        "daemonsets",
+        "daemonsets/status",
+        "deployments",
+        "deployments/scale",
+        "deployments/status",
+        "replicasets",
+        "replicasets/scale",
+        "replicasets/status",
+        "statefulsets",
+        "statefulsets/scale",
+        "statefulsets/status",
         "controllerrevisions",
     ]);
     let apps_write = json!([
-        "daemonsets", "deployments", "deployments/rollback", "deployments/scale", "replicasets", "replicasets/scale",
-        "statefulsets", "statefulsets/scale",
+        "daemonsets",
+        "deployments",
+        "deployments/rollback",
+        "deployments/scale",
+        "replicasets",
+        "replicasets/scale",
+        "statefulsets",
+        "statefulsets/scale",
     ]);
     let others = |verbs: &[&str]| {
         vec![
@@ -148,12 +198,28 @@ fn roles() -> Vec<Value> {
         { "verbs": ["create"], "apiGroups": ["authorization.k8s.io"], "resources": ["localsubjectaccessreviews"] },
         { "verbs": ([READ, WRITE].concat()), "apiGroups": [RBAC], "resources": ["rolebindings", "roles"] },
     ]);
-    let discovery = ["/api", "/api/*", "/apis", "/apis/*", "/healthz", "/livez", "/openapi", "/openapi/*", "/readyz", "/version", "/version/"];
+    let discovery = [
+        "/api",
+        "/api/*",
+        "/apis",
+        "/apis/*",
+        "/healthz",
+        "/livez",
+        "/openapi",
+        "/openapi/*",
+        "/readyz",
+        "/version",
+        "/version/",
+    ];
     vec![
-        role("cluster-admin", json!({}), json!([
-            { "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"] },
-            { "verbs": ["*"], "nonResourceURLs": ["*"] },
-        ])),
+        role(
+            "cluster-admin",
+            json!({}),
+            json!([
+                { "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"] },
+                { "verbs": ["*"], "nonResourceURLs": ["*"] },
+            ]),
+        ),
         aggregated("admin", json!({}), "admin"),
         aggregated("edit", to("admin"), "edit"),
         aggregated("view", to("edit"), "view"),
@@ -161,31 +227,51 @@ fn roles() -> Vec<Value> {
         role("system:aggregate-to-edit", to("edit"), edit.into()),
         role("system:aggregate-to-view", to("view"), view.into()),
         role("system:discovery", json!({}), json!([{ "verbs": ["get"], "nonResourceURLs": discovery }])),
-        role("system:public-info-viewer", json!({}), json!([
-            { "verbs": ["get"], "nonResourceURLs": ["/healthz", "/livez", "/readyz", "/version", "/version/"] },
-        ])),
-        role("system:basic-user", json!({}), json!([
-            { "verbs": ["create"], "apiGroups": ["authorization.k8s.io"], "resources": ["selfsubjectaccessreviews", "selfsubjectrulesreviews"] },
-            { "verbs": ["create"], "apiGroups": ["authentication.k8s.io"], "resources": ["selfsubjectreviews"] },
-        ])),
-        role("system:service-account-issuer-discovery", json!({}), json!([
-            { "verbs": ["get"], "nonResourceURLs": ["/.well-known/openid-configuration", "/.well-known/openid-configuration/", "/openid/v1/jwks", "/openid/v1/jwks/"] },
-        ])),
-        role("system:auth-delegator", json!({}), json!([
-            { "verbs": ["create"], "apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"] },
-            { "verbs": ["create"], "apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"] },
-        ])),
-        role("system:node", json!({}), json!([
-            { "verbs": ["create"], "apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"] },
-            { "verbs": ["create"], "apiGroups": ["authorization.k8s.io"], "resources": ["localsubjectaccessreviews", "subjectaccessreviews"] },
-            { "verbs": READ, "apiGroups": [""], "resources": ["services", "configmaps", "secrets", "serviceaccounts", "persistentvolumeclaims", "persistentvolumes"] },
-            { "verbs": ["create", "get", "list", "watch", "patch", "update"], "apiGroups": [""], "resources": ["nodes", "nodes/status"] },
-            { "verbs": ["create", "delete", "get", "list", "watch"], "apiGroups": [""], "resources": ["pods"] },
-            { "verbs": ["patch", "update"], "apiGroups": [""], "resources": ["pods/status"] },
-            { "verbs": ["create"], "apiGroups": [""], "resources": ["serviceaccounts/token", "pods/eviction"] },
-            { "verbs": ["create", "patch", "update"], "apiGroups": ["", "events.k8s.io"], "resources": ["events"] },
-            { "verbs": ["create", "delete", "get", "patch", "update"], "apiGroups": ["coordination.k8s.io"], "resources": ["leases"] },
-        ])),
+        role(
+            "system:public-info-viewer",
+            json!({}),
+            json!([
+                { "verbs": ["get"], "nonResourceURLs": ["/healthz", "/livez", "/readyz", "/version", "/version/"] },
+            ]),
+        ),
+        role(
+            "system:basic-user",
+            json!({}),
+            json!([
+                { "verbs": ["create"], "apiGroups": ["authorization.k8s.io"], "resources": ["selfsubjectaccessreviews", "selfsubjectrulesreviews"] },
+                { "verbs": ["create"], "apiGroups": ["authentication.k8s.io"], "resources": ["selfsubjectreviews"] },
+            ]),
+        ),
+        role(
+            "system:service-account-issuer-discovery",
+            json!({}),
+            json!([
+                { "verbs": ["get"], "nonResourceURLs": ["/.well-known/openid-configuration", "/.well-known/openid-configuration/", "/openid/v1/jwks", "/openid/v1/jwks/"] },
+            ]),
+        ),
+        role(
+            "system:auth-delegator",
+            json!({}),
+            json!([
+                { "verbs": ["create"], "apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"] },
+                { "verbs": ["create"], "apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"] },
+            ]),
+        ),
+        role(
+            "system:node",
+            json!({}),
+            json!([
+                { "verbs": ["create"], "apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"] },
+                { "verbs": ["create"], "apiGroups": ["authorization.k8s.io"], "resources": ["localsubjectaccessreviews", "subjectaccessreviews"] },
+                { "verbs": READ, "apiGroups": [""], "resources": ["services", "configmaps", "secrets", "serviceaccounts", "persistentvolumeclaims", "persistentvolumes"] },
+                { "verbs": ["create", "get", "list", "watch", "patch", "update"], "apiGroups": [""], "resources": ["nodes", "nodes/status"] },
+                { "verbs": ["create", "delete", "get", "list", "watch"], "apiGroups": [""], "resources": ["pods"] },
+                { "verbs": ["patch", "update"], "apiGroups": [""], "resources": ["pods/status"] },
+                { "verbs": ["create"], "apiGroups": [""], "resources": ["serviceaccounts/token", "pods/eviction"] },
+                { "verbs": ["create", "patch", "update"], "apiGroups": ["", "events.k8s.io"], "resources": ["events"] },
+                { "verbs": ["create", "delete", "get", "patch", "update"], "apiGroups": ["coordination.k8s.io"], "resources": ["leases"] },
+            ]),
+        ),
     ]
 }
 
@@ -198,11 +284,27 @@ fn objects(port: u16) -> Vec<Value> {
     all.push(binding("cluster-admin", "cluster-admin", &["system:masters"]));
     all.push(binding("system:discovery", "system:discovery", &["system:authenticated"]));
     all.push(binding("system:basic-user", "system:basic-user", &["system:authenticated"]));
-    all.push(binding("system:public-info-viewer", "system:public-info-viewer", &["system:authenticated", "system:unauthenticated"]));
-    all.push(binding("system:service-account-issuer-discovery", "system:service-account-issuer-discovery", &["system:serviceaccounts"]));
+    all.push(binding(
+        "system:public-info-viewer",
+        "system:public-info-viewer",
+        &["system:authenticated", "system:unauthenticated"],
+    ));
+    all.push(binding(
+        "system:service-account-issuer-discovery",
+        "system:service-account-issuer-discovery",
+        &["system:serviceaccounts"],
+    ));
     for (name, value, description) in [
-        ("system-cluster-critical", 2_000_000_000, "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary."),
-        ("system-node-critical", 2_000_001_000, "Used for system critical pods that must not be moved from their current node."),
+        (
+            "system-cluster-critical",
+            2_000_000_000,
+            "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
+        ),
+        (
+            "system-node-critical",
+            2_000_001_000,
+            "Used for system critical pods that must not be moved from their current node.",
+        ),
     ] {
         all.push(json!({
             "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": { "name": name },

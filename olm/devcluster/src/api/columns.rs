@@ -37,19 +37,52 @@ const fn n(name: &'static str) -> ColumnDef {
 pub(crate) fn of(builtin: &Builtin) -> Columns {
     match (builtin.group, builtin.kind) {
         ("", "Pod") => Columns {
-            columns: const { &[c("Ready"), c("Status"), c("Restarts"), c("Age"), w("IP"), w("Node"), w("Nominated Node"), w("Readiness Gates")] },
+            columns: const {
+                &[
+                    c("Ready"),
+                    c("Status"),
+                    c("Restarts"),
+                    c("Age"),
+                    w("IP"),
+                    w("Node"),
+                    w("Nominated Node"),
+                    w("Readiness Gates"),
+                ]
+            },
             cells: pod,
         },
         ("apps", "Deployment") => Columns {
-            columns: const { &[c("Ready"), n("Up-to-date"), n("Available"), c("Age"), w("Containers"), w("Images"), w("Selector")] },
+            columns: const {
+                &[
+                    c("Ready"),
+                    n("Up-to-date"),
+                    n("Available"),
+                    c("Age"),
+                    w("Containers"),
+                    w("Images"),
+                    w("Selector"),
+                ]
+            },
             cells: deployment,
         },
         ("apps", "ReplicaSet") => Columns {
-            columns: const { &[n("Desired"), n("Current"), n("Ready"), c("Age"), w("Containers"), w("Images"), w("Selector")] },
+            columns: const {
+                &[
+                    n("Desired"),
+                    n("Current"),
+                    n("Ready"),
+                    c("Age"),
+                    w("Containers"),
+                    w("Images"),
+                    w("Selector"),
+                ]
+            },
             cells: replica_set,
         },
         ("", "Service") => Columns {
-            columns: const { &[c("Type"), c("Cluster-IP"), c("External-IP"), c("Port(s)"), c("Age"), w("Selector")] },
+            columns: const {
+                &[c("Type"), c("Cluster-IP"), c("External-IP"), c("Port(s)"), c("Age"), w("Selector")]
+            },
             cells: service,
         },
         ("", "Endpoints") => Columns { columns: const { &[c("Endpoints"), c("Age")] }, cells: endpoints },
@@ -58,7 +91,19 @@ pub(crate) fn of(builtin: &Builtin) -> Columns {
             cells: endpoint_slice,
         },
         ("", "Node") => Columns {
-            columns: const { &[c("Status"), c("Roles"), c("Age"), c("Version"), w("Internal-IP"), w("External-IP"), w("OS-Image"), w("Kernel-Version"), w("Container-Runtime")] },
+            columns: const {
+                &[
+                    c("Status"),
+                    c("Roles"),
+                    c("Age"),
+                    c("Version"),
+                    w("Internal-IP"),
+                    w("External-IP"),
+                    w("OS-Image"),
+                    w("Kernel-Version"),
+                    w("Container-Runtime"),
+                ]
+            },
             cells: node,
         },
         ("", "Namespace") => Columns {
@@ -66,10 +111,26 @@ pub(crate) fn of(builtin: &Builtin) -> Columns {
             cells: |o| vec![text(o, "/status/phase").into(), created(o)],
         },
         ("" | "events.k8s.io", "Event") => Columns {
-            columns: const { &[c("Last Seen"), c("Type"), c("Reason"), c("Object"), w("Subobject"), w("Source"), c("Message"), w("First Seen"), w("Count"), w("Name")] },
+            columns: const {
+                &[
+                    c("Last Seen"),
+                    c("Type"),
+                    c("Reason"),
+                    c("Object"),
+                    w("Subobject"),
+                    w("Source"),
+                    c("Message"),
+                    w("First Seen"),
+                    w("Count"),
+                    w("Name"),
+                ]
+            },
             cells: event,
         },
-        ("", "ConfigMap") => Columns { columns: const { &[n("Data"), c("Age")] }, cells: |o| vec![entries(o, &["data", "binaryData"]), created(o)] },
+        ("", "ConfigMap") => Columns {
+            columns: const { &[n("Data"), c("Age")] },
+            cells: |o| vec![entries(o, &["data", "binaryData"]), created(o)],
+        },
         ("", "Secret") => Columns {
             columns: const { &[c("Type"), n("Data"), c("Age")] },
             cells: |o| vec![text(o, "/type").into(), entries(o, &["data"]), created(o)],
@@ -95,7 +156,9 @@ pub(crate) fn of(builtin: &Builtin) -> Columns {
             cells: |o| vec![text(o, "/spec/holderIdentity").into(), created(o)],
         },
         ("", "PersistentVolumeClaim") => Columns {
-            columns: const { &[c("Status"), c("Volume"), c("Capacity"), c("Access Modes"), c("StorageClass"), c("Age")] },
+            columns: const {
+                &[c("Status"), c("Volume"), c("Capacity"), c("Access Modes"), c("StorageClass"), c("Age")]
+            },
             cells: |o| {
                 vec![
                     text(o, "/status/phase").into(),
@@ -180,7 +243,8 @@ fn or_none(text: &str) -> Value {
 /// A `LabelSelector` in its text form.
 pub(crate) fn selector_text(selector: &Value) -> String {
     let mut parts: Vec<String> = Vec::new();
-    let mut labels: Vec<_> = selector.get("matchLabels").and_then(Value::as_object).into_iter().flatten().collect();
+    let mut labels: Vec<_> =
+        selector.get("matchLabels").and_then(Value::as_object).into_iter().flatten().collect();
     labels.sort_by_key(|(key, _)| key.as_str());
     parts.extend(labels.iter().map(|(k, v)| format!("{k}={}", v.as_str().unwrap_or_default())));
     for term in list(selector, "/matchExpressions") {
@@ -274,7 +338,9 @@ fn endpoints(o: &Value) -> Vec<Value> {
             let ip = text(address, "/ip");
             match list(subset, "/ports") {
                 [] => all.push(ip.to_owned()),
-                ports => all.extend(ports.iter().map(|p| format!("{ip}:{}", p["port"].as_i64().unwrap_or(0)))),
+                ports => {
+                    all.extend(ports.iter().map(|p| format!("{ip}:{}", p["port"].as_i64().unwrap_or(0))))
+                }
             }
         }
     }
@@ -282,8 +348,10 @@ fn endpoints(o: &Value) -> Vec<Value> {
 }
 
 fn endpoint_slice(o: &Value) -> Vec<Value> {
-    let ports: Vec<String> =
-        list(o, "/ports").iter().map(|p| p["port"].as_i64().map_or("*".to_owned(), |n| n.to_string())).collect();
+    let ports: Vec<String> = list(o, "/ports")
+        .iter()
+        .map(|p| p["port"].as_i64().map_or("*".to_owned(), |n| n.to_string()))
+        .collect();
     let addresses: Vec<String> = list(o, "/endpoints")
         .iter()
         .flat_map(|e| list(e, "/addresses"))
@@ -331,11 +399,16 @@ fn node(o: &Value) -> Vec<Value> {
 }
 
 fn event(o: &Value) -> Vec<Value> {
-    let either = |a: &str, b: &str| if text(o, a).is_empty() { text(o, b).to_owned() } else { text(o, a).to_owned() };
+    let either =
+        |a: &str, b: &str| if text(o, a).is_empty() { text(o, b).to_owned() } else { text(o, a).to_owned() };
     let object = if o["involvedObject"].is_object() { &o["involvedObject"] } else { &o["regarding"] };
     let first = either("/firstTimestamp", "/deprecatedFirstTimestamp");
     let last = either("/lastTimestamp", "/deprecatedLastTimestamp");
-    let moment = if text(o, "/eventTime").is_empty() { text(o, "/metadata/creationTimestamp") } else { text(o, "/eventTime") };
+    let moment = if text(o, "/eventTime").is_empty() {
+        text(o, "/metadata/creationTimestamp")
+    } else {
+        text(o, "/eventTime")
+    };
     let first = if first.is_empty() { moment.to_owned() } else { first };
     let observed = text(o, "/series/lastObservedTime");
     let last = match (observed, last.as_str()) {
@@ -343,11 +416,13 @@ fn event(o: &Value) -> Vec<Value> {
         ("", last) => last.to_owned(),
         (observed, _) => observed.to_owned(),
     };
-    let count = o["series"]["count"].as_i64().or(o["count"].as_i64()).or(o["deprecatedCount"].as_i64()).unwrap_or(1);
-    let source = [text(o, "/source/component"), text(o, "/reportingComponent"), text(o, "/reportingController")]
-        .into_iter()
-        .find(|s| !s.is_empty())
-        .unwrap_or_default();
+    let count =
+        o["series"]["count"].as_i64().or(o["count"].as_i64()).or(o["deprecatedCount"].as_i64()).unwrap_or(1);
+    let source =
+        [text(o, "/source/component"), text(o, "/reportingComponent"), text(o, "/reportingController")]
+            .into_iter()
+            .find(|s| !s.is_empty())
+            .unwrap_or_default();
     vec![
         age(&last).into(),
         text(o, "/type").into(),
@@ -391,7 +466,10 @@ fn pod(o: &Value) -> Vec<Value> {
     let ready = statuses.iter().filter(|s| s["ready"] == true && s["state"]["running"].is_object()).count();
     let restarts_of = |all: &[Value]| all.iter().filter_map(|s| s["restartCount"].as_i64()).sum::<i64>();
     let last_restart = |all: &[Value]| {
-        all.iter().map(|s| text(s, "/lastState/terminated/finishedAt").to_owned()).filter(|t| !t.is_empty()).max()
+        all.iter()
+            .map(|s| text(s, "/lastState/terminated/finishedAt").to_owned())
+            .filter(|t| !t.is_empty())
+            .max()
     };
     let mut reason = match text(o, "/status/reason") {
         "" => text(o, "/status/phase").to_owned(),
@@ -430,7 +508,8 @@ fn pod(o: &Value) -> Vec<Value> {
             }
         }
         if reason == "Completed" && running {
-            let is_ready = list(o, "/status/conditions").iter().any(|c| c["type"] == "Ready" && c["status"] == "True");
+            let is_ready =
+                list(o, "/status/conditions").iter().any(|c| c["type"] == "Ready" && c["status"] == "True");
             reason = if is_ready { "Running" } else { "NotReady" }.to_owned();
         }
     }

@@ -82,7 +82,10 @@ mod tests {
         let written = json!({"apiVersion": "events.k8s.io/v1", "kind": "Event", "note": "hello", "regarding": {"name": "x"}});
         let mut stored = written.clone();
         store_form(new, &mut stored);
-        assert_eq!(stored, json!({"apiVersion": "v1", "kind": "Event", "message": "hello", "involvedObject": {"name": "x"}}));
+        assert_eq!(
+            stored,
+            json!({"apiVersion": "v1", "kind": "Event", "message": "hello", "involvedObject": {"name": "x"}})
+        );
         assert_eq!(*present(new, &Arc::new(stored)), written);
     }
 }

@@ -35,7 +35,9 @@ pub(crate) fn before_write(call: &Call<'_>, object: &mut Value, live: Option<&Va
     }
     for version in &parsed.versions {
         for path in version.schema.unenforced() {
-            call.warn(format!("{path}: x-kubernetes-validations are stored, but not enforced by the dev cluster"));
+            call.warn(format!(
+                "{path}: x-kubernetes-validations are stored, but not enforced by the dev cluster"
+            ));
         }
     }
     let taken = |wanted: &str| call.server.registry.holder(&parsed.group, &parsed.plural, wanted);

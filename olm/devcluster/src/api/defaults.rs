@@ -251,7 +251,11 @@ mod tests {
 
     #[test]
     fn nothing_panics_on_odd_shapes() {
-        for odd in [json!({"spec": "x"}), json!({"spec": {"containers": "x", "volumes": [1], "template": []}}), json!([])] {
+        for odd in [
+            json!({"spec": "x"}),
+            json!({"spec": {"containers": "x", "volumes": [1], "template": []}}),
+            json!([]),
+        ] {
             for f in [pod, deployment, replica_set, service, binding, super::secret] {
                 f(&mut odd.clone());
             }

@@ -30,15 +30,19 @@ struct Options {
 impl Options {
     fn read(call: &Call<'_>, bytes: &[u8]) -> ApiResult<Self> {
         let body = if bytes.is_empty() { Value::Null } else { decode(call.headers, bytes)? };
-        let orphan = body["orphanDependents"].as_bool().or_else(|| match call.query.get("orphanDependents") {
-            "" => None,
-            text => Some(text == "true"),
-        });
-        let propagation = match (meta::text(&body, "/propagationPolicy"), call.query.get("propagationPolicy")) {
+        let orphan =
+            body["orphanDependents"].as_bool().or_else(|| match call.query.get("orphanDependents") {
+                "" => None,
+                text => Some(text == "true"),
+            });
+        let propagation = match (meta::text(&body, "/propagationPolicy"), call.query.get("propagationPolicy"))
+        {
             ("", "") => orphan.map(|orphan| if orphan { "Orphan" } else { "Background" }.to_owned()),
             ("", text) | (text, _) => Some(text.to_owned()),
         };
-        if let Some(policy) = propagation.as_deref().filter(|p| !matches!(*p, "Orphan" | "Background" | "Foreground")) {
+        if let Some(policy) =
+            propagation.as_deref().filter(|p| !matches!(*p, "Orphan" | "Background" | "Foreground"))
+        {
             let error = crate::machinery::field_error::FieldError::not_supported(
                 "propagationPolicy",
                 policy,
@@ -82,7 +86,8 @@ pub(crate) async fn delete(call: &Call<'_>, bytes: &[u8]) -> ApiResult<Response>
         Outcome::Marked(object) => call.show(200, &object),
         Outcome::Gone(object) if resource.is("", "pods") => call.show(200, &object),
         Outcome::Gone(object) => {
-            let mut details = json!({ "name": meta::name(&object), "kind": resource.plural, "uid": meta::uid(&object) });
+            let mut details =
+                json!({ "name": meta::name(&object), "kind": resource.plural, "uid": meta::uid(&object) });
             if !resource.group.is_empty() {
                 details["group"] = resource.group.as_str().into();
             }
@@ -98,7 +103,9 @@ pub(crate) async fn delete_collection(call: &Call<'_>, bytes: &[u8]) -> ApiResul
     let mut deleted = Vec::new();
     for item in items {
         match delete_one(call, meta::name(&item), &options).await {
-            Ok(Outcome::Gone(object) | Outcome::Marked(object)) => deleted.push(convert::present(call.resource, &object)),
+            Ok(Outcome::Gone(object) | Outcome::Marked(object)) => {
+                deleted.push(convert::present(call.resource, &object))
+            }
             // Somebody else was faster, which is just as well.
             Err(error) if error.code() == 404 => {}
             Err(error) => return Err(error),
@@ -143,7 +150,11 @@ async fn delete_one(call: &Call<'_>, name: &str, options: &Options) -> ApiResult
             Ok((Some(stored), _)) => {
                 hooks::written(call.server, resource, &stored).await;
                 // The hook may have finished the deletion already (a CRD without objects).
-                return Ok(if call.server.store.get(&key).is_some() { Outcome::Marked(stored) } else { Outcome::Gone(stored) });
+                return Ok(if call.server.store.get(&key).is_some() {
+                    Outcome::Marked(stored)
+                } else {
+                    Outcome::Gone(stored)
+                });
             }
             Ok((None, _)) => {
                 hooks::deleted(call.server, resource, &current).await;
@@ -194,7 +205,9 @@ fn mark(resource: &Resource, current: &Arc<Value>, options: &Options) -> Value {
 
 /// As Kubernetes' pod strategy: a pod that no node runs, or that has ended, needs no grace.
 fn pod_grace(pod: &Value, options: &Options) -> i64 {
-    if meta::text(pod, "/spec/nodeName").is_empty() || matches!(meta::text(pod, "/status/phase"), "Succeeded" | "Failed") {
+    if meta::text(pod, "/spec/nodeName").is_empty()
+        || matches!(meta::text(pod, "/status/phase"), "Succeeded" | "Failed")
+    {
         return 0;
     }
     options.grace.or_else(|| pod.pointer("/spec/terminationGracePeriodSeconds")?.as_i64()).unwrap_or(30)

@@ -20,15 +20,23 @@ const VERBS: &[&str] = &["create", "delete", "deletecollection", "get", "list", 
 const STATUS_VERBS: &[&str] = &["get", "patch", "update"];
 
 /// Answers a path that is not a resource.
-pub(crate) fn serve(server: &Arc<Server>, info: &Info, method: &Method, headers: &HeaderMap) -> ApiResult<Response> {
+pub(crate) fn serve(
+    server: &Arc<Server>,
+    info: &Info,
+    method: &Method,
+    headers: &HeaderMap,
+) -> ApiResult<Response> {
     if method != Method::GET && method != Method::HEAD {
         return Err(ApiError::method_not_allowed());
     }
     let served = server.registry.served();
     let accept = headers.get(header::ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or_default();
-    let aggregated = accept.split(',').map(str::trim).take_while(|c| *c != "application/json").any(|clause| {
-        clause.contains("as=APIGroupDiscoveryList") && clause.contains("v=v2") && !clause.contains("v=v2beta1")
-    });
+    let aggregated =
+        accept.split(',').map(str::trim).take_while(|c| *c != "application/json").any(|clause| {
+            clause.contains("as=APIGroupDiscoveryList")
+                && clause.contains("v=v2")
+                && !clause.contains("v=v2beta1")
+        });
     let path = info.path.trim_matches('/');
     let segments: Vec<&str> = path.split('/').collect();
     match segments.as_slice() {
@@ -37,8 +45,13 @@ pub(crate) fn serve(server: &Arc<Server>, info: &Info, method: &Method, headers:
         [""] => Ok(answer(200, &json!({ "paths": paths(&served) }))),
         ["api"] if aggregated => aggregate(&served, true),
         ["apis"] if aggregated => aggregate(&served, false),
-        ["api"] => Ok(answer(200, &json!({ "kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": [] }))),
-        ["apis"] => Ok(answer(200, &json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": groups(&served) }))),
+        ["api"] => Ok(answer(
+            200,
+            &json!({ "kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": [] }),
+        )),
+        ["apis"] => {
+            Ok(answer(200, &json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": groups(&served) })))
+        }
         ["api", "v1"] => resource_list(&served, "", "v1"),
         ["apis", group] => match groups(&served).into_iter().find(|g| g["name"] == *group) {
             Some(mut found) => {
@@ -76,7 +89,19 @@ fn version() -> Value {
 
 /// Version that the server says it is compatible with.
 pub(crate) fn paths(served: &Served) -> Vec<String> {
-    let mut paths: Vec<String> = ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"].map(str::to_owned).into();
+    let mut paths: Vec<String> = [
+        "/api",
+        "/api/v1",
+        "/apis",
+        "/healthz",
+        "/livez",
+        "/openapi/v2",
+        "/openapi/v3",
+        "/readyz",
+        "/version",
+    ]
+    .map(str::to_owned)
+    .into();
     for (group, versions) in served.groups() {
         paths.push(format!("/apis/{group}"));
         paths.extend(versions.iter().map(|v| format!("/apis/{group}/{v}")));
@@ -87,8 +112,10 @@ pub(crate) fn paths(served: &Served) -> Vec<String> {
 
 fn groups(served: &Served) -> Vec<Value> {
     let one = |(group, versions): (String, Vec<String>)| {
-        let versions: Vec<Value> =
-            versions.iter().map(|v| json!({ "groupVersion": format!("{group}/{v}"), "version": v })).collect();
+        let versions: Vec<Value> = versions
+            .iter()
+            .map(|v| json!({ "groupVersion": format!("{group}/{v}"), "version": v }))
+            .collect();
         json!({ "name": group, "versions": versions, "preferredVersion": versions[0] })
     };
     served.groups().into_iter().map(one).collect()
@@ -102,7 +129,12 @@ fn storage_hash(resource: &Resource) -> String {
 
 fn resource_list(served: &Served, group: &str, version: &str) -> ApiResult<Response> {
     let mut resources = Vec::new();
-    let mut add = |name: String, singular: &str, namespaced: bool, gvk: (&str, &str, &str), verbs: &[&str], resource: Option<&Resource>| {
+    let mut add = |name: String,
+                   singular: &str,
+                   namespaced: bool,
+                   gvk: (&str, &str, &str),
+                   verbs: &[&str],
+                   resource: Option<&Resource>| {
         let mut entry = json!({ "name": name, "singularName": singular, "namespaced": namespaced, "kind": gvk.2, "verbs": verbs });
         if (gvk.0, gvk.1) != (group, version) {
             entry["group"] = gvk.0.into();
@@ -122,12 +154,26 @@ fn resource_list(served: &Served, group: &str, version: &str) -> ApiResult<Respo
     for r in served.resources.iter().filter(|r| r.group == group && r.version == version) {
         add(r.plural.clone(), &r.singular, r.namespaced, (group, version, &r.kind), VERBS, Some(r));
         for sub in subresources(r) {
-            add(format!("{}/{}", r.plural, sub.name), "", r.namespaced, (sub.group, sub.version, sub.kind), sub.verbs, None);
+            add(
+                format!("{}/{}", r.plural, sub.name),
+                "",
+                r.namespaced,
+                (sub.group, sub.version, sub.kind),
+                sub.verbs,
+                None,
+            );
         }
     }
     for review in REVIEWS.iter().filter(|r| r.group == group && version == "v1") {
         let singular = review.kind.to_lowercase();
-        add(review.plural.to_owned(), &singular, review.namespaced, (group, version, review.kind), &["create"], None);
+        add(
+            review.plural.to_owned(),
+            &singular,
+            review.namespaced,
+            (group, version, review.kind),
+            &["create"],
+            None,
+        );
     }
     if resources.is_empty() {
         return Err(ApiError::no_route());
@@ -157,7 +203,13 @@ fn subresources(resource: &Resource) -> Vec<Sub<'_>> {
         }
     }
     if resource.scale.is_some() {
-        all.push(Sub { name: "scale", group: "autoscaling", version: "v1", kind: "Scale", verbs: STATUS_VERBS });
+        all.push(Sub {
+            name: "scale",
+            group: "autoscaling",
+            version: "v1",
+            kind: "Scale",
+            verbs: STATUS_VERBS,
+        });
     }
     if resource.status {
         all.push(Sub { name: "status", group, version, kind: &resource.kind, verbs: STATUS_VERBS });
@@ -167,7 +219,8 @@ fn subresources(resource: &Resource) -> Vec<Sub<'_>> {
 
 /// The aggregated form: everything in one answer.
 fn aggregate(served: &Served, core: bool) -> ApiResult<Response> {
-    let kind = |group: &str, version: &str, kind: &str| json!({ "group": group, "version": version, "kind": kind });
+    let kind =
+        |group: &str, version: &str, kind: &str| json!({ "group": group, "version": version, "kind": kind });
     let resources = |group: &str, version: &str| -> Vec<Value> {
         let mut all: Vec<Value> = Vec::new();
         for r in served.resources.iter().filter(|r| r.group == group && r.version == version) {
@@ -207,7 +260,11 @@ fn aggregate(served: &Served, core: bool) -> ApiResult<Response> {
                 .iter()
                 .map(|v| json!({ "version": v, "resources": resources(group, v), "freshness": "Current" }))
                 .collect();
-            let metadata = if group.is_empty() { json!({ "creationTimestamp": null }) } else { json!({ "name": group, "creationTimestamp": null }) };
+            let metadata = if group.is_empty() {
+                json!({ "creationTimestamp": null })
+            } else {
+                json!({ "name": group, "creationTimestamp": null })
+            };
             json!({ "metadata": metadata, "versions": versions })
         })
         .collect();
@@ -277,7 +334,8 @@ fn openapi_document(served: &Served, group: &str, version: &str) -> ApiResult<Re
 
 fn openapi_v2(served: &Served, accept: &str) -> ApiResult<Response> {
     if accept.contains("protobuf") && !accept.contains("json") {
-        let message = "openapi/v2 is served as application/json only; kubectl falls back to server-side validation";
+        let message =
+            "openapi/v2 is served as application/json only; kubectl falls back to server-side validation";
         return Err(ApiError::new(406, "NotAcceptable", message));
     }
     let inputs: Vec<_> = served.resources.iter().map(|r| openapi_input(r)).collect();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use axum::{
     extract::{
         FromRequestParts, WebSocketUpgrade,
-        ws::{Message, WebSocket},
+        ws::{CloseFrame, Message, WebSocket, close_code},
     },
     response::Response,
 };
@@ -36,10 +36,17 @@ const CLOSE: u8 = 255;
 const CHUNK: usize = 16 << 10;
 
 /// Starts the command and joins it to the WebSocket.
-pub(crate) async fn serve(server: &Arc<Server>, parts: &mut Parts, info: &Info, query: &Query) -> ApiResult<Response> {
+pub(crate) async fn serve(
+    server: &Arc<Server>,
+    parts: &mut Parts,
+    info: &Info,
+    query: &Query,
+) -> ApiResult<Response> {
     let command: Vec<String> = query.all("command").map(str::to_owned).collect();
     if command.is_empty() {
-        return Err(ApiError::bad_request("you must specify at least 1 container, stdin, stdout, or stderr and a command"));
+        return Err(ApiError::bad_request(
+            "you must specify at least 1 container, stdin, stdout, or stderr and a command",
+        ));
     }
     if query.flag("tty") {
         return Err(ApiError::not_implemented("pods/exec with a TTY (kubectl exec -t)"));
@@ -106,7 +113,9 @@ async fn run(socket: WebSocket, session: ExecSession, (stdout, stderr): (bool, b
                 return;
             }
         }
-        let _ = sink.close().await;
+        // Without this code kubectl takes the end of the connection for an error.
+        let frame = CloseFrame { code: close_code::NORMAL, reason: "".into() };
+        let _ = sink.send(Message::Close(Some(frame))).await;
     };
     tokio::select! {
         ((), ()) = async { tokio::join!(outputs, write) } => {}
@@ -124,7 +133,11 @@ fn message(channel: u8, bytes: &[u8]) -> Message {
 }
 
 /// Sends what a process writes. Output that nobody asked for is read all the same, so that the process does not block.
-async fn pump(channel: u8, mut output: Box<dyn AsyncRead + Send + Unpin>, sender: Option<mpsc::Sender<Message>>) {
+async fn pump(
+    channel: u8,
+    mut output: Box<dyn AsyncRead + Send + Unpin>,
+    sender: Option<mpsc::Sender<Message>>,
+) {
     let mut buffer = vec![0; CHUNK];
     loop {
         match output.read(&mut buffer).await {

@@ -35,11 +35,18 @@ impl Format {
         for clause in accept.split(',').map(str::trim).filter(|c| !c.is_empty()) {
             let mut parts = clause.split(';').map(str::trim);
             let media = parts.next().unwrap_or_default();
-            if !matches!(media, "application/json" | "*/*" | "application/*" | "application/yaml" | "text/plain") {
+            if !matches!(
+                media,
+                "application/json" | "*/*" | "application/*" | "application/yaml" | "text/plain"
+            ) {
                 continue;
             }
             let parameter = |name: &str| {
-                clause.split(';').filter_map(|p| p.trim().split_once('=')).find(|(k, _)| *k == name).map(|(_, v)| v)
+                clause
+                    .split(';')
+                    .filter_map(|p| p.trim().split_once('='))
+                    .find(|(k, _)| *k == name)
+                    .map(|(_, v)| v)
             };
             match (parameter("as"), parameter("g"), parameter("v")) {
                 (None, ..) => return Ok(Self::Whole),
@@ -51,7 +58,11 @@ impl Format {
                     };
                     return Ok(Self::Table(rows));
                 }
-                (Some("PartialObjectMetadata" | "PartialObjectMetadataList"), Some("meta.k8s.io"), Some("v1")) => {
+                (
+                    Some("PartialObjectMetadata" | "PartialObjectMetadataList"),
+                    Some("meta.k8s.io"),
+                    Some("v1"),
+                ) => {
                     return Ok(Self::Metadata);
                 }
                 _ => {}
@@ -88,9 +99,16 @@ impl Format {
     }
 
     /// A list.
-    pub(crate) fn list(self, resource: &Resource, items: &[Arc<Value>], metadata: Map<String, Value>) -> Vec<u8> {
+    pub(crate) fn list(
+        self,
+        resource: &Resource,
+        items: &[Arc<Value>],
+        metadata: Map<String, Value>,
+    ) -> Vec<u8> {
         let head = match self {
-            Self::Whole => json!({ "kind": resource.list_kind, "apiVersion": resource.api_version(), "metadata": metadata }),
+            Self::Whole => {
+                json!({ "kind": resource.list_kind, "apiVersion": resource.api_version(), "metadata": metadata })
+            }
             Self::Metadata => {
                 json!({ "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata })
             }
@@ -139,7 +157,10 @@ mod tests {
         let accept = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
         assert_eq!(negotiate(accept).expect("acceptable"), Format::Table(Rows::Metadata));
         assert_eq!(negotiate("application/json").expect("acceptable"), Format::Whole);
-        assert_eq!(negotiate("application/vnd.kubernetes.protobuf, application/json").expect("acceptable"), Format::Whole);
+        assert_eq!(
+            negotiate("application/vnd.kubernetes.protobuf, application/json").expect("acceptable"),
+            Format::Whole
+        );
         assert_eq!(negotiate("application/vnd.kubernetes.protobuf").unwrap_err().code(), 406);
     }
 }

@@ -52,7 +52,9 @@ pub(crate) fn before_write(call: &Call<'_>, object: &mut Value, live: Option<&Va
     match (resource.group.as_str(), resource.plural.as_str()) {
         ("", "services") => service::allocate(store, object, live),
         (authz::GROUP, _) => authz::check_escalation(store, call.who, &resource.kind, object, live),
-        ("apiextensions.k8s.io", _) if call.info.subresource.is_empty() => crds::before_write(call, object, live),
+        ("apiextensions.k8s.io", _) if call.info.subresource.is_empty() => {
+            crds::before_write(call, object, live)
+        }
         _ => Ok(()),
     }
 }
@@ -61,7 +63,11 @@ pub(crate) fn before_write(call: &Call<'_>, object: &mut Value, live: Option<&Va
 pub(crate) fn announce(call: &Call<'_>, object: &Value) {
     let resource = call.resource;
     if resource.builtin().is_some_and(|b| !b.enforced) {
-        call.warn(format!("{} {}: stored, but not enforced by the dev cluster", resource.kind, meta::name(object)));
+        call.warn(format!(
+            "{} {}: stored, but not enforced by the dev cluster",
+            resource.kind,
+            meta::name(object)
+        ));
     }
 }
 
@@ -119,11 +125,12 @@ pub(crate) async fn purge_events(server: &Arc<Server>) {
     }
     let oldest = meta::now_unix() - EVENT_SECONDS;
     for event in server.store.list("/events", "").items {
-        let last = ["/series/lastObservedTime", "/lastTimestamp", "/eventTime", "/metadata/creationTimestamp"]
-            .iter()
-            .filter_map(|p| meta::parse_time(meta::text(&event, p)))
-            .map(jiff::Timestamp::as_second)
-            .max();
+        let last =
+            ["/series/lastObservedTime", "/lastTimestamp", "/eventTime", "/metadata/creationTimestamp"]
+                .iter()
+                .filter_map(|p| meta::parse_time(meta::text(&event, p)))
+                .map(jiff::Timestamp::as_second)
+                .max();
         if last.is_none_or(|last| last < oldest) {
             let key = Key::new("/events", meta::namespace(&event), meta::name(&event));
             if let Err(WriteError::Log(error)) = server.store.write(&key, Some(&event), None).await {

@@ -71,7 +71,14 @@ const RBAC: Builtin =
 
 /// Every built-in kind that is stored, in the order in which discovery shows them.
 pub(crate) static BUILTINS: &[Builtin] = &[
-    Builtin { kind: "ConfigMap", plural: "configmaps", singular: "configmap", short: &["cm"], validate: validate::config_map, ..BASE },
+    Builtin {
+        kind: "ConfigMap",
+        plural: "configmaps",
+        singular: "configmap",
+        short: &["cm"],
+        validate: validate::config_map,
+        ..BASE
+    },
     Builtin { kind: "Endpoints", plural: "endpoints", singular: "endpoints", short: &["ep"], ..BASE },
     Builtin {
         kind: "Event",
@@ -93,7 +100,14 @@ pub(crate) static BUILTINS: &[Builtin] = &[
         ],
         ..BASE
     },
-    Builtin { kind: "LimitRange", plural: "limitranges", singular: "limitrange", short: &["limits"], enforced: false, ..BASE },
+    Builtin {
+        kind: "LimitRange",
+        plural: "limitranges",
+        singular: "limitrange",
+        short: &["limits"],
+        enforced: false,
+        ..BASE
+    },
     Builtin {
         kind: "Namespace",
         plural: "namespaces",
@@ -161,7 +175,15 @@ pub(crate) static BUILTINS: &[Builtin] = &[
         validate: validate::pod,
         ..BASE
     },
-    Builtin { kind: "ResourceQuota", plural: "resourcequotas", singular: "resourcequota", short: &["quota"], status: true, enforced: false, ..BASE },
+    Builtin {
+        kind: "ResourceQuota",
+        plural: "resourcequotas",
+        singular: "resourcequota",
+        short: &["quota"],
+        status: true,
+        enforced: false,
+        ..BASE
+    },
     Builtin {
         kind: "Secret",
         plural: "secrets",
@@ -172,7 +194,13 @@ pub(crate) static BUILTINS: &[Builtin] = &[
         validate: validate::secret,
         ..BASE
     },
-    Builtin { kind: "ServiceAccount", plural: "serviceaccounts", singular: "serviceaccount", short: &["sa"], ..BASE },
+    Builtin {
+        kind: "ServiceAccount",
+        plural: "serviceaccounts",
+        singular: "serviceaccount",
+        short: &["sa"],
+        ..BASE
+    },
     Builtin {
         kind: "Service",
         plural: "services",
@@ -227,7 +255,15 @@ pub(crate) static BUILTINS: &[Builtin] = &[
         validate: validate::workload,
         ..BASE
     },
-    Builtin { group: "events.k8s.io", kind: "Event", plural: "events", singular: "event", short: &["ev"], stored_as: Some("/events"), ..BASE },
+    Builtin {
+        group: "events.k8s.io",
+        kind: "Event",
+        plural: "events",
+        singular: "event",
+        short: &["ev"],
+        stored_as: Some("/events"),
+        ..BASE
+    },
     Builtin {
         group: "networking.k8s.io",
         kind: "NetworkPolicy",
@@ -249,9 +285,31 @@ pub(crate) static BUILTINS: &[Builtin] = &[
         enforced: false,
         ..BASE
     },
-    Builtin { kind: "ClusterRoleBinding", plural: "clusterrolebindings", singular: "clusterrolebinding", namespaced: false, default: defaults::binding, validate: validate::role_binding, ..RBAC },
-    Builtin { kind: "ClusterRole", plural: "clusterroles", singular: "clusterrole", namespaced: false, validate: validate::role, ..RBAC },
-    Builtin { kind: "RoleBinding", plural: "rolebindings", singular: "rolebinding", default: defaults::binding, validate: validate::role_binding, ..RBAC },
+    Builtin {
+        kind: "ClusterRoleBinding",
+        plural: "clusterrolebindings",
+        singular: "clusterrolebinding",
+        namespaced: false,
+        default: defaults::binding,
+        validate: validate::role_binding,
+        ..RBAC
+    },
+    Builtin {
+        kind: "ClusterRole",
+        plural: "clusterroles",
+        singular: "clusterrole",
+        namespaced: false,
+        validate: validate::role,
+        ..RBAC
+    },
+    Builtin {
+        kind: "RoleBinding",
+        plural: "rolebindings",
+        singular: "rolebinding",
+        default: defaults::binding,
+        validate: validate::role_binding,
+        ..RBAC
+    },
     Builtin { kind: "Role", plural: "roles", singular: "role", validate: validate::role, ..RBAC },
     Builtin {
         group: "storage.k8s.io",
@@ -309,12 +367,37 @@ pub(crate) struct Review {
 
 /// The review APIs.
 pub(crate) static REVIEWS: &[Review] = &[
-    Review { group: "authentication.k8s.io", kind: "SelfSubjectReview", plural: "selfsubjectreviews", namespaced: false },
+    Review {
+        group: "authentication.k8s.io",
+        kind: "SelfSubjectReview",
+        plural: "selfsubjectreviews",
+        namespaced: false,
+    },
     Review { group: "authentication.k8s.io", kind: "TokenReview", plural: "tokenreviews", namespaced: false },
-    Review { group: "authorization.k8s.io", kind: "LocalSubjectAccessReview", plural: "localsubjectaccessreviews", namespaced: true },
-    Review { group: "authorization.k8s.io", kind: "SelfSubjectAccessReview", plural: "selfsubjectaccessreviews", namespaced: false },
-    Review { group: "authorization.k8s.io", kind: "SelfSubjectRulesReview", plural: "selfsubjectrulesreviews", namespaced: false },
-    Review { group: "authorization.k8s.io", kind: "SubjectAccessReview", plural: "subjectaccessreviews", namespaced: false },
+    Review {
+        group: "authorization.k8s.io",
+        kind: "LocalSubjectAccessReview",
+        plural: "localsubjectaccessreviews",
+        namespaced: true,
+    },
+    Review {
+        group: "authorization.k8s.io",
+        kind: "SelfSubjectAccessReview",
+        plural: "selfsubjectaccessreviews",
+        namespaced: false,
+    },
+    Review {
+        group: "authorization.k8s.io",
+        kind: "SelfSubjectRulesReview",
+        plural: "selfsubjectrulesreviews",
+        namespaced: false,
+    },
+    Review {
+        group: "authorization.k8s.io",
+        kind: "SubjectAccessReview",
+        plural: "subjectaccessreviews",
+        namespaced: false,
+    },
 ];
 
 /// A subresource of a built-in kind beyond `status` and `scale`.
@@ -335,8 +418,19 @@ pub(crate) static SUBRESOURCES: &[Subresource] = &[
     Subresource { name: "binding", kind: "Binding", verbs: &["create"], ..CORE },
     Subresource { name: "exec", kind: "PodExecOptions", verbs: &["create", "get"], ..CORE },
     Subresource { name: "log", kind: "Pod", verbs: &["get"], ..CORE },
-    Subresource { name: "proxy", kind: "PodProxyOptions", verbs: &["create", "delete", "get", "patch", "update"], ..CORE },
-    Subresource { of: "services", name: "proxy", kind: "ServiceProxyOptions", verbs: &["create", "delete", "get", "patch", "update"], ..CORE },
+    Subresource {
+        name: "proxy",
+        kind: "PodProxyOptions",
+        verbs: &["create", "delete", "get", "patch", "update"],
+        ..CORE
+    },
+    Subresource {
+        of: "services",
+        name: "proxy",
+        kind: "ServiceProxyOptions",
+        verbs: &["create", "delete", "get", "patch", "update"],
+        ..CORE
+    },
     Subresource {
         of: "serviceaccounts",
         name: "token",

@@ -24,7 +24,10 @@ pub(crate) fn selector(call: &Call<'_>) -> ApiResult<Selector> {
 fn supported_fields(call: &Call<'_>) -> Vec<String> {
     let mut fields = call.resource.fields.clone();
     if call.resource.is("events.k8s.io", "events") {
-        fields.extend(["reason", "regarding.kind", "regarding.name", "regarding.namespace", "regarding.uid", "type"].map(str::to_owned));
+        fields.extend(
+            ["reason", "regarding.kind", "regarding.name", "regarding.namespace", "regarding.uid", "type"]
+                .map(str::to_owned),
+        );
     }
     fields
 }
@@ -89,10 +92,14 @@ fn check_version(call: &Call<'_>, continued: bool) -> ApiResult<()> {
         Err(ApiError::new(422, "Invalid", format!("ListOptions.meta.k8s.io \"\" is invalid: {message}")))
     };
     if !how.is_empty() && wanted.is_empty() {
-        return refuse("resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided");
+        return refuse(
+            "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided",
+        );
     }
     if !matches!(how, "" | "Exact" | "NotOlderThan") {
-        return refuse("resourceVersionMatch: Unsupported value: supported values: \"Exact\", \"NotOlderThan\"");
+        return refuse(
+            "resourceVersionMatch: Unsupported value: supported values: \"Exact\", \"NotOlderThan\"",
+        );
     }
     if wanted.is_empty() || wanted == "0" {
         return Ok(());
@@ -100,16 +107,18 @@ fn check_version(call: &Call<'_>, continued: bool) -> ApiResult<()> {
     if continued {
         return Err(ApiError::bad_request("specifying resource version is not allowed when using continue"));
     }
-    let wanted: u64 = wanted
-        .parse()
-        .map_err(|_| ApiError::bad_request(format!("resourceVersion: Invalid value: \"{wanted}\": must be a number")))?;
+    let wanted: u64 = wanted.parse().map_err(|_| {
+        ApiError::bad_request(format!("resourceVersion: Invalid value: \"{wanted}\": must be a number"))
+    })?;
     let current = call.server.store.revision();
     if wanted > current {
         return Err(too_large(wanted, current));
     }
     // Old states are not kept: an exact list can only be of the present one.
     if how == "Exact" && wanted < current && !unchanged_since(call, wanted) {
-        return Err(ApiError::expired(format!("The resourceVersion for the provided list is too old: {wanted} ({current})")));
+        return Err(ApiError::expired(format!(
+            "The resourceVersion for the provided list is too old: {wanted} ({current})"
+        )));
     }
     Ok(())
 }

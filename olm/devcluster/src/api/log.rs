@@ -26,11 +26,15 @@ const CACHE_BYTES: usize = 4 << 20;
 /// Why the log could not be opened or written.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum LogError {
-    #[error("{path} is in use by another process: stop the other `olm up` on this data directory, or choose another one")]
+    #[error(
+        "{path} is in use by another process: stop the other `olm up` on this data directory, or choose another one"
+    )]
     InUse { path: String },
     #[error("{path} was written by a newer version (format {found}, this program knows {FORMAT_VERSION})")]
     Format { path: String, found: u64 },
-    #[error("no space left on the device that holds {path}: nothing was changed; free some space and try again")]
+    #[error(
+        "no space left on the device that holds {path}: nothing was changed; free some space and try again"
+    )]
     Full { path: String },
     #[error("failed to use {path}: {reason}")]
     Io { path: String, reason: String },
@@ -81,7 +85,8 @@ impl Log {
         for entry in table.iter().map_err(|e| fail(e.into()))? {
             let (key, value) = entry.map_err(|e| fail(e.into()))?;
             let mut parts = key.value().splitn(3, '\0');
-            let (Some(resource), Some(namespace), Some(name)) = (parts.next(), parts.next(), parts.next()) else {
+            let (Some(resource), Some(namespace), Some(name)) = (parts.next(), parts.next(), parts.next())
+            else {
                 let reason = format!("entry {:?} is not a key", key.value());
                 return Err(LogError::Io { path: path.display().to_string(), reason });
             };
@@ -162,7 +167,10 @@ fn failure(path: &Path, error: &redb::Error) -> LogError {
 }
 
 fn is_full(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge)
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
+    )
 }
 
 struct Writer {
@@ -206,4 +214,3 @@ fn commit(database: &Database, batch: &[Pending]) -> Result<(), redb::Error> {
     transaction.commit()?;
     Ok(())
 }
-

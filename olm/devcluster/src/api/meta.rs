@@ -136,9 +136,7 @@ const SUFFIX_LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// The random end of a generated name.
 pub(crate) fn random_suffix(length: usize) -> String {
-    (0..length)
-        .map(|_| char::from(SUFFIX_LETTERS[rand::random_range(0..SUFFIX_LETTERS.len())]))
-        .collect()
+    (0..length).map(|_| char::from(SUFFIX_LETTERS[rand::random_range(0..SUFFIX_LETTERS.len())])).collect()
 }
 
 /// A random (version 4) UUID.
@@ -156,7 +154,18 @@ mod tests {
 
     #[test]
     fn ages_read_as_in_kubectl() {
-        let cases = [(0, "0s"), (119, "119s"), (120, "2m"), (125, "2m5s"), (700, "11m"), (10_860, "3h1m"), (100_000, "27h"), (180_000, "2d2h"), (864_000, "10d"), (63_158_400, "2y1d")];
+        let cases = [
+            (0, "0s"),
+            (119, "119s"),
+            (120, "2m"),
+            (125, "2m5s"),
+            (700, "11m"),
+            (10_860, "3h1m"),
+            (100_000, "27h"),
+            (180_000, "2d2h"),
+            (864_000, "10d"),
+            (63_158_400, "2y1d"),
+        ];
         for (seconds, text) in cases {
             assert_eq!(human_duration(seconds), text);
         }

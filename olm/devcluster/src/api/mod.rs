@@ -117,8 +117,11 @@ impl ApiServer {
             addresses: tokio::sync::Mutex::default(),
             purged: AtomicI64::new(0),
         });
-        futures::executor::block_on(bootstrap::run(&server, if config.port == 0 { 6443 } else { config.port }))
-            .map_err(|error| OpenError::Store(error.to_string()))?;
+        futures::executor::block_on(bootstrap::run(
+            &server,
+            if config.port == 0 { 6443 } else { config.port },
+        ))
+        .map_err(|error| OpenError::Store(error.to_string()))?;
         Ok(Self { server, authority: Arc::new(authority) })
     }
 

@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::{
-    body::Body,
-    response::Response,
-};
+use axum::{body::Body, response::Response};
 use futures::StreamExt;
 use http::request::Parts;
 use serde_json::Value;
@@ -42,7 +39,11 @@ pub(crate) async fn serve(
 /// The node, or why there is none.
 pub(crate) fn backend(server: &Server, what: &str) -> ApiResult<Arc<dyn NodeBackend>> {
     server.backend().ok_or_else(|| {
-        ApiError::new(501, "NotImplemented", format!("{what} needs a node agent, and this server runs without one"))
+        ApiError::new(
+            501,
+            "NotImplemented",
+            format!("{what} needs a node agent, and this server runs without one"),
+        )
     })
 }
 
@@ -55,7 +56,11 @@ pub(crate) fn backend_error(error: &BackendError) -> ApiError {
 }
 
 /// The pod of a request and the container that it means.
-pub(crate) fn pod_and_container(server: &Server, info: &Info, wanted: &str) -> ApiResult<(Arc<Value>, String)> {
+pub(crate) fn pod_and_container(
+    server: &Server,
+    info: &Info,
+    wanted: &str,
+) -> ApiResult<(Arc<Value>, String)> {
     let pod = server
         .store
         .get(&Key::new("/pods", &info.namespace, &info.name))
@@ -78,7 +83,10 @@ pub(crate) fn pod_and_container(server: &Server, info: &Info, wanted: &str) -> A
         }
         (name, _) if names(containers).iter().chain(&init).any(|n| n == name) => name.to_owned(),
         (name, _) => {
-            return Err(ApiError::bad_request(format!("container {name} is not valid for pod {}", info.name)));
+            return Err(ApiError::bad_request(format!(
+                "container {name} is not valid for pod {}",
+                info.name
+            )));
         }
     };
     if text(&pod, "/spec/nodeName").is_empty() {
@@ -90,7 +98,9 @@ pub(crate) fn pod_and_container(server: &Server, info: &Info, wanted: &str) -> A
 async fn logs(server: &Arc<Server>, info: &Info, query: &Query) -> ApiResult<Response> {
     let (_, container) = pod_and_container(server, info, query.get("container"))?;
     let backend = backend(server, "pods/log")?;
-    let size = |key: &str| -> ApiResult<Option<usize>> { Ok(query.number(key)?.and_then(|n| usize::try_from(n).ok())) };
+    let size = |key: &str| -> ApiResult<Option<usize>> {
+        Ok(query.number(key)?.and_then(|n| usize::try_from(n).ok()))
+    };
     let since = match (query.number("sinceSeconds")?, query.get("sinceTime")) {
         (Some(seconds), _) => Some(seconds),
         (None, "") => None,

@@ -89,14 +89,19 @@ fn check_metadata_types(call: &Call<'_>, object: &mut Value) -> ApiResult<()> {
     for (field, value) in metadata.iter() {
         let strings = |v: &Value| v.as_object().is_some_and(|m| m.values().all(Value::is_string));
         match field.as_str() {
-            "labels" | "annotations" if !strings(value) => return refuse(field, "a map of strings to strings"),
+            "labels" | "annotations" if !strings(value) => {
+                return refuse(field, "a map of strings to strings");
+            }
             "finalizers" if !value.as_array().is_some_and(|l| l.iter().all(Value::is_string)) => {
                 return refuse(field, "a list of strings");
             }
-            "ownerReferences" | "managedFields" if !value.as_array().is_some_and(|l| l.iter().all(Value::is_object)) => {
+            "ownerReferences" | "managedFields"
+                if !value.as_array().is_some_and(|l| l.iter().all(Value::is_object)) =>
+            {
                 return refuse(field, "a list of objects");
             }
-            "name" | "generateName" | "namespace" | "uid" | "resourceVersion" | "creationTimestamp" | "deletionTimestamp" | "selfLink"
+            "name" | "generateName" | "namespace" | "uid" | "resourceVersion" | "creationTimestamp"
+            | "deletionTimestamp" | "selfLink"
                 if !value.is_string() =>
             {
                 return refuse(field, "a string");
@@ -108,7 +113,9 @@ fn check_metadata_types(call: &Call<'_>, object: &mut Value) -> ApiResult<()> {
         }
     }
     for field in ["labels", "annotations", "finalizers", "ownerReferences"] {
-        let empty = metadata.get(field).is_some_and(|v| v.as_array().is_some_and(Vec::is_empty) || v.as_object().is_some_and(Map::is_empty));
+        let empty = metadata.get(field).is_some_and(|v| {
+            v.as_array().is_some_and(Vec::is_empty) || v.as_object().is_some_and(Map::is_empty)
+        });
         if empty {
             metadata.shift_remove(field);
         }
@@ -122,8 +129,10 @@ pub(crate) fn strict(call: &Call<'_>, object: &mut Value) -> ApiResult<()> {
     let unknown = match resource.custom() {
         Some(custom) => custom.schema.prune(object),
         None => {
-            let (group, version, kind) = (resource.group.as_str(), resource.version.as_str(), resource.kind.as_str());
-            if let Some(errors) = openapi::type_errors(group, version, kind, object).filter(|e| !e.is_empty()) {
+            let (group, version, kind) =
+                (resource.group.as_str(), resource.version.as_str(), resource.kind.as_str());
+            if let Some(errors) = openapi::type_errors(group, version, kind, object).filter(|e| !e.is_empty())
+            {
                 return Err(ApiError::bad_request(format!(
                     "{kind} in version \"{version}\" cannot be handled as a {kind}: {}",
                     errors.join(", ")
@@ -136,7 +145,9 @@ pub(crate) fn strict(call: &Call<'_>, object: &mut Value) -> ApiResult<()> {
         return Ok(());
     }
     match call.query.get("fieldValidation") {
-        "Strict" => Err(ApiError::from_status(strict_decoding_status(&resource.version, &resource.kind, &unknown))),
+        "Strict" => {
+            Err(ApiError::from_status(strict_decoding_status(&resource.version, &resource.kind, &unknown)))
+        }
         "Ignore" => Ok(()),
         "" | "Warn" => {
             for path in unknown {
@@ -166,7 +177,9 @@ pub(crate) fn create(call: &Call<'_>, mut object: Value, tracking: &Tracking) ->
     let now = meta::now();
     {
         let metadata = meta::metadata(&mut object);
-        for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation", "resourceVersion"] {
+        for field in
+            ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation", "resourceVersion"]
+        {
             metadata.shift_remove(field);
         }
         metadata.insert("uid".to_owned(), meta::new_uid().into());
@@ -219,7 +232,8 @@ pub(crate) fn update(
         return Err(ApiError::invalid(&resource.group, &resource.kind, &call.info.name, &[error]));
     }
     let subresource = Some(call.info.subresource.as_str()).filter(|s| !s.is_empty());
-    let clears_managed_fields = object.pointer("/metadata/managedFields").and_then(Value::as_array).is_some_and(Vec::is_empty);
+    let clears_managed_fields =
+        object.pointer("/metadata/managedFields").and_then(Value::as_array).is_some_and(Vec::is_empty);
     strict(call, &mut object)?;
     keep_system_metadata(live, &mut object);
     match subresource {
@@ -238,7 +252,9 @@ pub(crate) fn update(
     if resource.generation {
         bump_generation(resource.builtin().is_none(), resource.status, live, &mut object);
     }
-    if matches!(tracking, Tracking::Unchanged) || (!clears_managed_fields && matches!(tracking, Tracking::Update) && same(live, &object)) {
+    if matches!(tracking, Tracking::Unchanged)
+        || (!clears_managed_fields && matches!(tracking, Tracking::Update) && same(live, &object))
+    {
         return Ok(None);
     }
     check(call, &object, Some(live))?;
@@ -263,7 +279,16 @@ fn convert_in(call: &Call<'_>, object: &mut Value) {
 fn keep_system_metadata(live: &Value, object: &mut Value) {
     let old = live.get("metadata").cloned().unwrap_or_default();
     let metadata = meta::metadata(object);
-    for field in ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "generateName"] {
+    for field in [
+        "name",
+        "namespace",
+        "uid",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generation",
+        "generateName",
+    ] {
         meta::put(metadata, field, old.get(field).cloned());
     }
     metadata.shift_remove("selfLink");
@@ -281,7 +306,9 @@ fn keep(live: &Value, object: &mut Value, field: &str) {
 fn only_status(custom: bool, live: &Value, object: &mut Value) {
     let status = object.get("status").cloned();
     let mut metadata = live.get("metadata").cloned().unwrap_or_default();
-    if let (Some(to), Some(from)) = (metadata.as_object_mut(), object.get("metadata").and_then(Value::as_object)) {
+    if let (Some(to), Some(from)) =
+        (metadata.as_object_mut(), object.get("metadata").and_then(Value::as_object))
+    {
         meta::put(to, "managedFields", from.get("managedFields").cloned());
         if !custom {
             // Built-in kinds accept labels and annotations here too.

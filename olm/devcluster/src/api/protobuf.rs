@@ -239,7 +239,10 @@ fn time(bytes: &[u8], micro: bool) -> ApiResult<Option<Value>> {
         return Ok(None);
     }
     let time = jiff::Timestamp::new(seconds, nanos).map_err(|_| malformed())?;
-    Ok(Some(if micro { time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string() } else { meta::format_time(time) }.into()))
+    Ok(Some(
+        if micro { time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string() } else { meta::format_time(time) }
+            .into(),
+    ))
 }
 
 #[cfg(test)]
@@ -263,14 +266,19 @@ mod tests {
         let entry = [field(1, b"k"), field(2, b"v")].concat();
         let raw = [field(1, &metadata), field(2, &entry)].concat();
         let object = decode(&body("v1", "ConfigMap", &raw)).expect("decoded");
-        assert_eq!(object, json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "v"}}));
+        assert_eq!(
+            object,
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "v"}})
+        );
     }
 
     #[test]
     fn what_is_not_known_is_refused() {
         assert_eq!(decode(&body("v1", "Pod", &[])).unwrap_err().code(), 415);
         assert_eq!(decode(&body("v1", "ConfigMap", &field(9, b"x"))).unwrap_err().code(), 415);
-        for bad in [&b"k8s"[..], b"{}", b"k8s\0\xff", b"k8s\0\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"] {
+        for bad in
+            [&b"k8s"[..], b"{}", b"k8s\0\xff", b"k8s\0\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"]
+        {
             assert!(decode(bad).is_err());
         }
     }

@@ -49,7 +49,12 @@ impl<'a> Target<'a> {
 }
 
 /// Forwards a request.
-pub(crate) async fn serve(server: &Arc<Server>, parts: &Parts, body: Body, info: &Info) -> ApiResult<Response> {
+pub(crate) async fn serve(
+    server: &Arc<Server>,
+    parts: &Parts,
+    body: Body,
+    info: &Info,
+) -> ApiResult<Response> {
     if parts.headers.contains_key(header::UPGRADE) {
         return Err(ApiError::not_implemented("proxying an upgraded connection"));
     }
@@ -76,7 +81,8 @@ pub(crate) async fn serve(server: &Arc<Server>, parts: &Parts, body: Body, info:
         Some(query) => format!("/{}?{query}", info.tail),
         None => format!("/{}", info.tail),
     };
-    let mut request = Request::builder().method(parts.method.clone()).uri(path).header(header::HOST, address.to_string());
+    let mut request =
+        Request::builder().method(parts.method.clone()).uri(path).header(header::HOST, address.to_string());
     for (name, value) in &parts.headers {
         if !OWN_HEADERS.contains(name) && !name.as_str().starts_with("impersonate-") {
             request = request.header(name, value);
@@ -117,7 +123,10 @@ fn pod_address(server: &Server, namespace: &str, target: &Target<'_>) -> ApiResu
 }
 
 fn no_port(target: &Target<'_>) -> ApiError {
-    ApiError::unavailable(format!("no service port \"{}\" found for service \"{}\"", target.port, target.name))
+    ApiError::unavailable(format!(
+        "no service port \"{}\" found for service \"{}\"",
+        target.port, target.name
+    ))
 }
 
 /// A ready endpoint of a Service.
@@ -129,7 +138,12 @@ fn service_address(server: &Server, namespace: &str, target: &Target<'_>) -> Api
     let ports = list(&service, "/spec/ports");
     let port = match target.port {
         "" => ports.first(),
-        wanted => ports.iter().find(|p| text(p, "/name") == wanted || p["port"].to_string() == wanted),
+        wanted => {
+            let number: Option<i64> = wanted.parse().ok();
+            ports
+                .iter()
+                .find(|p| text(p, "/name") == wanted || (number.is_some() && p["port"].as_i64() == number))
+        }
     };
     let name = text(port.ok_or_else(|| no_port(target))?, "/name");
     let mut found = Vec::new();
@@ -137,7 +151,8 @@ fn service_address(server: &Server, namespace: &str, target: &Target<'_>) -> Api
         if text(&slice, "/metadata/labels/kubernetes.io~1service-name") != target.name {
             continue;
         }
-        let Some(port) = list(&slice, "/ports").iter().find(|p| text(p, "/name") == name).and_then(|p| p["port"].as_u64())
+        let Some(port) =
+            list(&slice, "/ports").iter().find(|p| text(p, "/name") == name).and_then(|p| p["port"].as_u64())
         else {
             continue;
         };
@@ -161,7 +176,9 @@ mod tests {
 
     #[test]
     fn targets() {
-        for (text, name, port) in [("a", "a", ""), ("a:80", "a", "80"), ("http:a:web", "a", "web"), (":a:1", "a", "1")] {
+        for (text, name, port) in
+            [("a", "a", ""), ("a:80", "a", "80"), ("http:a:web", "a", "web"), (":a:1", "a", "1")]
+        {
             let target = Target::parse(text).expect("valid");
             assert_eq!((target.name, target.port), (name, port));
         }

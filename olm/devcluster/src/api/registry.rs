@@ -113,7 +113,9 @@ impl Resource {
                 selector: None,
             }),
             generation: builtin.generation,
-            stored: builtin.stored_as.map_or_else(|| stored_key(builtin.group, builtin.plural), str::to_owned),
+            stored: builtin
+                .stored_as
+                .map_or_else(|| stored_key(builtin.group, builtin.plural), str::to_owned),
             fields,
             body: Body::Builtin(builtin),
         }

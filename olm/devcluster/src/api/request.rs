@@ -39,7 +39,9 @@ impl Query {
         match self.get(key) {
             "" => Ok(None),
             text => text.parse().map(Some).map_err(|_| {
-                ApiError::bad_request(format!("strconv.ParseInt: parsing \"{text}\": invalid syntax (parameter {key})"))
+                ApiError::bad_request(format!(
+                    "strconv.ParseInt: parsing \"{text}\": invalid syntax (parameter {key})"
+                ))
             }),
         }
     }
@@ -89,7 +91,8 @@ pub(crate) struct Info {
 
 impl Info {
     pub(crate) fn parse(method: &Method, path: &str, query: &Query) -> Self {
-        let mut info = Self { verb: method.as_str().to_ascii_lowercase(), path: path.to_owned(), ..Self::default() };
+        let mut info =
+            Self { verb: method.as_str().to_ascii_lowercase(), path: path.to_owned(), ..Self::default() };
         let segments: Vec<&str> = path.trim_start_matches('/').split('/').collect();
         let rest = match segments.as_slice() {
             ["api", version, rest @ ..] if !rest.is_empty() && !rest[0].is_empty() => {
@@ -156,7 +159,10 @@ mod tests {
     #[test]
     fn paths() {
         let list = parse("GET", "/api/v1/pods", "watch=true");
-        assert_eq!((list.verb.as_str(), list.resource.as_str(), list.namespace.as_str()), ("watch", "pods", ""));
+        assert_eq!(
+            (list.verb.as_str(), list.resource.as_str(), list.namespace.as_str()),
+            ("watch", "pods", "")
+        );
         let get = parse("GET", "/apis/apps/v1/namespaces/a/deployments/b/status", "");
         assert_eq!((get.group.as_str(), get.namespace.as_str(), get.name.as_str()), ("apps", "a", "b"));
         assert_eq!((get.verb.as_str(), get.full_resource().as_str()), ("get", "deployments/status"));

@@ -231,7 +231,14 @@ pub(crate) async fn patch(call: &Call<'_>, bytes: &[u8]) -> ApiResult<Response> 
         }
         "application/strategic-merge-patch+json" => {
             if resource.custom().is_some() {
-                return Err(unsupported_patch(media, &["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"]));
+                return Err(unsupported_patch(
+                    media,
+                    &[
+                        "application/json-patch+json",
+                        "application/merge-patch+json",
+                        "application/apply-patch+yaml",
+                    ],
+                ));
             }
             let body = json(bytes)?;
             let stored = change(call, |live| {
@@ -288,7 +295,7 @@ async fn apply(call: &Call<'_>, mut config: Value) -> ApiResult<Response> {
             call.info.name
         )));
     }
-    if meta::list(&config, "/metadata/managedFields").len() > 0 {
+    if !meta::list(&config, "/metadata/managedFields").is_empty() {
         return Err(ApiError::bad_request("metadata.managedFields must be nil"));
     }
     prepare::strict(call, &mut config)?;
@@ -334,7 +341,10 @@ async fn apply(call: &Call<'_>, mut config: Value) -> ApiResult<Response> {
         })
         .await;
         match stored {
-            Err(error) if error.code() == 404 && call.server.store.get(&call.key()).is_none() && subresource.is_none() => {}
+            Err(error)
+                if error.code() == 404
+                    && call.server.store.get(&call.key()).is_none()
+                    && subresource.is_none() => {}
             Err(error) => return Err(error),
             Ok(stored) => return Ok(call.show(200, &stored)),
         }
@@ -373,5 +383,8 @@ pub(crate) async fn bind(call: &Call<'_>, bytes: &[u8]) -> ApiResult<Response> {
         Ok((pod, Tracking::Update))
     })
     .await?;
-    Ok(answer(201, &json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201 })))
+    Ok(answer(
+        201,
+        &json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201 }),
+    ))
 }

@@ -54,7 +54,8 @@ pub(crate) fn serve(
             if subject.user.is_empty() && subject.groups.is_empty() {
                 return refuse("spec.user", "at least one of user or group must be specified");
             }
-            if review.namespaced && meta::text(&body, "/spec/resourceAttributes/namespace") != info.namespace {
+            if review.namespaced && meta::text(&body, "/spec/resourceAttributes/namespace") != info.namespace
+            {
                 let error = FieldError::invalid(
                     "spec.resourceAttributes.namespace",
                     meta::text(&body, "/spec/resourceAttributes/namespace"),
@@ -157,10 +158,18 @@ pub(crate) fn token_request(call: &Call<'_>, bytes: &[u8]) -> ApiResult<Response
     let refuse = |error| Err(ApiError::invalid("authentication.k8s.io", "TokenRequest", name, &[error]));
     let seconds = body.pointer("/spec/expirationSeconds").and_then(Value::as_i64).unwrap_or(3600);
     if seconds < 600 {
-        return refuse(FieldError::invalid("spec.expirationSeconds", seconds, "may not specify a duration less than 10 minutes"));
+        return refuse(FieldError::invalid(
+            "spec.expirationSeconds",
+            seconds,
+            "may not specify a duration less than 10 minutes",
+        ));
     }
     if seconds > 1 << 32 {
-        return refuse(FieldError::invalid("spec.expirationSeconds", seconds, "may not specify a duration larger than 2^32 seconds"));
+        return refuse(FieldError::invalid(
+            "spec.expirationSeconds",
+            seconds,
+            "may not specify a duration larger than 2^32 seconds",
+        ));
     }
     let mut audiences = strings(&body, "/spec/audiences");
     if audiences.is_empty() {
@@ -184,26 +193,38 @@ pub(crate) fn token_request(call: &Call<'_>, bytes: &[u8]) -> ApiResult<Response
             .ok_or_else(|| ApiError::not_found(plural, "", &bound))?;
         let wanted = meta::text(reference, "/uid");
         if !wanted.is_empty() && wanted != meta::uid(&object) {
-            let why = format!("the UID in the bound object reference ({wanted}) does not match the UID in record. The object might have been deleted and then recreated");
+            let why = format!(
+                "the UID in the bound object reference ({wanted}) does not match the UID in record. The object might have been deleted and then recreated"
+            );
             return Err(ApiError::conflict(plural, "", &bound, &why));
         }
         if kind == "pod" {
             let used = meta::text(&object, "/spec/serviceAccountName");
             if used != name {
-                return refuse(FieldError::invalid("spec.boundObjectRef", bound, format!("cannot bind token for serviceaccount \"{name}\" to pod running with different serviceaccount name.")));
+                return refuse(FieldError::invalid(
+                    "spec.boundObjectRef",
+                    bound,
+                    format!(
+                        "cannot bind token for serviceaccount \"{name}\" to pod running with different serviceaccount name."
+                    ),
+                ));
             }
         }
         Some((kind, bound, meta::uid(&object).to_owned()))
     } else {
         None
     };
-    let spec = TokenSpec { namespace, name, uid: meta::uid(&account), audiences: audiences.clone(), seconds, bound };
+    let spec =
+        TokenSpec { namespace, name, uid: meta::uid(&account), audiences: audiences.clone(), seconds, bound };
     let (token, expires) = call.server.tokens.issue(&spec)?;
     let expires = jiff::Timestamp::from_second(expires).map(meta::format_time).unwrap_or_default();
     let map = meta::as_map(&mut body);
     map.insert("kind".to_owned(), "TokenRequest".into());
     map.insert("apiVersion".to_owned(), "authentication.k8s.io/v1".into());
-    map.insert("metadata".to_owned(), json!({ "name": name, "namespace": namespace, "creationTimestamp": meta::now() }));
+    map.insert(
+        "metadata".to_owned(),
+        json!({ "name": name, "namespace": namespace, "creationTimestamp": meta::now() }),
+    );
     map.insert("status".to_owned(), json!({ "token": token, "expirationTimestamp": expires }));
     let spec = meta::child(&mut body, "spec");
     spec.insert("audiences".to_owned(), json!(audiences));

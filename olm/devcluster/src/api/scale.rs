@@ -34,10 +34,11 @@ fn scale_of(object: &Value, paths: &ScalePaths) -> Value {
             text => text,
         },
     };
-    let metadata: serde_json::Map<String, Value> = ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"]
-        .iter()
-        .filter_map(|key| Some(((*key).to_owned(), object.get("metadata")?.get(key)?.clone())))
-        .collect();
+    let metadata: serde_json::Map<String, Value> =
+        ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"]
+            .iter()
+            .filter_map(|key| Some(((*key).to_owned(), object.get("metadata")?.get(key)?.clone())))
+            .collect();
     let mut status = json!({ "replicas": number(object, &paths.status_replicas) });
     if !selector.is_empty() {
         status["selector"] = selector.into();
@@ -65,8 +66,11 @@ pub(crate) async fn patch(call: &Call<'_>, bytes: &[u8]) -> ApiResult<Response> 
     let media = call.headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
     let json_patch = media.starts_with("application/json-patch+json");
     let body = yaml(bytes)?;
-    write(call, |scale| if json_patch { patch::json_patch(scale, &body) } else { patch::merge_patch(scale, &body) }.map_err(ApiError::from))
-        .await
+    write(call, |scale| {
+        if json_patch { patch::json_patch(scale, &body) } else { patch::merge_patch(scale, &body) }
+            .map_err(ApiError::from)
+    })
+    .await
 }
 
 async fn write(call: &Call<'_>, mut wanted: impl FnMut(&Value) -> ApiResult<Value>) -> ApiResult<Response> {
@@ -77,7 +81,11 @@ async fn write(call: &Call<'_>, mut wanted: impl FnMut(&Value) -> ApiResult<Valu
         let replicas = wanted["spec"]["replicas"].as_i64().unwrap_or(0);
         let refuse = |error| Err(ApiError::invalid("autoscaling", "Scale", &call.info.name, &[error]));
         if replicas < 0 {
-            return refuse(FieldError::invalid("spec.replicas", replicas, "must be greater than or equal to 0"));
+            return refuse(FieldError::invalid(
+                "spec.replicas",
+                replicas,
+                "must be greater than or equal to 0",
+            ));
         }
         let mut new = Value::clone(live);
         let mut at = &mut new;

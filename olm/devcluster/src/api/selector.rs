@@ -49,7 +49,8 @@ impl Selector {
     }
 
     pub(crate) fn matches(&self, object: &Value) -> bool {
-        self.matches_labels(object.pointer("/metadata/labels")) && self.fields.iter().all(|t| t.matches(object))
+        self.matches_labels(object.pointer("/metadata/labels"))
+            && self.fields.iter().all(|t| t.matches(object))
     }
 
     /// Only the label terms, against a map of labels.
@@ -70,7 +71,8 @@ impl Selector {
             }
         }
         for term in meta::list(selector, "/matchExpressions") {
-            let values = meta::list(term, "/values").iter().filter_map(Value::as_str).map(str::to_owned).collect();
+            let values =
+                meta::list(term, "/values").iter().filter_map(Value::as_str).map(str::to_owned).collect();
             let op = match meta::text(term, "/operator") {
                 "In" => LabelOp::In(values),
                 "NotIn" => LabelOp::NotIn(values),
@@ -145,7 +147,9 @@ fn parse_labels(text: &str) -> ApiResult<Vec<LabelTerm>> {
             continue;
         }
         terms.push(parse_label(part).ok_or_else(|| {
-            ApiError::bad_request(format!("unable to parse requirement: couldn't parse the selector string \"{part}\""))
+            ApiError::bad_request(format!(
+                "unable to parse requirement: couldn't parse the selector string \"{part}\""
+            ))
         })?);
     }
     Ok(terms)
@@ -251,7 +255,11 @@ mod tests {
             "matchLabels": {"app": "web"},
             "matchExpressions": [{"key": "tier", "operator": "NotIn", "values": ["back"]}, {"key": "x", "operator": "DoesNotExist"}],
         });
-        assert!(Selector::from_object(&selector).matches_labels(Some(&json!({"app": "web", "tier": "front"}))));
-        assert!(!Selector::from_object(&selector).matches_labels(Some(&json!({"app": "web", "tier": "back"}))));
+        assert!(
+            Selector::from_object(&selector).matches_labels(Some(&json!({"app": "web", "tier": "front"})))
+        );
+        assert!(
+            !Selector::from_object(&selector).matches_labels(Some(&json!({"app": "web", "tier": "back"})))
+        );
     }
 }

@@ -29,7 +29,12 @@ pub(crate) fn start(
     Ok(tokio::spawn(accept(router, TlsAcceptor::from(config), listener, shutdown)))
 }
 
-async fn accept(router: Router, tls: TlsAcceptor, listener: tokio::net::TcpListener, shutdown: CancellationToken) {
+async fn accept(
+    router: Router,
+    tls: TlsAcceptor,
+    listener: tokio::net::TcpListener,
+    shutdown: CancellationToken,
+) {
     let graceful = GracefulShutdown::new();
     loop {
         let stream = tokio::select! {
@@ -57,8 +62,8 @@ async fn accept(router: Router, tls: TlsAcceptor, listener: tokio::net::TcpListe
             let mut builder = auto::Builder::new(TokioExecutor::new());
             builder.http1().timer(TokioTimer::new());
             builder.http2().timer(TokioTimer::new()).max_concurrent_streams(1000);
-            let connection =
-                builder.serve_connection_with_upgrades(TokioIo::new(stream), TowerToHyperService::new(router));
+            let connection = builder
+                .serve_connection_with_upgrades(TokioIo::new(stream), TowerToHyperService::new(router));
             let served = watcher.watch(connection.into_owned());
             tokio::select! {
                 result = served => if let Err(error) = result {

@@ -5,7 +5,11 @@ use std::sync::{
     atomic::{AtomicI64, Ordering},
 };
 
-use axum::{body::Body, extract::Request, response::{IntoResponse, Response}};
+use axum::{
+    body::Body,
+    extract::Request,
+    response::{IntoResponse, Response},
+};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, header, request::Parts};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -17,7 +21,10 @@ use super::{
     authz::{self, Attributes},
     discovery,
     format::Format,
-    kinds, nodes, registry::{Registry, Resource}, request::{Info, Query}, rest, reviews,
+    kinds, nodes,
+    registry::{Registry, Resource},
+    request::{Info, Query},
+    rest, reviews,
     status::{ApiError, ApiResult, json_response},
     store::Store,
     watch,
@@ -82,7 +89,8 @@ impl Server {
     /// Whether a minute has passed since events were last purged; claims the turn.
     pub(crate) fn purge_is_due(&self) -> bool {
         let (now, last) = (super::meta::now_unix(), self.purged.load(Ordering::Relaxed));
-        now - last > 60 && self.purged.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        now - last > 60
+            && self.purged.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
     /// Answers a request.
@@ -124,14 +132,21 @@ impl Server {
             return reviews::serve(self, review, &info, &who, &parts.headers, &read_body(body).await?);
         }
         let served = self.registry.served();
-        let resource = served.find(&info.group, &info.version, &info.resource).ok_or_else(ApiError::no_route)?;
-        if resource.namespaced && info.namespace.is_empty() && !matches!(info.verb.as_str(), "list" | "watch") {
-            return Err(if info.verb == "create" || info.verb == "deletecollection" { ApiError::method_not_allowed() } else { ApiError::no_route() });
+        let resource =
+            served.find(&info.group, &info.version, &info.resource).ok_or_else(ApiError::no_route)?;
+        if resource.namespaced && info.namespace.is_empty() && !matches!(info.verb.as_str(), "list" | "watch")
+        {
+            return Err(if info.verb == "create" || info.verb == "deletecollection" {
+                ApiError::method_not_allowed()
+            } else {
+                ApiError::no_route()
+            });
         }
         if !resource.namespaced && !info.namespace.is_empty() && info.resource != "namespaces" {
             return Err(ApiError::no_route());
         }
-        let needs_node = matches!(info.subresource.as_str(), "log" | "exec" | "proxy" | "attach" | "portforward");
+        let needs_node =
+            matches!(info.subresource.as_str(), "log" | "exec" | "proxy" | "attach" | "portforward");
         if needs_node && resource.group.is_empty() {
             return nodes::serve(self, &mut parts, body, &info, &query).await;
         }
@@ -185,7 +200,9 @@ impl Server {
             ("finalize", "update") if call.resource.is("", "namespaces") => {
                 rest::update(call, &read_body(body).await?).await
             }
-            ("binding", "create") if call.resource.is("", "pods") => rest::bind(call, &read_body(body).await?).await,
+            ("binding", "create") if call.resource.is("", "pods") => {
+                rest::bind(call, &read_body(body).await?).await
+            }
             ("token", "create") if call.resource.is("", "serviceaccounts") => {
                 reviews::token_request(call, &read_body(body).await?)
             }
@@ -232,8 +249,9 @@ pub(crate) fn decode(headers: &HeaderMap, bytes: &[u8]) -> ApiResult<Value> {
     let media = headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("application/json");
     let media = media.split(';').next().unwrap_or_default().trim();
     match media {
-        "application/json" | "*/*" | "" => serde_json::from_slice(bytes)
-            .map_err(|error| ApiError::bad_request(format!("failed to decode the request body as JSON: {error}"))),
+        "application/json" | "*/*" | "" => serde_json::from_slice(bytes).map_err(|error| {
+            ApiError::bad_request(format!("failed to decode the request body as JSON: {error}"))
+        }),
         "application/yaml" | "application/x-yaml" | "text/yaml" => yaml(bytes),
         "application/vnd.kubernetes.protobuf" => super::protobuf::decode(bytes),
         other => Err(ApiError::unsupported_media_type(format!(

@@ -22,8 +22,12 @@ const NODE_PORTS: std::ops::RangeInclusive<u16> = 30_000..=32_767;
 pub(crate) fn allocate(store: &Store, object: &mut Value, live: Option<&Value>) -> ApiResult<()> {
     let name = meta::name(object).to_owned();
     let me = (meta::namespace(object).to_owned(), name.clone());
-    let others: Vec<_> =
-        store.list("/services", "").items.into_iter().filter(|s| (meta::namespace(s), meta::name(s)) != (&me.0, &me.1)).collect();
+    let others: Vec<_> = store
+        .list("/services", "")
+        .items
+        .into_iter()
+        .filter(|s| (meta::namespace(s), meta::name(s)) != (&me.0, &me.1))
+        .collect();
     let refuse = |error| Err(ApiError::invalid("", "Service", &name, &[error]));
     let type_ = text(object, "/spec/type").to_owned();
     let wanted = text(object, "/spec/clusterIP").to_owned();
@@ -86,7 +90,8 @@ pub(crate) fn allocate(store: &Store, object: &mut Value, live: Option<&Value>) 
                 }
                 None => {
                     let path = format!("spec.ports[{index}].nodePort");
-                    let detail = "provided port is not in the valid range. The range of valid ports is 30000-32767";
+                    let detail =
+                        "provided port is not in the valid range. The range of valid ports is 30000-32767";
                     return refuse(FieldError::invalid(path, number, detail));
                 }
             },
@@ -124,14 +129,17 @@ mod tests {
     #[test]
     fn a_service_gets_an_address_and_a_node_port() {
         let store = Store::open(None).expect("memory");
-        let mut service = json!({"metadata": {"name": "a"}, "spec": {"type": "NodePort", "ports": [{"port": 80}]}});
+        let mut service =
+            json!({"metadata": {"name": "a"}, "spec": {"type": "NodePort", "ports": [{"port": 80}]}});
         allocate(&store, &mut service, None).expect("free");
         assert!(service["spec"]["clusterIP"].is_string());
         assert_eq!(service["spec"]["ports"][0]["nodePort"], 30_000);
-        let mut headless = json!({"metadata": {"name": "b"}, "spec": {"type": "ClusterIP", "clusterIP": "None"}});
+        let mut headless =
+            json!({"metadata": {"name": "b"}, "spec": {"type": "ClusterIP", "clusterIP": "None"}});
         allocate(&store, &mut headless, None).expect("nothing to allocate");
         assert_eq!(headless["spec"]["clusterIPs"], json!(["None"]));
-        let mut outside = json!({"metadata": {"name": "c"}, "spec": {"type": "ClusterIP", "clusterIP": "1.2.3.4"}});
+        let mut outside =
+            json!({"metadata": {"name": "c"}, "spec": {"type": "ClusterIP", "clusterIP": "1.2.3.4"}});
         assert_eq!(allocate(&store, &mut outside, None).unwrap_err().code(), 422);
     }
 }

@@ -85,13 +85,15 @@ impl ApiError {
     }
 
     pub(crate) fn conflict(plural: &str, group: &str, name: &str, why: &str) -> Self {
-        let message = format!("Operation cannot be fulfilled on {} \"{name}\": {why}", qualified(plural, group));
+        let message =
+            format!("Operation cannot be fulfilled on {} \"{name}\": {why}", qualified(plural, group));
         Self::new(409, "Conflict", message).about(plural, group, name)
     }
 
     /// The caller's resourceVersion is not the stored one.
     pub(crate) fn modified(plural: &str, group: &str, name: &str) -> Self {
-        let why = "the object has been modified; please apply your changes to the latest version and try again";
+        let why =
+            "the object has been modified; please apply your changes to the latest version and try again";
         Self::conflict(plural, group, name, why)
     }
 
@@ -133,7 +135,8 @@ impl ApiError {
 
     pub(crate) fn internal(message: impl std::fmt::Display) -> Self {
         let message = format!("Internal error occurred: {message}");
-        Self::new(500, "InternalError", message.clone()).details(json!({ "causes": [{ "message": message }] }))
+        Self::new(500, "InternalError", message.clone())
+            .details(json!({ "causes": [{ "message": message }] }))
     }
 
     pub(crate) fn unavailable(message: impl Into<String>) -> Self {

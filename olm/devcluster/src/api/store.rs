@@ -167,7 +167,8 @@ impl Store {
                 }
                 drop(guard);
                 let state = state.clone();
-                let settle = move |batch: Vec<Pending>, result: Result<(), LogError>| settle(&state, batch, &result);
+                let settle =
+                    move |batch: Vec<Pending>, result: Result<(), LogError>| settle(&state, batch, &result);
                 Some(Log::start(path, database, settle)?)
             }
         };
@@ -190,7 +191,12 @@ impl Store {
     }
 
     /// As `list`, beginning after an object.
-    pub(crate) fn list_after(&self, resource: &str, namespace: &str, after: Option<&(String, String)>) -> Page {
+    pub(crate) fn list_after(
+        &self,
+        resource: &str,
+        namespace: &str,
+        after: Option<&(String, String)>,
+    ) -> Page {
         let state = lock(&self.state);
         let rv = state.visible;
         let Some(table) = state.tables.get(resource) else { return Page { items: Vec::new(), rv } };

@@ -31,7 +31,8 @@ pub(crate) fn pod(object: &mut Value, live: Option<&Value>) {
 /// As `GetPodQOS` of Kubernetes.
 fn quality_of_service(pod: &Value) -> &'static str {
     let (mut any, mut guaranteed) = (false, true);
-    for container in meta::list(pod, "/spec/containers").iter().chain(meta::list(pod, "/spec/initContainers")) {
+    for container in meta::list(pod, "/spec/containers").iter().chain(meta::list(pod, "/spec/initContainers"))
+    {
         let resources = &container["resources"];
         for name in ["cpu", "memory"] {
             let (request, limit) = (&resources["requests"][name], &resources["limits"][name]);

@@ -27,7 +27,9 @@ fn definitions(resource: &Resource) -> Value {
                 all.push(definition(column.name, type_, "", "", i64::from(column.wide)));
             }
         }
-        None if resource.columns().is_empty() => all.push(definition("Age", "date", "", "Age of the object.", 0)),
+        None if resource.columns().is_empty() => {
+            all.push(definition("Age", "date", "", "Age of the object.", 0))
+        }
         None => {
             for Column { name, type_, format, description, priority, .. } in resource.columns() {
                 all.push(definition(name, type_, format, description, *priority));
@@ -42,7 +44,9 @@ pub(crate) fn row(resource: &Resource, object: &Value, rows: Rows) -> Value {
     let mut cells = vec![Value::from(meta::name(object))];
     match resource.builtin() {
         Some(builtin) => cells.extend((columns::of(builtin).cells)(object)),
-        None if resource.columns().is_empty() => cells.push(meta::age(meta::text(object, "/metadata/creationTimestamp")).into()),
+        None if resource.columns().is_empty() => {
+            cells.push(meta::age(meta::text(object, "/metadata/creationTimestamp")).into())
+        }
         None => cells.extend(resource.columns().iter().map(|column| custom_cell(object, column))),
     }
     let mut row = json!({ "cells": cells });
@@ -63,9 +67,25 @@ fn custom_cell(object: &Value, column: &Column) -> Value {
     let found = json_path(object, &column.json_path);
     let [first, rest @ ..] = found.as_slice() else { return Value::Null };
     match column.type_.as_str() {
-        "integer" => first.as_i64().map(Value::from).or_else(|| first.as_f64().map(|f| json!(f.trunc()))).unwrap_or(Value::Null),
-        "number" => if first.is_number() { Value::clone(first) } else { Value::Null },
-        "boolean" => if first.is_boolean() { Value::clone(first) } else { Value::Null },
+        "integer" => first
+            .as_i64()
+            .map(Value::from)
+            .or_else(|| first.as_f64().map(|f| json!(f.trunc())))
+            .unwrap_or(Value::Null),
+        "number" => {
+            if first.is_number() {
+                Value::clone(first)
+            } else {
+                Value::Null
+            }
+        }
+        "boolean" => {
+            if first.is_boolean() {
+                Value::clone(first)
+            } else {
+                Value::Null
+            }
+        }
         "date" => first.as_str().map_or(Value::Null, |time| meta::age(time).into()),
         _ if rest.is_empty() => plain(first).into(),
         _ => found.iter().map(|v| plain(v)).collect::<Vec<_>>().join(" ").into(),

@@ -9,8 +9,8 @@ use std::{
 };
 
 use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
-    SanType, date_time_ymd,
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, SanType, date_time_ymd,
 };
 use rustls::{ServerConfig, pki_types::PrivateKeyDer};
 use rustls_pki_types::{CertificateDer, PrivatePkcs8KeyDer, pem::PemObject};
@@ -76,11 +76,16 @@ pub(crate) struct Authority {
 
 impl Authority {
     /// Reads the authority or makes it, and makes a serving certificate for the names of this server.
-    pub(crate) fn open(directory: Option<&Path>, names: &[String], addresses: &[IpAddr]) -> Result<Self, OpenFile> {
+    pub(crate) fn open(
+        directory: Option<&Path>,
+        names: &[String],
+        addresses: &[IpAddr],
+    ) -> Result<Self, OpenFile> {
         let text = |name: &'static str, bytes: Vec<u8>| {
             String::from_utf8(bytes).map_err(|error| OpenFile::new(directory, name, error))
         };
-        let make_key = || KeyPair::generate().map(|key| key.serialize_pem().into_bytes()).map_err(|e| e.to_string());
+        let make_key =
+            || KeyPair::generate().map(|key| key.serialize_pem().into_bytes()).map_err(|e| e.to_string());
         let key_pem = text("ca.key", read_or_make(directory, "ca.key", make_key)?)?;
         let key = KeyPair::from_pem(&key_pem).map_err(|e| OpenFile::new(directory, "ca.key", e))?;
         let make_ca = || {
@@ -97,12 +102,13 @@ impl Authority {
             .signed_by(&serving_key, &issuer)
             .map_err(|e| fail(&e))?;
         let private = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(serving_key.serialize_der()));
-        let mut config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .map_err(|e| fail(&e))?
-            .with_no_client_auth()
-            .with_single_cert(vec![serving.der().clone(), ca_der], private)
-            .map_err(|e| fail(&e))?;
+        let mut config =
+            ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+                .with_safe_default_protocol_versions()
+                .map_err(|e| fail(&e))?
+                .with_no_client_auth()
+                .with_single_cert(vec![serving.der().clone(), ca_der], private)
+                .map_err(|e| fail(&e))?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(Self { ca_pem, config: Arc::new(config) })
     }
@@ -112,7 +118,8 @@ fn ca_params() -> CertificateParams {
     let mut params = CertificateParams::default();
     params.distinguished_name.push(DnType::CommonName, "olm dev cluster");
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
+    params.key_usages =
+        vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
     params.not_before = date_time_ymd(2020, 1, 1);
     params.not_after = date_time_ymd(2060, 1, 1);
     params
@@ -128,7 +135,11 @@ fn serving_params(names: &[String], addresses: &[IpAddr]) -> Result<CertificateP
     ];
     let all: Vec<String> = fixed.iter().map(|n| (*n).to_owned()).chain(names.iter().cloned()).collect();
     let mut params = CertificateParams::new(all)?;
-    let own = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V4(Ipv4Addr::new(10, 96, 0, 1)), "::1".parse().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))];
+    let own = [
+        IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V4(Ipv4Addr::new(10, 96, 0, 1)),
+        "::1".parse().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+    ];
     for address in own.iter().chain(addresses) {
         let san = SanType::IpAddress(*address);
         if !params.subject_alt_names.contains(&san) {

@@ -87,7 +87,11 @@ fn key_problem(key: &str) -> Option<String> {
     if let Some(prefix) = prefix
         && (prefix.len() > 253 || !prefix.split('.').all(is_label))
     {
-        return Some(if prefix.is_empty() { "prefix part must be non-empty".to_owned() } else { format!("prefix part {SUBDOMAIN}") });
+        return Some(if prefix.is_empty() {
+            "prefix part must be non-empty".to_owned()
+        } else {
+            format!("prefix part {SUBDOMAIN}")
+        });
     }
     match name {
         "" => Some("name part must be non-empty".to_owned()),
@@ -122,7 +126,9 @@ pub(crate) fn metadata(resource: &Resource, object: &Value, live: Option<&Value>
     }
     labels("metadata.labels", object.pointer("/metadata/labels"), errors);
     let mut size = 0;
-    for (key, value) in object.pointer("/metadata/annotations").and_then(Value::as_object).into_iter().flatten() {
+    for (key, value) in
+        object.pointer("/metadata/annotations").and_then(Value::as_object).into_iter().flatten()
+    {
         size += key.len() + value.as_str().map_or(0, str::len);
         if let Some(problem) = key_problem(&key.to_lowercase()) {
             errors.push(FieldError::invalid("metadata.annotations", key.as_str(), problem));
@@ -152,7 +158,9 @@ pub(crate) fn metadata(resource: &Resource, object: &Value, live: Option<&Value>
         let old = meta::finalizers(live);
         let added: Vec<_> = meta::finalizers(object).into_iter().filter(|f| !old.contains(f)).collect();
         if !added.is_empty() {
-            let detail = format!("no new finalizers can be added if the object is being deleted, found new finalizers {added:?}");
+            let detail = format!(
+                "no new finalizers can be added if the object is being deleted, found new finalizers {added:?}"
+            );
             errors.push(FieldError::forbidden("metadata.finalizers", detail));
         }
     }
@@ -226,19 +234,33 @@ pub(crate) fn role(object: &Value, _live: Option<&Value>, errors: &mut Errors) {
         if !empty("nonResourceURLs") {
             if namespaced {
                 let detail = "namespaced rules cannot apply to non-resource URLs";
-                errors.push(FieldError::invalid(at("nonResourceURLs"), rule["nonResourceURLs"].clone(), detail));
+                errors.push(FieldError::invalid(
+                    at("nonResourceURLs"),
+                    rule["nonResourceURLs"].clone(),
+                    detail,
+                ));
             }
             if !empty("apiGroups") || !empty("resources") || !empty("resourceNames") {
                 let detail = "rules cannot apply to both regular resources and non-resource URLs";
-                errors.push(FieldError::invalid(at("nonResourceURLs"), rule["nonResourceURLs"].clone(), detail));
+                errors.push(FieldError::invalid(
+                    at("nonResourceURLs"),
+                    rule["nonResourceURLs"].clone(),
+                    detail,
+                ));
             }
             continue;
         }
         if empty("apiGroups") {
-            errors.push(FieldError::required(at("apiGroups"), "resource rules must supply at least one api group"));
+            errors.push(FieldError::required(
+                at("apiGroups"),
+                "resource rules must supply at least one api group",
+            ));
         }
         if empty("resources") {
-            errors.push(FieldError::required(at("resources"), "resource rules must supply at least one resource"));
+            errors.push(FieldError::required(
+                at("resources"),
+                "resource rules must supply at least one resource",
+            ));
         }
     }
 }
@@ -248,7 +270,11 @@ pub(crate) fn role_binding(object: &Value, live: Option<&Value>, errors: &mut Er
     let role = &object["roleRef"];
     let kinds: &[&str] = if cluster { &["ClusterRole"] } else { &["Role", "ClusterRole"] };
     if role["apiGroup"] != "rbac.authorization.k8s.io" {
-        errors.push(FieldError::not_supported("roleRef.apiGroup", text(role, "/apiGroup"), ["rbac.authorization.k8s.io"]));
+        errors.push(FieldError::not_supported(
+            "roleRef.apiGroup",
+            text(role, "/apiGroup"),
+            ["rbac.authorization.k8s.io"],
+        ));
     }
     if !kinds.contains(&text(role, "/kind")) {
         errors.push(FieldError::not_supported("roleRef.kind", text(role, "/kind"), kinds));
@@ -266,7 +292,9 @@ pub(crate) fn role_binding(object: &Value, live: Option<&Value>, errors: &mut Er
                 errors.push(FieldError::required(at("namespace"), ""));
             }
             "ServiceAccount" | "User" | "Group" => {}
-            other => errors.push(FieldError::not_supported(at("kind"), other, ["ServiceAccount", "User", "Group"])),
+            other => {
+                errors.push(FieldError::not_supported(at("kind"), other, ["ServiceAccount", "User", "Group"]))
+            }
         }
     }
     if let Some(live) = live
@@ -313,7 +341,11 @@ pub(crate) fn service(object: &Value, live: Option<&Value>, errors: &mut Errors)
             errors.push(FieldError::duplicate(format!("spec.ports[{index}]"), port.clone()));
         }
         if !matches!(text(port, "/protocol"), "TCP" | "UDP" | "SCTP") {
-            errors.push(FieldError::not_supported(at("protocol"), text(port, "/protocol"), ["SCTP", "TCP", "UDP"]));
+            errors.push(FieldError::not_supported(
+                at("protocol"),
+                text(port, "/protocol"),
+                ["SCTP", "TCP", "UDP"],
+            ));
         }
     }
     labels("spec.selector", spec.get("selector"), errors);
@@ -343,7 +375,11 @@ pub(crate) fn workload(object: &Value, live: Option<&Value>, errors: &mut Errors
         errors.push(FieldError::invalid("spec.selector", selector.clone(), detail));
     } else if !Selector::from_object(selector).matches_labels(spec.pointer("/template/metadata/labels")) {
         let labels = spec.pointer("/template/metadata/labels").cloned().unwrap_or_default();
-        errors.push(FieldError::invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`"));
+        errors.push(FieldError::invalid(
+            "spec.template.metadata.labels",
+            labels,
+            "`selector` does not match template `labels`",
+        ));
     }
     if let Some(live) = live
         && live["spec"]["selector"] != *selector
@@ -427,7 +463,11 @@ fn pod_spec(spec: &Value, path: &str, errors: &mut Errors) {
     }
     let policy = text(spec, "/restartPolicy");
     if !matches!(policy, "Always" | "OnFailure" | "Never" | "") {
-        errors.push(FieldError::not_supported(format!("{path}.restartPolicy"), policy, ["Always", "OnFailure", "Never"]));
+        errors.push(FieldError::not_supported(
+            format!("{path}.restartPolicy"),
+            policy,
+            ["Always", "OnFailure", "Never"],
+        ));
     }
     let dns = text(spec, "/dnsPolicy");
     if !matches!(dns, "ClusterFirstWithHostNet" | "ClusterFirst" | "Default" | "None" | "") {
@@ -457,11 +497,19 @@ fn container(container: &Value, path: &str, volumes: &HashSet<&str>, errors: &mu
     if image.is_empty() {
         errors.push(FieldError::required(format!("{path}.image"), ""));
     } else if image.trim() != image {
-        errors.push(FieldError::invalid(format!("{path}.image"), image, "must not have leading or trailing whitespace"));
+        errors.push(FieldError::invalid(
+            format!("{path}.image"),
+            image,
+            "must not have leading or trailing whitespace",
+        ));
     }
     let pull = text(container, "/imagePullPolicy");
     if !matches!(pull, "" | "Always" | "IfNotPresent" | "Never") {
-        errors.push(FieldError::not_supported(format!("{path}.imagePullPolicy"), pull, ["Always", "IfNotPresent", "Never"]));
+        errors.push(FieldError::not_supported(
+            format!("{path}.imagePullPolicy"),
+            pull,
+            ["Always", "IfNotPresent", "Never"],
+        ));
     }
     for (index, port) in list(container, "/ports").iter().enumerate() {
         let number = port["containerPort"].as_i64().unwrap_or(0);
@@ -506,11 +554,17 @@ fn container(container: &Value, path: &str, volumes: &HashSet<&str>, errors: &mu
     for key in ["livenessProbe", "readinessProbe", "startupProbe"] {
         let probe = &container[key];
         if probe.is_object() {
-            let handlers = ["exec", "httpGet", "tcpSocket", "grpc"].iter().filter(|h| probe[**h].is_object()).count();
+            let handlers =
+                ["exec", "httpGet", "tcpSocket", "grpc"].iter().filter(|h| probe[**h].is_object()).count();
             match handlers {
                 1 => {}
-                0 => errors.push(FieldError::required(format!("{path}.{key}"), "must specify a handler type")),
-                _ => errors.push(FieldError::forbidden(format!("{path}.{key}"), "may not specify more than 1 handler type")),
+                0 => {
+                    errors.push(FieldError::required(format!("{path}.{key}"), "must specify a handler type"))
+                }
+                _ => errors.push(FieldError::forbidden(
+                    format!("{path}.{key}"),
+                    "may not specify more than 1 handler type",
+                )),
             }
         }
     }
@@ -551,13 +605,18 @@ mod tests {
                 "metadata": {"labels": {"a": "b"}}, "spec": {"restartPolicy": "Always", "containers": [{"name": "a", "image": "x"}]}}}})
         };
         assert!(texts(workload, object("b"), None).is_empty());
-        assert!(texts(workload, object("c"), None)[0].ends_with("`selector` does not match template `labels`"));
+        assert!(
+            texts(workload, object("c"), None)[0].ends_with("`selector` does not match template `labels`")
+        );
         assert!(texts(workload, object("b"), Some(object("c")))[0].ends_with("field is immutable"));
     }
 
     #[test]
     fn services() {
-        assert_eq!(texts(service, json!({"spec": {"type": "ClusterIP"}}), None), ["spec.ports: Required value"]);
+        assert_eq!(
+            texts(service, json!({"spec": {"type": "ClusterIP"}}), None),
+            ["spec.ports: Required value"]
+        );
         assert!(texts(service, json!({"spec": {"type": "ClusterIP", "clusterIP": "None"}}), None).is_empty());
     }
 }

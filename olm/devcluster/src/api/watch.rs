@@ -108,13 +108,17 @@ fn initial_events(call: &Call<'_>) -> ApiResult<Initial> {
     };
     if call.query.has("sendInitialEvents") {
         if how != "NotOlderThan" {
-            return refuse("resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
+            return refuse(
+                "resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+            );
         }
         if call.query.flag("sendInitialEvents") {
             return Ok(Initial::State { bookmark: call.query.flag("allowWatchBookmarks") });
         }
     } else if !how.is_empty() {
-        return refuse("resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided");
+        return refuse(
+            "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+        );
     }
     match rv {
         "" | "0" if call.query.has("sendInitialEvents") => Ok(Initial::After(call.server.store.revision())),
@@ -196,7 +200,8 @@ impl Watch {
                 if event.new.is_some() {
                     // It still exists but does not match any more: the last state that did, at this resourceVersion.
                     let mut gone = Value::clone(&last);
-                    meta::metadata(&mut gone).insert("resourceVersion".to_owned(), event.rv.to_string().into());
+                    meta::metadata(&mut gone)
+                        .insert("resourceVersion".to_owned(), event.rv.to_string().into());
                     last = Arc::new(gone);
                 }
                 self.push("DELETED", &last);

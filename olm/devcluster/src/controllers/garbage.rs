@@ -29,6 +29,8 @@ use super::{
 
 /// When to look again at an object whose owner's kind nobody knows.
 const UNKNOWN_KIND: Duration = Duration::from_secs(30);
+/// When to look again at an owner whose dependents the watches have not told of yet.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 pub(crate) struct Controller {
     pub(crate) client: Client,
@@ -66,7 +68,7 @@ impl Controller {
             return self.orphan(&node).await.map(|()| None);
         }
         if node.waits_for_dependents() {
-            return self.finish_foreground(&node).await.map(|()| None);
+            return self.finish_foreground(&node).await;
         }
         if node.deleting || node.owners.is_empty() {
             return Ok(None);
@@ -163,24 +165,26 @@ impl Controller {
     }
 
     async fn orphan(&self, node: &Node) -> Result<(), Error> {
-        let dependents: Vec<Node> =
-            self.inventory.graph().dependents(&node.id.uid).into_iter().cloned().collect();
-        for dependent in dependents {
+        for dependent in self.inventory.find_dependents(node).await? {
             self.forget(&dependent, std::slice::from_ref(&node.id.uid), None).await?;
         }
         self.remove_finalizer(node, ORPHAN).await
     }
 
-    async fn finish_foreground(&self, node: &Node) -> Result<(), Error> {
-        let dependents: Vec<Node> =
-            self.inventory.graph().dependents(&node.id.uid).into_iter().cloned().collect();
-        if !dependents.iter().any(|dependent| Graph::blocks(dependent, &node.id.uid)) {
-            return self.remove_finalizer(node, FOREGROUND).await;
+    async fn finish_foreground(&self, node: &Node) -> Result<Option<Duration>, Error> {
+        let blocks = |dependent: &Node| Graph::blocks(dependent, &node.id.uid);
+        let known: Vec<Node> = self.inventory.graph().dependents(&node.id.uid).into_iter().cloned().collect();
+        if known.iter().any(blocks) {
+            for dependent in known.iter().filter(|dependent| !dependent.deleting) {
+                self.queue.add(dependent.id.uid.clone());
+            }
+            return Ok(None);
         }
-        for dependent in dependents.iter().filter(|dependent| !dependent.deleting) {
-            self.queue.add(dependent.id.uid.clone());
+        // The watches of different kinds run apart: a dependent may exist that this graph has not seen yet.
+        if self.inventory.find_dependents(node).await?.iter().any(blocks) {
+            return Ok(Some(LOOK_AGAIN));
         }
-        Ok(())
+        self.remove_finalizer(node, FOREGROUND).await.map(|()| None)
     }
 
     async fn remove_finalizer(&self, node: &Node, finalizer: &str) -> Result<(), Error> {

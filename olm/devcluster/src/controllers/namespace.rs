@@ -24,8 +24,9 @@ use super::{
 const FINALIZER: &str = "kubernetes";
 /// Requests at a time.
 const PARALLEL: usize = 8;
-/// Leftovers are looked at when one of them goes; this is for kinds that cannot be watched.
-const LOOK_AGAIN: Duration = Duration::from_secs(5);
+/// Leftovers are looked at when one of them goes; this is for what no watch tells: kinds without one, and kinds so new
+/// that it has not begun.
+const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
 pub(crate) struct Controller {
     pub(crate) client: Client,
@@ -94,7 +95,10 @@ impl Controller {
             return Ok(None);
         }
         self.report(&namespace, &left, discovery).await?;
-        Ok(Some(LOOK_AGAIN))
+        let since =
+            namespace.metadata.deletion_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0);
+        let waited = Duration::try_from(Timestamp::now().duration_since(since)).unwrap_or_default();
+        Ok(Some((waited / 4).clamp(LOOK_AGAIN.0, LOOK_AGAIN.1)))
     }
 
     /// Deletes all objects of a kind; returns the finalizers of each one that is still there.

@@ -447,8 +447,6 @@ async fn garbage_of_custom_resources_is_collected() {
     maps.create(&post, &object(CONFIG_MAP, "c", Some(&a), true)).await.unwrap();
     let orphan =
         DeleteParams { propagation_policy: Some(PropagationPolicy::Orphan), ..DeleteParams::default() };
-    eventually("the graph to know", || async { Some(()) }).await;
-    tokio::time::sleep(Duration::from_millis(50)).await;
     tabs.delete("a", &orphan).await.unwrap();
     gone(tabs.clone(), "a").await;
     let left = maps.get("c").await.unwrap();

@@ -35,7 +35,6 @@ use super::{
     images::ImageTable,
     network::{NODE_IP, Network, NetworkError, dns, proxy::Proxy, zone::Zone},
     pod::worker::{Message, Worker},
-    spawner::Spawner,
 };
 use crate::backend::NodeBackend;
 
@@ -100,10 +99,6 @@ impl NodeAgent {
             what: format!("make the pods' folder {}", pods_dir.display()),
             source,
         })?;
-        let spawner = Spawner::start(config.helper_exe).map_err(|source| NodeError::System {
-            what: "start the thread that starts processes".to_owned(),
-            source,
-        })?;
         register(&config.client, &config.images)
             .await
             .map_err(|source| NodeError::Api { what: "register the node", source: Box::new(source) })?;
@@ -112,7 +107,7 @@ impl NodeAgent {
             events: Events::start(config.client.clone(), NODE_NAME.to_owned()),
             client: config.client,
             network: config.network,
-            spawner,
+            helper: config.helper_exe,
             images: RwLock::new(config.images),
             zone: RwLock::new(Arc::new(zone)),
             pods_dir,

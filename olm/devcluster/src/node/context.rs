@@ -13,14 +13,14 @@ use super::{
     images::ImageTable,
     network::{Network, zone::Zone},
     pod::worker::Handle,
-    spawner::Spawner,
 };
 
 /// The agent's insides.
 pub(crate) struct Context {
     pub(crate) client: Client,
     pub(crate) network: Network,
-    pub(crate) spawner: Spawner,
+    /// The program that is a pod's first process.
+    pub(crate) helper: PathBuf,
     pub(crate) events: Events,
     pub(crate) images: RwLock<ImageTable>,
     pub(crate) zone: RwLock<Arc<Zone>>,

@@ -29,8 +29,8 @@ mod images;
 mod logs;
 mod network;
 mod pod;
+mod pod_init;
 mod sandbox;
-mod spawner;
 mod unavailable;
 mod volumes;
 

@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     io::ErrorKind,
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
-    process::Child,
+    path::Path,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -21,7 +21,7 @@ use tokio::{
 
 use super::{
     helper::wire::{ANSWER_BYTES, Answer, Place, ProcessSpec, Request, Setup, send_request},
-    spawner::Spawner,
+    pod_init::PodInit,
 };
 
 /// Why a sandbox or a process in it could not be started.
@@ -198,7 +198,7 @@ pub struct Sandbox {
 impl Sandbox {
     /// Starts the pod's first process in the given network namespace.
     pub(crate) async fn start(
-        spawner: &Spawner,
+        helper: &Path,
         label: String,
         hostname: String,
         network: BorrowedFd<'_>,
@@ -211,7 +211,9 @@ impl Sandbox {
             fcntl(&ours, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).map(drop)
         };
         set_nonblocking().map_err(|error| system("set up the control socket")(error.into()))?;
-        let child = spawner.spawn(label, theirs).await.map_err(system("start the pod's first process"))?;
+        let child = PodInit::start(helper.to_owned(), label, theirs)
+            .await
+            .map_err(system("start the pod's first process"))?;
         #[allow(unsafe_code)]
         // SAFETY: the descriptor is owned by the `AsyncFd` and stays the same open file for its whole life.
         let control = unsafe { AsyncFd::register_with_interest(ours, Interest::READABLE) };
@@ -294,12 +296,12 @@ impl Drop for Sandbox {
 }
 
 /// Makes sure that the pod's first process is killed and reaped, whichever way the sandbox ends.
-struct Reaper(Option<Child>);
+struct Reaper(Option<PodInit>);
 
 impl Reaper {
     async fn reap(mut self) {
         if let Some(mut child) = self.0.take() {
-            let _ = child.kill();
+            child.kill();
             let _ = tokio::task::spawn_blocking(move || child.wait()).await;
         }
     }
@@ -308,7 +310,7 @@ impl Reaper {
 impl Drop for Reaper {
     fn drop(&mut self) {
         if let Some(mut child) = self.0.take() {
-            let _ = child.kill();
+            child.kill();
             // SIGKILL to process 1 takes the namespace with it; this waits for a moment at most.
             std::thread::spawn(move || child.wait());
         }

@@ -324,10 +324,10 @@ impl World {
 
     /// Whether as many voters as are needed would be left with their data without this pod.
     pub(super) fn survives_loss_of(&self, name: &str) -> bool {
+        let holds = |pod: &Pod| !pod.view.ended && !pod.view.deleting;
         let whole = |m: &&Member| {
-            !m.is_learner
-                && m.pod.as_deref() != Some(name)
-                && self.pods.contains_key(m.pod.as_deref().unwrap_or_default())
+            let pod = m.pod.as_deref().filter(|pod| *pod != name).and_then(|pod| self.pods.get(pod));
+            !m.is_learner && pod.is_some_and(holds)
         };
         self.cluster_id != 0
             && self.memory.cluster_id.is_some()

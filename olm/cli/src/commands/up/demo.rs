@@ -30,11 +30,13 @@ pub async fn run(progress: &Progress, client: &Client, etcd_version: &str) -> Re
         .fetch()
         .await
         .map_err(|e| Failure::new(Code::Unexpected, e.to_string()))?;
-    let request = ops::InstallRequest { create_namespace: true, ..ops::InstallRequest::new(PACKAGE, NAMESPACE) };
+    let request =
+        ops::InstallRequest { create_namespace: true, ..ops::InstallRequest::new(PACKAGE, NAMESPACE) };
     let result = ops::install(client, &catalogs, &request).await.map_err(wait::failure)?;
     progress.done(&format!("subscribed to package {PACKAGE} on its default channel"));
     let installed =
-        wait::installed(client, &result.namespace, &result.subscription, None, Duration::from_secs(60)).await?;
+        wait::installed(client, &result.namespace, &result.subscription, None, Duration::from_secs(60))
+            .await?;
     progress.done(&format!("{} is Succeeded", installed.csv.unwrap_or_default()));
 
     let clusters = etcd_clusters(client);
@@ -57,9 +59,11 @@ pub async fn run(progress: &Progress, client: &Client, etcd_version: &str) -> Re
                 if i64::try_from(ready.len()) == Ok(SIZE) {
                     return Ok(Seen::Ready(ready));
                 }
-                let list = pods.list(&ListParams::default().labels(&format!("etcd_cluster={CLUSTER}"))).await?;
+                let list =
+                    pods.list(&ListParams::default().labels(&format!("etcd_cluster={CLUSTER}"))).await?;
                 let unready = list.iter().find(|p| !ready.contains(&p.name_any()));
-                let next = unready.map(|p| format!("; {}: {}", p.name_any(), pod_state(p))).unwrap_or_default();
+                let next =
+                    unready.map(|p| format!("; {}: {}", p.name_any(), pod_state(p))).unwrap_or_default();
                 Ok(Seen::Waiting(format!("{} of {SIZE} ready{next}", ready.len())))
             },
         )
@@ -68,7 +72,9 @@ pub async fn run(progress: &Progress, client: &Client, etcd_version: &str) -> Re
     let endpoint = format!("--endpoints=http://{CLUSTER}-client:2379");
     let text = "hello from olm";
     etcdctl(&pods, &members[0], &[&endpoint, "put", "greeting", text]).await?;
-    let read = etcdctl(&pods, &members[members.len() - 1], &[&endpoint, "get", "greeting", "--print-value-only"]).await?;
+    let read =
+        etcdctl(&pods, &members[members.len() - 1], &[&endpoint, "get", "greeting", "--print-value-only"])
+            .await?;
     if read.trim() != text {
         return Err(Failure::new(Code::Unexpected, format!("wrote `{text}` and read `{}`", read.trim())));
     }
@@ -96,8 +102,9 @@ async fn example(client: &Client, etcd_version: &str) -> Result<Value, Failure> 
         .filter_map(|text| serde_json::from_str::<Vec<Value>>(&text).ok())
         .flatten()
         .find(|example| example["kind"] == "EtcdCluster");
-    let mut object = examples
-        .ok_or_else(|| Failure::new(Code::Unexpected, "the installed bundle has no example of an EtcdCluster"))?;
+    let mut object = examples.ok_or_else(|| {
+        Failure::new(Code::Unexpected, "the installed bundle has no example of an EtcdCluster")
+    })?;
     object["metadata"] = json!({"name": CLUSTER, "namespace": NAMESPACE});
     object["spec"]["size"] = json!(SIZE);
     object["spec"]["version"] = json!(etcd_version);
@@ -129,7 +136,10 @@ async fn etcdctl(pods: &Api<Pod>, pod: &str, args: &[&str]) -> Result<String, Fa
         return Ok(out);
     }
     let why = status.and_then(|s| s.message).unwrap_or_default();
-    Err(Failure::new(Code::Unexpected, format!("etcdctl {} in {pod} failed: {why} {}", args.join(" "), err.trim())))
+    Err(Failure::new(
+        Code::Unexpected,
+        format!("etcdctl {} in {pod} failed: {why} {}", args.join(" "), err.trim()),
+    ))
 }
 
 /// What `kubectl get pods -n etcd` prints.

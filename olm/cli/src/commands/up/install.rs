@@ -42,9 +42,9 @@ fn directory_catalog(name: &str, dir: &std::path::Path) -> Value {
 
 /// The manager reads directories in its own file system: the host's are mounted there.
 fn mount_directories(objects: &mut [Value], catalogs: &[(String, PathBuf)]) {
-    let manager = objects.iter_mut().find(|o| {
-        o["kind"] == "Deployment" && o["metadata"]["name"] == olm_manager::manifests::MANAGER
-    });
+    let manager = objects
+        .iter_mut()
+        .find(|o| o["kind"] == "Deployment" && o["metadata"]["name"] == olm_manager::manifests::MANAGER);
     let Some(pod) = manager.map(|m| &mut m["spec"]["template"]["spec"]) else { return };
     for (name, dir) in catalogs {
         let volume = format!("catalog-{name}");
@@ -71,17 +71,27 @@ pub async fn available(progress: &Progress, client: &Client, name: &str) -> Resu
     progress
         .wait(client, namespace, &format!("{name} is available"), LIMIT, || async {
             let deployment = deployments.get(name).await?;
-            let current = deployment.status.as_ref().and_then(|s| s.observed_generation) == deployment.metadata.generation;
+            let current = deployment.status.as_ref().and_then(|s| s.observed_generation)
+                == deployment.metadata.generation;
             let available = deployment.status.as_ref().and_then(|s| s.available_replicas).unwrap_or(0);
-            let updated = deployment.status.as_ref().and_then(|s| s.updated_replicas).unwrap_or(0);
-            if current && available > 0 && updated > 0 {
+            let list = pods.list(&ListParams::default()).await?;
+            let mine: Vec<&Pod> = list.iter().filter(|p| p.name_any().starts_with(name)).collect();
+            // The Deployment's status may be from before a restart; a pod that is ready is ready now.
+            if current && available > 0 && mine.iter().any(|pod| is_ready(pod)) {
                 return Ok(Seen::Ready(()));
             }
-            let list = pods.list(&ListParams::default()).await?;
-            let pod = list.iter().find(|p| p.name_any().starts_with(name));
-            Ok(Seen::Waiting(pod.map_or("no pod yet".into(), |p| format!("pod {}: {}", p.name_any(), pod_state(p)))))
+            let pod = mine.first();
+            Ok(Seen::Waiting(
+                pod.map_or("no pod yet".into(), |p| format!("pod {}: {}", p.name_any(), pod_state(p))),
+            ))
         })
         .await
+}
+
+fn is_ready(pod: &Pod) -> bool {
+    let conditions = pod.status.as_ref().and_then(|s| s.conditions.as_deref()).unwrap_or_default();
+    pod.metadata.deletion_timestamp.is_none()
+        && conditions.iter().any(|c| c.type_ == "Ready" && c.status == "True")
 }
 
 #[cfg(test)]
@@ -93,7 +103,10 @@ mod tests {
         let catalogs = vec![("mine".to_string(), PathBuf::from("/tmp/c"))];
         let mut objects = manifests(&ManifestOptions::default());
         mount_directories(&mut objects, &catalogs);
-        let manager = objects.iter().find(|o| o["kind"] == "Deployment" && o["metadata"]["name"] == "olm-manager").unwrap();
+        let manager = objects
+            .iter()
+            .find(|o| o["kind"] == "Deployment" && o["metadata"]["name"] == "olm-manager")
+            .unwrap();
         let pod = &manager["spec"]["template"]["spec"];
         assert!(pod["volumes"].as_array().unwrap().iter().any(|v| v["hostPath"]["path"] == "/tmp/c"));
         let mounts = pod["containers"][0]["volumeMounts"].as_array().unwrap();

@@ -1,12 +1,7 @@
 //! Where no pods can run (no root and no user namespaces): the manager and the console as plain processes of this machine,
 //! under the same ServiceAccounts and the same RBAC as their pods would have.
 
-use std::{
-    net::SocketAddr,
-    path::Path,
-    process::Stdio,
-    time::Duration,
-};
+use std::{net::SocketAddr, path::Path, process::Stdio, time::Duration};
 
 use k8s_openapi::api::{
     authentication::v1::{TokenRequest, TokenRequestSpec},
@@ -71,11 +66,17 @@ pub async fn start(
 async fn token(client: &Client, service_account: &str) -> Result<String, Failure> {
     let api: Api<ServiceAccount> = Api::namespaced(client.clone(), NAMESPACE);
     let request = TokenRequest {
-        spec: Some(TokenRequestSpec { expiration_seconds: Some(365 * 24 * 3600), ..TokenRequestSpec::default() }),
+        spec: Some(TokenRequestSpec {
+            expiration_seconds: Some(365 * 24 * 3600),
+            ..TokenRequestSpec::default()
+        }),
         ..TokenRequest::default()
     };
     let answer = api.create_token_request(service_account, &PostParams::default(), &request).await?;
-    answer.status.and_then(|s| s.token).ok_or_else(|| Failure::new(Code::Unexpected, "the API server gave no token"))
+    answer
+        .status
+        .and_then(|s| s.token)
+        .ok_or_else(|| Failure::new(Code::Unexpected, "the API server gave no token"))
 }
 
 /// An address that is free now; the process that gets it listens at once.
@@ -90,5 +91,8 @@ async fn reachable(address: SocketAddr) -> Result<(), Failure> {
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    Err(Failure::new(Code::Timeout, format!("nothing answers on {address} after 10 s; see the .log files in the data directory")))
+    Err(Failure::new(
+        Code::Timeout,
+        format!("nothing answers on {address} after 10 s; see the .log files in the data directory"),
+    ))
 }

@@ -57,7 +57,12 @@ pub async fn run(args: UpArgs) -> Result<(), Failure> {
 }
 
 /// Everything after the API is up; ends only by an error.
-async fn serve(args: &UpArgs, data_dir: &Path, cluster: &DevCluster, progress: &Progress) -> Result<(), Failure> {
+async fn serve(
+    args: &UpArgs,
+    data_dir: &Path,
+    cluster: &DevCluster,
+    progress: &Progress,
+) -> Result<(), Failure> {
     let kubeconfig = data_dir.join("kubeconfig");
     write_private(&kubeconfig, cluster.kubeconfig().as_bytes())?;
     // From here on everything goes through the front door, as a user's commands do.
@@ -85,12 +90,18 @@ async fn serve(args: &UpArgs, data_dir: &Path, cluster: &DevCluster, progress: &
         }
     };
     let state = State { pid: std::process::id(), api: cluster.url(), console: console.url() };
-    write_private(&data_dir.join("state.json"), &serde_json::to_vec_pretty(&state).map_err(anyhow::Error::from)?)?;
+    write_private(
+        &data_dir.join("state.json"),
+        &serde_json::to_vec_pretty(&state).map_err(anyhow::Error::from)?,
+    )?;
     progress.done("ready");
 
     if args.demo {
         if let Some(why) = cluster.pods_unavailable() {
-            return Err(Failure::new(Code::Refused, format!("the demo needs pods, and none can run here: {why}")));
+            return Err(Failure::new(
+                Code::Refused,
+                format!("the demo needs pods, and none can run here: {why}"),
+            ));
         }
         let version = dev::newest_etcd(&dev::images()).ok_or_else(|| {
             Failure::new(Code::NotFound, "no etcd was found on this machine")
@@ -159,7 +170,8 @@ pub async fn token(args: TokenArgs) -> Result<(), Failure> {
     let kubeconfig = std::fs::read(data_dir.join("kubeconfig")).map_err(|_| not_running())?;
     let kubeconfig: serde_json::Value = serde_yaml::from_slice(&kubeconfig).map_err(anyhow::Error::from)?;
     let token = kubeconfig["users"][0]["user"]["token"].as_str();
-    let token = token.ok_or_else(|| Failure::new(Code::Unexpected, "the kubeconfig of the dev cluster has no token"))?;
+    let token = token
+        .ok_or_else(|| Failure::new(Code::Unexpected, "the kubeconfig of the dev cluster has no token"))?;
     let link = ConsoleAccess::at(state.console).login_link(token).await?;
     println!("{link}");
     Ok(())

@@ -88,8 +88,10 @@ async fn diagnosis(client: &Client, namespace: &str) -> String {
             let _ = writeln!(out, "  pod {}: {}", pod.name_any(), pod_state(&pod));
         }
     }
-    if let Ok(events) = Api::<Event>::namespaced(client.clone(), namespace).list(&ListParams::default()).await {
-        let mut warnings: Vec<_> = events.into_iter().filter(|e| e.type_.as_deref() == Some("Warning")).collect();
+    if let Ok(events) = Api::<Event>::namespaced(client.clone(), namespace).list(&ListParams::default()).await
+    {
+        let mut warnings: Vec<_> =
+            events.into_iter().filter(|e| e.type_.as_deref() == Some("Warning")).collect();
         warnings.sort_by_key(|e| e.last_timestamp.clone().map(|t| t.0));
         for event in warnings.iter().rev().take(5) {
             let _ = writeln!(

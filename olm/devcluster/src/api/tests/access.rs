@@ -19,9 +19,18 @@ async fn allow(server: &ApiServer, user: &str, rules: Value) {
 async fn refusals_read_as_in_kubernetes() {
     let (server, _client) = server();
     let cases = [
-        ("/api/v1/namespaces/y/pods", "pods is forbidden: User \"nobody\" cannot list resource \"pods\" in API group \"\" in the namespace \"y\""),
-        ("/apis/apps/v1/deployments", "deployments.apps is forbidden: User \"nobody\" cannot list resource \"deployments\" in API group \"apps\" at the cluster scope"),
-        ("/api/v1/namespaces/y/pods/x/log", "pods \"x\" is forbidden: User \"nobody\" cannot get resource \"pods/log\" in API group \"\" in the namespace \"y\""),
+        (
+            "/api/v1/namespaces/y/pods",
+            "pods is forbidden: User \"nobody\" cannot list resource \"pods\" in API group \"\" in the namespace \"y\"",
+        ),
+        (
+            "/apis/apps/v1/deployments",
+            "deployments.apps is forbidden: User \"nobody\" cannot list resource \"deployments\" in API group \"apps\" at the cluster scope",
+        ),
+        (
+            "/api/v1/namespaces/y/pods/x/log",
+            "pods \"x\" is forbidden: User \"nobody\" cannot get resource \"pods/log\" in API group \"\" in the namespace \"y\"",
+        ),
         ("/metrics", "forbidden: User \"nobody\" cannot get path \"/metrics\""),
     ];
     for (path, message) in cases {
@@ -31,7 +40,8 @@ async fn refusals_read_as_in_kubernetes() {
     assert_eq!(send(&server, nobody(), "GET", "/apis", &[], Value::Null).await.0, 200);
     assert_eq!(send(&server, Identity::anonymous(), "GET", "/healthz", &[], Value::Null).await.0, 200);
     assert_eq!(send(&server, Identity::anonymous(), "GET", "/apis", &[], Value::Null).await.0, 403);
-    let (code, _) = send(&server, nobody(), "GET", "/apis", &[("authorization", "Bearer x.y.z")], Value::Null).await;
+    let (code, _) =
+        send(&server, nobody(), "GET", "/apis", &[("authorization", "Bearer x.y.z")], Value::Null).await;
     assert_eq!(code, 401);
 }
 
@@ -52,7 +62,8 @@ async fn nobody_gives_away_more_than_they_have() {
     );
     let binding = json!({"metadata": {"name": "b"}, "subjects": [{"kind": "User", "name": "eve"}],
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}});
-    let (code, body) = send(&server, eve(), "POST", &format!("{RBAC}/clusterrolebindings"), &[], binding).await;
+    let (code, body) =
+        send(&server, eve(), "POST", &format!("{RBAC}/clusterrolebindings"), &[], binding).await;
     assert_eq!(code, 403, "{body}");
 }
 
@@ -74,7 +85,8 @@ async fn service_account_tokens() {
     let (server, _client) = server();
     service_account(&server, "default", "robot").await;
     let path = "/api/v1/namespaces/default/serviceaccounts/robot";
-    let (code, body) = post(&server, &format!("{path}/token"), json!({"spec": {"expirationSeconds": 600}})).await;
+    let (code, body) =
+        post(&server, &format!("{path}/token"), json!({"spec": {"expirationSeconds": 600}})).await;
     assert_eq!(code, 201, "{body}");
     let bearer = format!("Bearer {}", body["status"]["token"].as_str().expect("a token"));
     let ask = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
@@ -82,13 +94,25 @@ async fn service_account_tokens() {
         let server = server.clone();
         async move {
             let headers = [("authorization", bearer.as_str())];
-            send(&server, nobody(), "POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", &headers, ask).await
+            send(
+                &server,
+                nobody(),
+                "POST",
+                "/apis/authentication.k8s.io/v1/selfsubjectreviews",
+                &headers,
+                ask,
+            )
+            .await
         }
     };
     let (code, review) = who(bearer.clone(), ask.clone()).await;
-    assert_eq!((code, &review["status"]["userInfo"]["username"]), (201, &json!("system:serviceaccount:default:robot")));
+    assert_eq!(
+        (code, &review["status"]["userInfo"]["username"]),
+        (201, &json!("system:serviceaccount:default:robot"))
+    );
     let token = body["status"]["token"].clone();
-    let (_, review) = post(&server, "/apis/authentication.k8s.io/v1/tokenreviews", json!({"spec": {"token": token}})).await;
+    let (_, review) =
+        post(&server, "/apis/authentication.k8s.io/v1/tokenreviews", json!({"spec": {"token": token}})).await;
     assert_eq!(review["status"]["authenticated"], true);
     let mut forged = bearer.clone();
     forged.replace_range(forged.len() - 4.., "AAAA");
@@ -112,9 +136,24 @@ async fn reviews_and_impersonation() {
     assert_eq!(body["status"]["allowed"], false);
     let (code, body) = send(&server, nobody(), "POST", path, &headers, ask("list")).await;
     assert_eq!(code, 403);
-    assert_eq!(body["message"], "users \"bob\" is forbidden: User \"nobody\" cannot impersonate resource \"users\" in API group \"\" at the cluster scope");
+    assert_eq!(
+        body["message"],
+        "users \"bob\" is forbidden: User \"nobody\" cannot impersonate resource \"users\" in API group \"\" at the cluster scope"
+    );
     let rules = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews";
-    let (code, body) = send(&server, Identity::user("bob", []), "POST", rules, &[], json!({"spec": {"namespace": "default"}})).await;
+    let (code, body) = send(
+        &server,
+        Identity::user("bob", []),
+        "POST",
+        rules,
+        &[],
+        json!({"spec": {"namespace": "default"}}),
+    )
+    .await;
     assert_eq!(code, 201);
-    assert!(body["status"]["resourceRules"].as_array().is_some_and(|r| r.iter().any(|r| r["resources"] == json!(["pods"]))));
+    assert!(
+        body["status"]["resourceRules"]
+            .as_array()
+            .is_some_and(|r| r.iter().any(|r| r["resources"] == json!(["pods"])))
+    );
 }

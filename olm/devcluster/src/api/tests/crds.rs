@@ -16,7 +16,8 @@ async fn a_custom_resource_is_served_at_once() {
     assert_eq!(code, 201, "{crd}");
     assert_eq!(crd["status"]["acceptedNames"]["listKind"], "CronTabList");
     assert_eq!(crd["status"]["conditions"][1]["type"], "Established");
-    let (code, warnings, created) = send_full(&server, Identity::admin(), "POST", CTS, &[], cron_tab("a")).await;
+    let (code, warnings, created) =
+        send_full(&server, Identity::admin(), "POST", CTS, &[], cron_tab("a")).await;
     assert_eq!(code, 201, "{created}");
     assert_eq!(warnings, ["299 - \"unknown field \\\"spec.bad\\\"\""]);
     assert_eq!((&created["spec"]["image"], &created["spec"]["bad"]), (&json!("img"), &Value::Null));
@@ -42,11 +43,21 @@ async fn status_of_a_custom_resource_is_apart() {
     object["status"] = json!({"replicas": 1});
     let (_, created) = post(&server, CTS, object).await;
     assert_eq!((&created["status"], &created["metadata"]["generation"]), (&Value::Null, &json!(1)));
-    let (code, body) = patch(&server, "merge-patch+json", &format!("{CTS}/a/status"), json!({"status": {"replicas": 2}, "metadata": {"labels": {"x": "y"}}})).await;
-    assert_eq!((code, &body["status"]["replicas"], &body["metadata"]["labels"]), (200, &json!(2), &Value::Null));
+    let (code, body) = patch(
+        &server,
+        "merge-patch+json",
+        &format!("{CTS}/a/status"),
+        json!({"status": {"replicas": 2}, "metadata": {"labels": {"x": "y"}}}),
+    )
+    .await;
+    assert_eq!(
+        (code, &body["status"]["replicas"], &body["metadata"]["labels"]),
+        (200, &json!(2), &Value::Null)
+    );
     let (_, scale) = get(&server, &format!("{CTS}/a/scale")).await;
     assert_eq!(scale["status"]["replicas"], 2);
-    let (code, scale) = patch(&server, "merge-patch+json", &format!("{CTS}/a/scale"), json!({"spec": {"replicas": 3}})).await;
+    let (code, scale) =
+        patch(&server, "merge-patch+json", &format!("{CTS}/a/scale"), json!({"spec": {"replicas": 3}})).await;
     assert_eq!((code, &scale["spec"]["replicas"]), (200, &json!(3)), "{scale}");
     let (code, body) = patch(&server, "strategic-merge-patch+json", &format!("{CTS}/a"), json!({})).await;
     assert_eq!((code, &body["code"]), (415, &json!(415)));
@@ -67,7 +78,8 @@ async fn a_deleted_crd_takes_its_objects_along() {
     assert_eq!(code, 200);
     assert!(body["metadata"]["deletionTimestamp"].is_string(), "{body}");
     assert_eq!(cron_tabs(&client).list(&ListParams::default()).await.expect("a list").items.len(), 1);
-    patch(&server, "merge-patch+json", &format!("{CTS}/held"), json!({"metadata": {"finalizers": null}})).await;
+    patch(&server, "merge-patch+json", &format!("{CTS}/held"), json!({"metadata": {"finalizers": null}}))
+        .await;
     assert_eq!(get(&server, &one).await.0, 404);
     assert_eq!(get(&server, CTS).await.0, 404);
     assert!(cron_tabs(&client).delete("a", &DeleteParams::default()).await.is_err());
@@ -89,14 +101,35 @@ async fn a_bad_crd_is_refused_with_paths() {
 async fn discovery_lists_everything_at_once() {
     let (server, _client) = server();
     post(&server, CRDS, cron_tab_crd()).await;
-    let accept = [("accept", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json")];
+    let accept = [(
+        "accept",
+        "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json",
+    )];
     let (code, list) = send(&server, Identity::admin(), "GET", "/apis", &accept, Value::Null).await;
     assert_eq!((code, &list["kind"]), (200, &json!("APIGroupDiscoveryList")));
-    let groups: Vec<&str> = list["items"].as_array().expect("items").iter().filter_map(|g| g["metadata"]["name"].as_str()).collect();
-    assert!(groups.contains(&"apps") && groups.contains(&"stable.example.com") && groups.contains(&"authorization.k8s.io"));
+    let groups: Vec<&str> = list["items"]
+        .as_array()
+        .expect("items")
+        .iter()
+        .filter_map(|g| g["metadata"]["name"].as_str())
+        .collect();
+    assert!(
+        groups.contains(&"apps")
+            && groups.contains(&"stable.example.com")
+            && groups.contains(&"authorization.k8s.io")
+    );
     let (_, core) = send(&server, Identity::admin(), "GET", "/api", &accept, Value::Null).await;
     assert_eq!(core["items"][0]["versions"][0]["version"], "v1");
-    for path in ["/version", "/api", "/apis", "/api/v1", "/openapi/v2", "/openapi/v3", "/openapi/v3/api/v1", "/openapi/v3/apis/apps/v1"] {
+    for path in [
+        "/version",
+        "/api",
+        "/apis",
+        "/api/v1",
+        "/openapi/v2",
+        "/openapi/v3",
+        "/openapi/v3/api/v1",
+        "/openapi/v3/apis/apps/v1",
+    ] {
         assert_eq!(get(&server, path).await.0, 200, "{path}");
     }
 }

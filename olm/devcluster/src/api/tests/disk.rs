@@ -34,6 +34,19 @@ async fn objects_keys_and_versions_survive() {
 }
 
 #[tokio::test]
+async fn the_kubernetes_service_follows_the_port() {
+    let directory = tempfile::tempdir().expect("a directory");
+    for port in [7001_u16, 7002] {
+        let config = Config { data: Some(directory.path().to_owned()), port, ..Config::default() };
+        let server = ApiServer::open(config).expect("opened");
+        let (_, slice) =
+            get(&server, "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes").await;
+        assert_eq!(slice["ports"][0]["port"], port);
+        server.shutdown();
+    }
+}
+
+#[tokio::test]
 async fn a_second_opener_is_told() {
     let directory = tempfile::tempdir().expect("a directory");
     let first = open(directory.path()).expect("opened");
@@ -60,7 +73,14 @@ async fn writers_at_once_share_transactions() {
         .map(|index| {
             let server = server.clone();
             tokio::spawn(async move {
-                patch(&server, "merge-patch+json", &format!("{CMS}/c0"), json!({"data": {format!("k{index}"): "x"}})).await.0
+                patch(
+                    &server,
+                    "merge-patch+json",
+                    &format!("{CMS}/c0"),
+                    json!({"data": {format!("k{index}"): "x"}}),
+                )
+                .await
+                .0
             })
         })
         .collect();
@@ -88,7 +108,12 @@ async fn acknowledged_writes_survive_a_kill() {
     use std::io::BufRead;
     let directory = tempfile::tempdir().expect("a directory");
     let mut child = Command::new(std::env::current_exe().expect("this test"))
-        .args(["--exact", "api::tests::disk::child_that_writes_until_it_is_killed", "--nocapture", "--test-threads=1"])
+        .args([
+            "--exact",
+            "api::tests::disk::child_that_writes_until_it_is_killed",
+            "--nocapture",
+            "--test-threads=1",
+        ])
         .env(CHILD, directory.path())
         .stdout(std::process::Stdio::piped())
         .spawn()
@@ -109,5 +134,38 @@ async fn acknowledged_writes_survive_a_kill() {
     for name in &acknowledged {
         assert_eq!(get(&server, &format!("{CMS}/{name}")).await.0, 200, "{name}");
     }
+    server.shutdown();
+}
+
+/// Needs a very small file system: `mount -t tmpfs -o size=4m none DIR`, and `OLM_TEST_SMALL_DISK=DIR`.
+#[tokio::test]
+async fn a_full_disk_changes_nothing() {
+    let Some(directory) = std::env::var_os("OLM_TEST_SMALL_DISK") else {
+        println!("skipped: OLM_TEST_SMALL_DISK does not name a small file system");
+        return;
+    };
+    let directory = std::path::PathBuf::from(directory);
+    let server = open(&directory).expect("opened");
+    let mut big = config_map("x");
+    big["data"]["a"] = json!("x".repeat(200_000));
+    let mut stored = Vec::new();
+    for index in 0..1000 {
+        big["metadata"]["name"] = json!(format!("c{index}"));
+        let (code, body) = post(&server, CMS, big.clone()).await;
+        if code != 201 {
+            assert_eq!((code, &body["reason"]), (507, &json!("InsufficientStorage")), "{body}");
+            assert_eq!(get(&server, &format!("{CMS}/c{index}")).await.0, 404, "memory follows the disk");
+            break;
+        }
+        stored.push(index);
+    }
+    assert!(stored.len() < 1000 && stored.len() > 1, "{}", stored.len());
+    for index in &stored[1..] {
+        let (code, body) = delete(&server, &format!("{CMS}/c{index}")).await;
+        println!("delete c{index}: {code} {}", body["message"]);
+    }
+    server.shutdown();
+    let server = open(&directory).expect("opened again");
+    assert_eq!(get(&server, &format!("{CMS}/c0")).await.0, 200);
     server.shutdown();
 }

@@ -1,8 +1,81 @@
 //! The server as the real kubectl sees it, over TLS.
 
-use std::{io::Write, process::{Command, Stdio}};
+use std::{
+    io::Write,
+    process::{Command, Stdio},
+};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::{StreamExt, stream::BoxStream};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
+use crate::backend::{BackendError, ExecSession, LogOptions, NodeBackend};
+
+/// A node with one line of log and a command that answers in capitals.
+struct FakeNode;
+
+#[async_trait]
+impl NodeBackend for FakeNode {
+    async fn logs(
+        &self,
+        namespace: &str,
+        pod: &str,
+        options: LogOptions,
+    ) -> Result<BoxStream<'static, std::io::Result<Bytes>>, BackendError> {
+        let line = format!(
+            "log of {namespace}/{pod}/{} {:?}\n",
+            options.container.unwrap_or_default(),
+            options.tail_lines
+        );
+        Ok(futures::stream::iter([Ok(Bytes::from(line))]).boxed())
+    }
+
+    async fn exec(
+        &self,
+        _namespace: &str,
+        _pod: &str,
+        _container: Option<&str>,
+        command: Vec<String>,
+        stdin: bool,
+    ) -> Result<ExecSession, BackendError> {
+        let (stdin_writer, mut stdin_reader) = tokio::io::duplex(1024);
+        let (mut out, stdout) = tokio::io::duplex(1024);
+        let (mut err, stderr) = tokio::io::duplex(1024);
+        let (exit, code) = tokio::sync::oneshot::channel();
+        tokio::spawn(async move {
+            let mut text = String::new();
+            if stdin {
+                stdin_reader.read_to_string(&mut text).await.expect("text until the end");
+            }
+            out.write_all(format!("{} {}", command.join(" "), text.to_uppercase()).as_bytes())
+                .await
+                .expect("written");
+            err.write_all(b"to stderr\n").await.expect("written");
+            drop((out, err));
+            let _ = exit.send(if command[0] == "fail" { 7 } else { 0 });
+        });
+        let stdin: Option<Box<dyn tokio::io::AsyncWrite + Send + Unpin>> =
+            if stdin { Some(Box::new(stdin_writer)) } else { None };
+        Ok(ExecSession { stdin, stdout: Box::new(stdout), stderr: Box::new(stderr), exit: code })
+    }
+
+    async fn dial(&self, address: std::net::SocketAddr) -> Result<tokio::net::TcpStream, BackendError> {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let local = listener.local_addr().expect("bound");
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.expect("a connection");
+            let mut buffer = vec![0; 4096];
+            let count = stream.read(&mut buffer).await.expect("a request");
+            let request = String::from_utf8_lossy(&buffer[..count]).into_owned();
+            let body = format!("{address} saw {}", request.lines().next().unwrap_or_default());
+            let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+            stream.write_all(answer.as_bytes()).await.expect("answered");
+        });
+        tokio::net::TcpStream::connect(local).await.map_err(|error| BackendError::Internal(error.to_string()))
+    }
+}
 
 struct Kubectl {
     directory: tempfile::TempDir,
@@ -47,7 +120,8 @@ impl Kubectl {
         })
         .await
         .expect("joined");
-        let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        let text =
+            format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         (output.status.success(), text)
     }
 
@@ -112,7 +186,12 @@ async fn kubectl_reads_and_writes() {
 async fn kubectl_and_custom_resources() {
     let Some(kubectl) = Kubectl::start() else { return };
     kubectl.ok_with("apply -f -", &cron_tab_crd(), &["created"]).await;
-    kubectl.ok("wait --for=condition=Established crd/crontabs.stable.example.com --timeout=5s", &["condition met"]).await;
+    kubectl
+        .ok(
+            "wait --for=condition=Established crd/crontabs.stable.example.com --timeout=5s",
+            &["condition met"],
+        )
+        .await;
     let tab = json!({"apiVersion": "stable.example.com/v1", "kind": "CronTab", "metadata": {"name": "tab"}, "spec": {"cronSpec": "* * * * */5", "replicas": 2}});
     kubectl.ok_with("apply -f -", &tab, &["crontab.stable.example.com/tab created"]).await;
     kubectl.ok("get ct", &["NAME", "SPEC", "tab", "* * * * */5"]).await;
@@ -144,5 +223,46 @@ async fn kubectl_and_rights() {
     let (success, text) = kubectl.run("get secrets --as bob").await;
     assert!(!success, "{text}");
     assert!(text.contains("Error from server (Forbidden): secrets is forbidden: User \"bob\" cannot list resource \"secrets\" in API group \"\" in the namespace \"default\""), "{text}");
+    kubectl.server.shutdown();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kubectl_and_the_node() {
+    let Some(kubectl) = Kubectl::start() else { return };
+    service_account(&kubectl.server, "default", "default").await;
+    let mut object = pod("a");
+    object["spec"]["nodeName"] = json!("olm-node");
+    object["spec"]["containers"][0]["ports"] = json!([{"containerPort": 8080}]);
+    kubectl.ok_with("apply -f -", &object, &["created"]).await;
+    let (success, text) = kubectl.run("logs a").await;
+    assert!(!success && text.contains("needs a node agent"), "{text}");
+    kubectl.server.set_backend(std::sync::Arc::new(FakeNode));
+    kubectl.ok("logs a --tail=5", &["log of default/a/c Some(5)"]).await;
+    kubectl.ok("logs -f a", &["log of default/a/c"]).await;
+    let (success, text) = kubectl.run("logs a -c none").await;
+    assert!(!success && text.contains("container none is not valid for pod a"), "{text}");
+    patch(
+        &kubectl.server,
+        "merge-patch+json",
+        "/api/v1/namespaces/default/pods/a/status",
+        json!({"status": {"phase": "Running", "podIP": "10.244.0.9"}}),
+    )
+    .await;
+    kubectl.ok("exec a -- echo hi", &["echo hi", "to stderr"]).await;
+    let (success, text) = kubectl.run_with("exec -i a -- cat", "shout").await;
+    assert!(success && text.contains("SHOUT"), "{text}");
+    let (success, text) = kubectl.run("exec a -- fail").await;
+    assert!(!success && text.contains("exit code 7"), "{text}");
+    kubectl
+        .ok(
+            "get --raw /api/v1/namespaces/default/pods/a:8080/proxy/x/y?z=1",
+            &["10.244.0.9:8080 saw GET /x/y?z=1 HTTP/1.1"],
+        )
+        .await;
+    let (success, text) =
+        kubectl.run("get --raw /api/v1/namespaces/default/services/kubernetes2/proxy/").await;
+    assert!(!success && text.contains("NotFound"), "{text}");
+    let (success, text) = kubectl.run("port-forward pod/a 1:1").await;
+    assert!(!success, "{text}");
     kubectl.server.shutdown();
 }

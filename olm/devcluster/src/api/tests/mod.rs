@@ -23,7 +23,14 @@ fn server() -> (ApiServer, Client) {
 }
 
 /// Sends a request as it is; returns code and body.
-async fn send(server: &ApiServer, who: Identity, method: &str, path: &str, headers: &[(&str, &str)], body: Value) -> (u16, Value) {
+async fn send(
+    server: &ApiServer,
+    who: Identity,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: Value,
+) -> (u16, Value) {
     let (code, _, body) = send_full(server, who, method, path, headers, body).await;
     (code, body)
 }
@@ -86,8 +93,12 @@ fn deployment(name: &str) -> Value {
 }
 
 async fn service_account(server: &ApiServer, namespace: &str, name: &str) {
-    let (code, body) =
-        post(server, &format!("/api/v1/namespaces/{namespace}/serviceaccounts"), json!({"metadata": {"name": name}})).await;
+    let (code, body) = post(
+        server,
+        &format!("/api/v1/namespaces/{namespace}/serviceaccounts"),
+        json!({"metadata": {"name": name}}),
+    )
+    .await;
     assert_eq!(code, 201, "{body}");
 }
 
@@ -117,10 +128,6 @@ fn cron_tab_crd() -> Value {
 fn cron_tabs(client: &Client) -> Api<DynamicObject> {
     let gvk = GroupVersionKind::gvk("stable.example.com", "v1", "CronTab");
     Api::namespaced_with(client.clone(), "default", &ApiResource::from_gvk_with_plural(&gvk, "crontabs"))
-}
-
-fn dynamic(value: Value) -> DynamicObject {
-    serde_json::from_value(value).expect("an object")
 }
 
 fn params() -> PostParams {

@@ -34,7 +34,8 @@ async fn an_object_is_created_read_replaced_and_deleted() {
 async fn an_update_that_changes_nothing_writes_nothing() {
     let (server, _client) = server();
     let (_, created) = post(&server, CMS, config_map("a")).await;
-    let (code, patched) = patch(&server, "merge-patch+json", &format!("{CMS}/a"), json!({"data": {"a": "1"}})).await;
+    let (code, patched) =
+        patch(&server, "merge-patch+json", &format!("{CMS}/a"), json!({"data": {"a": "1"}})).await;
     assert_eq!(code, 200);
     assert_eq!(patched["metadata"]["resourceVersion"], created["metadata"]["resourceVersion"]);
 }
@@ -45,7 +46,13 @@ async fn four_kinds_of_patches() {
     let path = "/apis/apps/v1/namespaces/default/deployments";
     assert_eq!(post(&server, path, deployment("web")).await.0, 201);
     let one = format!("{path}/web");
-    let (code, body) = patch(&server, "json-patch+json", &one, json!([{"op": "replace", "path": "/spec/replicas", "value": 2}])).await;
+    let (code, body) = patch(
+        &server,
+        "json-patch+json",
+        &one,
+        json!([{"op": "replace", "path": "/spec/replicas", "value": 2}]),
+    )
+    .await;
     assert_eq!((code, &body["metadata"]["generation"]), (200, &json!(2)), "{body}");
     let containers = json!({"spec": {"template": {"spec": {"containers": [{"name": "d", "image": "y"}]}}}});
     let (code, body) = patch(&server, "strategic-merge-patch+json", &one, containers).await;
@@ -55,11 +62,14 @@ async fn four_kinds_of_patches() {
     let applied = json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"replicas": 5}});
     let refused = api.patch("web", &PatchParams::apply("me"), &Patch::Apply(&applied)).await;
     assert!(matches!(refused, Err(kube::Error::Api(status)) if status.is_conflict()));
-    let forced = api.patch("web", &PatchParams::apply("me").force(), &Patch::Apply(&applied)).await.expect("forced");
+    let forced =
+        api.patch("web", &PatchParams::apply("me").force(), &Patch::Apply(&applied)).await.expect("forced");
     assert_eq!(forced.spec.replicas, Some(5));
     let new = deployment("new");
-    let created = api.patch("new", &PatchParams::apply("me"), &Patch::Apply(&new)).await.expect("created by apply");
-    let again = api.patch("new", &PatchParams::apply("me"), &Patch::Apply(&new)).await.expect("applied again");
+    let created =
+        api.patch("new", &PatchParams::apply("me"), &Patch::Apply(&new)).await.expect("created by apply");
+    let again =
+        api.patch("new", &PatchParams::apply("me"), &Patch::Apply(&new)).await.expect("applied again");
     assert_eq!(created.resource_version(), again.resource_version());
     let (code, body) = patch(&server, "foo", &one, json!({})).await;
     assert_eq!((code, &body["reason"]), (415, &json!("UnsupportedMediaType")));
@@ -139,7 +149,8 @@ async fn bad_requests_get_their_status() {
         let (code, answer) = post(&server, CMS, body.clone()).await;
         assert_eq!(code, wanted, "{body}: {answer}");
     }
-    let (code, _) = send(&server, admin(), "POST", CMS, &[("content-type", "application/cbor")], json!({})).await;
+    let (code, _) =
+        send(&server, admin(), "POST", CMS, &[("content-type", "application/cbor")], json!({})).await;
     assert_eq!(code, 415);
 }
 
@@ -178,7 +189,8 @@ async fn a_namespace_must_exist_and_not_be_going() {
     assert_eq!((code, &body["details"]["causes"][0]["reason"]), (403, &json!("NamespaceTerminating")));
     let mut object = get(&server, "/api/v1/namespaces/x").await.1;
     object["spec"]["finalizers"] = json!([]);
-    let (code, _) = send(&server, Identity::admin(), "PUT", "/api/v1/namespaces/x/finalize", &[], object).await;
+    let (code, _) =
+        send(&server, Identity::admin(), "PUT", "/api/v1/namespaces/x/finalize", &[], object).await;
     assert_eq!(code, 200);
     assert_eq!(get(&server, "/api/v1/namespaces/x").await.0, 404);
 }
@@ -193,7 +205,13 @@ async fn finalizers_hold_an_object_back() {
     let (code, body) = delete(&server, &one).await;
     assert_eq!(code, 200);
     assert!(body["metadata"]["deletionTimestamp"].is_string());
-    let (code, body) = patch(&server, "merge-patch+json", &one, json!({"metadata": {"finalizers": ["example.com/x", "example.com/y"]}})).await;
+    let (code, body) = patch(
+        &server,
+        "merge-patch+json",
+        &one,
+        json!({"metadata": {"finalizers": ["example.com/x", "example.com/y"]}}),
+    )
+    .await;
     assert_eq!(code, 422, "{body}");
     let (code, _) = patch(&server, "merge-patch+json", &one, json!({"metadata": {"finalizers": null}})).await;
     assert_eq!(code, 200);
@@ -229,7 +247,10 @@ async fn a_pod_needs_its_service_account() {
     let (server, _client) = server();
     let (code, body) = post(&server, PODS, pod("a")).await;
     assert_eq!(code, 403);
-    assert_eq!(body["message"], "pods \"a\" is forbidden: error looking up service account default/default: serviceaccount \"default\" not found");
+    assert_eq!(
+        body["message"],
+        "pods \"a\" is forbidden: error looking up service account default/default: serviceaccount \"default\" not found"
+    );
 }
 
 #[tokio::test]
@@ -241,12 +262,26 @@ async fn status_and_scale_are_subresources() {
     let (_, created) = post(&server, path, object).await;
     assert_eq!(created["status"]["replicas"], Value::Null);
     let one = format!("{path}/web");
-    let (code, body) = patch(&server, "merge-patch+json", &format!("{one}/status"), json!({"status": {"replicas": 3}, "spec": {"replicas": 9}})).await;
-    assert_eq!((code, &body["status"]["replicas"], &body["spec"]["replicas"]), (200, &json!(3), &json!(1)), "{body}");
+    let (code, body) = patch(
+        &server,
+        "merge-patch+json",
+        &format!("{one}/status"),
+        json!({"status": {"replicas": 3}, "spec": {"replicas": 9}}),
+    )
+    .await;
+    assert_eq!(
+        (code, &body["status"]["replicas"], &body["spec"]["replicas"]),
+        (200, &json!(3), &json!(1)),
+        "{body}"
+    );
     assert_eq!(body["metadata"]["generation"], 1);
     let (code, scale) = get(&server, &format!("{one}/scale")).await;
-    assert_eq!((code, &scale["spec"]["replicas"], &scale["status"]["selector"]), (200, &json!(1), &json!("app=web")));
-    let (code, scale) = patch(&server, "merge-patch+json", &format!("{one}/scale"), json!({"spec": {"replicas": 4}})).await;
+    assert_eq!(
+        (code, &scale["spec"]["replicas"], &scale["status"]["selector"]),
+        (200, &json!(1), &json!("app=web"))
+    );
+    let (code, scale) =
+        patch(&server, "merge-patch+json", &format!("{one}/scale"), json!({"spec": {"replicas": 4}})).await;
     assert_eq!((code, &scale["spec"]["replicas"]), (200, &json!(4)));
     assert_eq!(get(&server, &one).await.1["metadata"]["generation"], 2);
 }
@@ -277,7 +312,8 @@ async fn events_are_seen_in_both_groups() {
         "reason": "R", "type": "Normal", "action": "A", "reportingController": "c", "reportingInstance": "i", "eventTime": "2026-01-01T00:00:00.000000Z"});
     let (code, body) = post(&server, "/apis/events.k8s.io/v1/namespaces/default/events", event).await;
     assert_eq!((code, &body["note"]), (201, &json!("hello")), "{body}");
-    let (code, list) = get(&server, "/api/v1/namespaces/default/events?fieldSelector=involvedObject.name%3Dp").await;
+    let (code, list) =
+        get(&server, "/api/v1/namespaces/default/events?fieldSelector=involvedObject.name%3Dp").await;
     assert_eq!((code, &list["items"][0]["message"]), (200, &json!("hello")), "{list}");
 }
 
@@ -285,7 +321,15 @@ async fn events_are_seen_in_both_groups() {
 async fn what_is_not_enforced_is_said() {
     let (server, _client) = server();
     let path = "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies";
-    let (code, warnings, _) = send_full(&server, Identity::admin(), "POST", path, &[], json!({"metadata": {"name": "n"}, "spec": {"podSelector": {}}})).await;
+    let (code, warnings, _) = send_full(
+        &server,
+        Identity::admin(),
+        "POST",
+        path,
+        &[],
+        json!({"metadata": {"name": "n"}, "spec": {"podSelector": {}}}),
+    )
+    .await;
     assert_eq!(code, 201);
     assert!(warnings[0].contains("stored, but not enforced by the dev cluster"), "{warnings:?}");
 }

@@ -17,7 +17,9 @@ fn describe(event: WatchEvent<ConfigMap>) -> String {
         WatchEvent::Added(o) => format!("ADDED {}", o.name_any()),
         WatchEvent::Modified(o) => format!("MODIFIED {}", o.name_any()),
         WatchEvent::Deleted(o) => format!("DELETED {}", o.name_any()),
-        WatchEvent::Bookmark(b) => format!("BOOKMARK {}", b.metadata.annotations.contains_key("k8s.io/initial-events-end")),
+        WatchEvent::Bookmark(b) => {
+            format!("BOOKMARK {}", b.metadata.annotations.contains_key("k8s.io/initial-events-end"))
+        }
         WatchEvent::Error(status) => format!("ERROR {}", status.code),
     }
 }
@@ -32,8 +34,10 @@ async fn a_watch_sees_what_its_selector_matches() {
     post(&server, CMS, config_map("a")).await;
     post(&server, CMS, config_map("b")).await;
     patch(&server, "merge-patch+json", &format!("{CMS}/a"), json!({"data": {"a": "2"}})).await;
-    patch(&server, "merge-patch+json", &format!("{CMS}/a"), json!({"metadata": {"labels": {"app": "x"}}})).await;
-    patch(&server, "merge-patch+json", &format!("{CMS}/b"), json!({"metadata": {"labels": {"app": "a"}}})).await;
+    patch(&server, "merge-patch+json", &format!("{CMS}/a"), json!({"metadata": {"labels": {"app": "x"}}}))
+        .await;
+    patch(&server, "merge-patch+json", &format!("{CMS}/b"), json!({"metadata": {"labels": {"app": "a"}}}))
+        .await;
     delete(&server, &format!("{CMS}/b")).await;
     let mut seen = Vec::new();
     for _ in 0..5 {
@@ -47,8 +51,7 @@ async fn initial_events_end_with_a_bookmark() {
     let (server, client) = server();
     post(&server, CMS, config_map("a")).await;
     let api: Api<ConfigMap> = Api::default_namespaced(client);
-    let mut streaming = WatchParams::default();
-    streaming.send_initial_events = true;
+    let streaming = WatchParams { send_initial_events: true, ..WatchParams::default() };
     let watch = api.watch(&streaming, "0").await.expect("a watch");
     let seen: Vec<String> = watch.map_ok(describe).take(2).try_collect().await.expect("events");
     assert_eq!(seen, ["ADDED a", "BOOKMARK true"]);

@@ -115,8 +115,16 @@ pub(super) fn wanted(set: &ReplicaSet) -> i32 {
     set.spec.replicas.unwrap_or(1)
 }
 
+/// How many of its pods are available. After a cut the status still counts those about to go: they do not count here.
 pub(super) fn available(set: &ReplicaSet) -> i32 {
-    set.status.as_ref().and_then(|status| status.available_replicas).unwrap_or(0)
+    let counted = set.status.as_ref().and_then(|status| status.available_replicas).unwrap_or(0);
+    counted.min(wanted(set))
+}
+
+/// How many pods it has or will have. After a cut those about to go are still there: they count here.
+pub(super) fn size(set: &ReplicaSet) -> i32 {
+    let counted = set.status.as_ref().map_or(0, |status| status.replicas);
+    counted.max(wanted(set))
 }
 
 /// The ReplicaSets of a Deployment, sorted out.

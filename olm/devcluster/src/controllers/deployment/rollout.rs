@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 
-use super::plan::{Change, Input, Limits, Plan, Sets, available, new_set, resize, wanted};
+use super::plan::{Change, Input, Limits, Plan, Sets, available, new_set, resize, size, wanted};
 
 /// All old pods go before the first new one comes.
 pub(super) fn recreate(input: &Input<'_>, sets: &Sets<'_>, revision: i64, plan: &mut Plan) {
@@ -29,15 +29,15 @@ pub(super) fn recreate(input: &Input<'_>, sets: &Sets<'_>, revision: i64, plan: 
 pub(super) fn rolling_update(input: &Input<'_>, sets: &Sets<'_>, revision: i64, plan: &mut Plan) {
     let deployment = input.deployment;
     let Some(new) = sets.new else {
-        let replicas = size_of_new(deployment, 0, sets.total());
+        let replicas = size_of_new(deployment, 0, sets.all().map(size).sum());
         plan.changes.push(Change::Create(Box::new(new_set(deployment, replicas, revision))));
         return;
     };
     let replicas = Limits::of(deployment).replicas;
-    let size =
-        if wanted(new) > replicas { replicas } else { size_of_new(deployment, wanted(new), sets.total()) };
-    if size != wanted(new) {
-        resize(deployment, new, size, plan);
+    let total = sets.all().map(size).sum();
+    let target = if wanted(new) > replicas { replicas } else { size_of_new(deployment, wanted(new), total) };
+    if target != wanted(new) {
+        resize(deployment, new, target, plan);
         return;
     }
     scale_down_old(deployment, new, sets, plan);

@@ -14,6 +14,7 @@ use std::{
 use futures::StreamExt;
 use kube::{
     Api, Client, Resource, ResourceExt,
+    api::ListParams,
     core::{ApiResource, PartialObjectMeta},
     discovery::{ApiCapabilities, Discovery, Scope, verbs},
     runtime::{WatchStreamExt, watcher},
@@ -22,12 +23,15 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use self::graph::{Graph, Identity, Node};
-use super::error::{During, Error};
+use super::error::{During, Error, unless_gone};
 
 /// Discovery after a change of the CRDs waits this long for more of them.
 const SETTLE: Duration = Duration::from_millis(10);
 /// How long starting workers may wait for the first list of all kinds.
 const FIRST_LISTS: Duration = Duration::from_secs(10);
+
+/// Lists at a time.
+const PARALLEL: usize = 8;
 
 /// A kind of objects.
 #[derive(Debug, Clone)]
@@ -156,6 +160,30 @@ impl Inventory {
         }
         *self.kinds.lock().unwrap_or_else(PoisonError::into_inner) = kinds.clone();
         Ok(kinds)
+    }
+
+    /// Asks the server for everything that names an owner: the truth, where the graph may be a moment behind.
+    pub(crate) async fn find_dependents(&self, owner: &Node) -> Result<Vec<Node>, Error> {
+        let namespace = &owner.id.namespace;
+        let kinds = self.kinds().into_iter().filter(is_watched);
+        let kinds = kinds.filter(|kind| namespace.is_empty() || kind.namespaced);
+        let lists: Vec<Result<Vec<Node>, Error>> = futures::stream::iter(kinds)
+            .map(|kind| async move {
+                let api = kind.api(&self.client, namespace);
+                let list = api.list(&ListParams::default()).await;
+                let list = unless_gone(list.during(|| format!("list {}", kind.resource.plural)))?;
+                let kind = Arc::new(kind);
+                let names_owner = |object: &PartialObjectMeta| {
+                    object.owner_references().iter().any(|reference| reference.uid == owner.id.uid)
+                };
+                let items = list.into_iter().flat_map(|list| list.items);
+                Ok(items.filter(names_owner).map(|object| node(&kind, &object)).collect())
+            })
+            .buffer_unordered(PARALLEL)
+            .collect()
+            .await;
+        let lists: Vec<Vec<Node>> = lists.into_iter().collect::<Result<_, _>>()?;
+        Ok(lists.into_iter().flatten().collect())
     }
 
     /// Waits until everything was listed once.

@@ -175,7 +175,9 @@ fn short_name(name: &str) -> String {
 fn wrap_refs(value: &mut Value) {
     match value {
         Value::Object(map) => {
+            // A string is a reference; `JSONSchemaProps` has a *property* of that name, which is a schema.
             if map.len() > 1
+                && map.get("$ref").is_some_and(Value::is_string)
                 && let Some(target) = map.shift_remove("$ref")
             {
                 map.insert("allOf".to_owned(), json!([{ "$ref": target }]));

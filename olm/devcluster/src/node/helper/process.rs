@@ -10,7 +10,7 @@ use std::{
 
 use nix::{
     errno::Errno,
-    sched::{CloneFlags, setns},
+    sched::{CloneFlags, setns, unshare},
     sys::signal::SigSet,
     unistd::{Gid, Pid, Uid, access, chdir, execve, setgid, setgroups, setsid, setuid},
 };
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     root,
-    wire::{Place, ProcessSpec},
+    wire::{Place, ProcessSpec, User},
 };
 
 /// Why a process could not be started.
@@ -89,21 +89,39 @@ fn enter_beside(pid: Pid) -> Result<(), Failure> {
 
 fn become_user(spec: &ProcessSpec) -> Result<(), Failure> {
     let user = &spec.user;
-    let groups: Vec<Gid> = user.groups.iter().map(|gid| Gid::from_raw(*gid)).collect();
-    match setgroups(&groups) {
-        Ok(()) => {}
-        // In a user namespace without mapped groups this is not allowed, and there is nothing to drop.
-        Err(Errno::EPERM) if groups.is_empty() => {}
-        Err(error) => return Err(format!("failed to set the groups {:?}: {error}", user.groups).into()),
+    if user.alone {
+        be_called(user)?;
+    } else {
+        switch_to(user)?;
     }
-    setgid(Gid::from_raw(user.gid))
-        .map_err(|error| format!("failed to become group {}: {error}", user.gid))?;
-    setuid(Uid::from_raw(user.uid))
-        .map_err(|error| format!("failed to become user {}: {error}", user.uid))?;
     if spec.no_new_privileges {
         nix::sys::prctl::set_no_new_privs()
             .map_err(|error| format!("failed to give up privileges: {error}"))?;
     }
+    Ok(())
+}
+
+fn switch_to(user: &User) -> Result<(), Failure> {
+    let groups: Vec<Gid> = user.groups.iter().map(|gid| Gid::from_raw(*gid)).collect();
+    setgroups(&groups).map_err(|error| format!("failed to set the groups {:?}: {error}", user.groups))?;
+    setgid(Gid::from_raw(user.gid))
+        .map_err(|error| format!("failed to become group {}: {error}", user.gid))?;
+    setuid(Uid::from_raw(user.uid))
+        .map_err(|error| format!("failed to become user {}: {error}", user.uid))?;
+    Ok(())
+}
+
+/// In the agent's user namespace there is nobody but root. A user namespace inside it gives that one user another number,
+/// and takes root's rights away from it with the program that is executed next.
+fn be_called(user: &User) -> Result<(), Failure> {
+    if (user.uid, user.gid) == (0, 0) {
+        return Ok(());
+    }
+    unshare(CloneFlags::CLONE_NEWUSER)
+        .map_err(std::io::Error::from)
+        .and_then(|()| std::fs::write("/proc/self/uid_map", format!("{} 0 1", user.uid)))
+        .and_then(|()| std::fs::write("/proc/self/gid_map", format!("{} 0 1", user.gid)))
+        .map_err(|error| format!("failed to be called user {} and group {}: {error}", user.uid, user.gid))?;
     Ok(())
 }
 

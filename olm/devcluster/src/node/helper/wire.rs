@@ -50,6 +50,8 @@ pub(crate) struct User {
     pub(crate) uid: u32,
     pub(crate) gid: u32,
     pub(crate) groups: Vec<u32>,
+    /// There is only one user here, by whatever number: the process sees itself as this one.
+    pub(crate) alone: bool,
 }
 
 /// Where a process runs.

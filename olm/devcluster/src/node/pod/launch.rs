@@ -22,7 +22,7 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) pod_ip: &'a str,
     pub(crate) dns_ip: &'a str,
     pub(crate) domain: &'a str,
-    /// In a user namespace there is only one user: root, who is nobody special outside.
+    /// In the agent's user namespace there is only one user, who is nobody special outside.
     pub(crate) one_user: bool,
 }
 
@@ -157,10 +157,10 @@ fn user(spec: &PodSpec, container: &Container, one_user: bool) -> Result<User, S
         None => 0,
     };
     if one_user {
-        return Ok(User::default());
+        return Ok(User { uid, gid, groups: Vec::new(), alone: true });
     }
     let groups = shared.supplemental_groups.iter().flatten().copied().chain(shared.fs_group).map(id);
-    Ok(User { uid, gid, groups: groups.collect::<Result<_, _>>()? })
+    Ok(User { uid, gid, groups: groups.collect::<Result<_, _>>()?, alone: false })
 }
 
 fn files(

@@ -58,6 +58,8 @@ pub(crate) struct Subject<'a> {
     pub(crate) client: &'a Client,
     pub(crate) pod: &'a Pod,
     pub(crate) facts: &'a PodFacts,
+    /// There is no other user or group that a file could be given to.
+    pub(crate) one_user: bool,
 }
 
 impl Volumes {
@@ -116,7 +118,7 @@ impl Volumes {
                 fs::create_dir_all(&dir).map_err(|error| error.to_string())?;
                 let group =
                     subject.pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref()?.fs_group);
-                give_to_group(&dir, group)?;
+                give_to_group(&dir, group.filter(|_| !subject.one_user))?;
             }
             return Ok(dir);
         }
