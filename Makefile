@@ -7,7 +7,7 @@ export CARGO_TERM_COLOR ?= auto
 
 ## demo: install what is missing, build, start a dev cluster with the etcd operator and a three-member etcd
 demo: deps
-	$(CARGO) build --release --bins
+	$(CARGO) build --release --workspace --bins
 	exec target/release/olm up --demo
 
 ## test: run everything that can run on this machine; say what was skipped and why
@@ -21,7 +21,7 @@ bench: deps
 
 ## build: the binaries, optimised
 build: deps
-	$(CARGO) build --release --bins
+	$(CARGO) build --release --workspace --bins
 
 deps:
 	@scripts/deps.sh

@@ -1,21 +1,17 @@
 //! The browser's way: catalog → etcd → Install → Succeeded → create an EtcdCluster from the form → its members appear.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::PathBuf,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context as _, Result, ensure};
 use olm_tests::{Cluster, browser::Page, etcd};
 
 use crate::{
-    operator::{csv_succeeded, delete_namespace},
+    operator::{LIMIT, csv_succeeded, delete_namespace, get, namespace, subscription},
     scenario,
 };
-
-/// A login link for the console of the cluster, as a user gets it.
-fn login_link(cluster: &Cluster) -> Result<Option<String>> {
-    let Some(data_dir) = &cluster.data_dir else { return Ok(None) };
-    let out = cluster.olm_ok(&["token", "--data-dir", &data_dir.display().to_string()])?;
-    Ok(out.lines().find_map(|l| l.split_whitespace().find(|w| w.starts_with("http"))).map(str::to_string))
-}
 
 /// Screenshots go here when a person wants to look at them.
 fn shots() -> Option<PathBuf> {
@@ -36,12 +32,40 @@ async fn shot(page: &mut Page, name: &str) -> Result<()> {
     page.resize(1280, 900).await
 }
 
+/// A browser that is signed in, and the console's address; `None` (and a line that says why) where there can be none.
+async fn signed_in(test: &str, cluster: &Cluster, scripts: bool) -> Result<Option<(Page, String)>> {
+    let Some(link) = cluster.login_link().await? else {
+        olm_tests::skipped(test, "there is no console on this cluster");
+        return Ok(None);
+    };
+    let Some(mut page) = Page::open(1280, 900).await? else {
+        olm_tests::skipped(test, "chromium is not installed");
+        return Ok(None);
+    };
+    page.scripts(scripts).await?;
+    page.goto(&link).await?;
+    at(&mut page, "/catalog").await?;
+    let base = link.split("/login").next().unwrap_or_default().to_string();
+    Ok(Some((page, base)))
+}
+
+/// Waits until the page whose path begins so is there.
+async fn at(page: &mut Page, path: &str) -> Result<()> {
+    let there = format!("location.pathname.startsWith({path:?}) && document.readyState === 'complete'");
+    page.wait_for(&there, Duration::from_secs(20)).await.map(drop)
+}
+
+/// Waits until the page says so.
+async fn says(page: &mut Page, text: &str) -> Result<()> {
+    page.wait_for(&format!("document.body.innerText.includes({text:?})"), LIMIT).await.map(drop)
+}
+
 #[test]
 fn one_click_installs_and_a_form_creates_a_cluster() {
     const NAME: &str = "one_click_installs_and_a_form_creates_a_cluster";
     scenario(NAME, async |cluster| {
-        let Some(link) = login_link(&cluster)? else {
-            olm_tests::skipped(NAME, "the console's address is not known on this cluster");
+        let Some(link) = cluster.login_link().await? else {
+            olm_tests::skipped(NAME, "there is no console on this cluster");
             return Ok(());
         };
         let Some(version) = etcd::version() else {
@@ -53,26 +77,22 @@ fn one_click_installs_and_a_form_creates_a_cluster() {
             return Ok(());
         };
         page.goto(&link).await?;
-        page.wait_for("location.pathname === '/catalog'", Duration::from_secs(10)).await?;
+        at(&mut page, "/catalog").await?;
         shot(&mut page, "1-catalog").await?;
         page.click("etcd").await?;
-        page.wait_for(
-            "location.pathname.includes('/catalog/') && document.readyState === 'complete'",
-            Duration::from_secs(10),
-        )
-        .await?;
+        at(&mut page, "/catalog/").await?;
         shot(&mut page, "2-package").await?;
         page.click("Install").await?;
-        page.wait_for(
-            "location.pathname.startsWith('/install/') && document.readyState === 'complete'",
-            Duration::from_secs(10),
-        )
-        .await?;
+        at(&mut page, "/install/").await?;
         shot(&mut page, "3-install").await?;
         // One click means one: nothing is filled in here.
         page.click("Install").await?;
-        page.wait_for("location.pathname.startsWith('/installed/')", Duration::from_secs(20)).await?;
-        page.wait_for("/Healthy/.test(document.body.innerText)", Duration::from_secs(60)).await?;
+        at(&mut page, "/installed/").await?;
+        // Progress comes without a reload: this mark stays.
+        page.eval("document.body.dataset.mark = 'same page'").await?;
+        page.wait_for("/Healthy/.test(document.querySelector('h1 + .row').innerText)", LIMIT).await?;
+        page.wait_for("/Create EtcdCluster/.test(document.body.innerText)", LIMIT).await?;
+        ensure!(page.eval("document.body.dataset.mark").await? == "same page", "the page was loaded again");
         shot(&mut page, "4-installed").await?;
         let path = page.eval("location.pathname").await?;
         let path = path.as_str().context("path")?.to_string();
@@ -89,17 +109,14 @@ fn one_click_installs_and_a_form_creates_a_cluster() {
         .await?;
         shot(&mut page, "5-create").await?;
         page.click("Create").await?;
-        page.wait_for(
-            "location.pathname.startsWith('/instances/') && !location.pathname.includes('/new/')",
-            Duration::from_secs(20),
-        )
-        .await?;
+        at(&mut page, &format!("/instances/etcdclusters.etcd.database.coreos.com/{ns}/")).await?;
+        page.eval("document.body.dataset.mark = 'same page'").await?;
         let members = cluster.wait_members(&ns, "example-etcd-cluster", 3, Duration::from_secs(90)).await?;
-        page.wait_for(
-            &format!("document.body.innerText.includes({:?})", members[2]),
-            Duration::from_secs(20),
-        )
-        .await?;
+        for member in &members {
+            says(&mut page, member).await?;
+        }
+        says(&mut page, "3 members: 3 ready").await?;
+        ensure!(page.eval("document.body.dataset.mark").await? == "same page", "the page was loaded again");
         shot(&mut page, "6-instance").await?;
         page.goto(&format!("{}/installed", link.split("/login").next().unwrap_or_default())).await?;
         shot(&mut page, "7-installed-list").await?;
@@ -111,6 +128,93 @@ fn one_click_installs_and_a_form_creates_a_cluster() {
 
         cluster.kubectl(&["delete", "etcdcluster", "--all", "-n", &ns])?;
         cluster.olm_ok(&["uninstall", "etcd", "-n", &ns, "--instances", "delete", "--yes"])?;
+        delete_namespace(&cluster, &ns)
+    });
+}
+
+/// A Manual subscription stops at its plan; the button approves that plan; the next version waits again; uninstalling
+/// what has data asks for a typed name.
+#[test]
+fn the_approve_button_approves_and_uninstall_asks_for_the_name() {
+    const NAME: &str = "the_approve_button_approves_and_uninstall_asks_for_the_name";
+    scenario(NAME, async |cluster| {
+        let Some(version) = etcd::version() else {
+            olm_tests::skipped(NAME, "etcd is not installed");
+            return Ok(());
+        };
+        let Some((mut page, base)) = signed_in(NAME, &cluster, true).await? else { return Ok(()) };
+        let ns = "button";
+        namespace(&cluster, ns)?;
+        cluster.kubectl_in(
+            &["apply", "-f", "-"],
+            Some(&subscription(ns, "Manual", Some("etcdoperator.v0.10.0"))),
+        )?;
+        page.goto(&format!("{base}/installed/{ns}/etcd")).await?;
+        says(&mut page, "A plan waits for you").await?;
+        ensure!(get(&cluster, &["csv", "-n", ns])?["items"].as_array().is_some_and(Vec::is_empty), "installed unasked");
+        shot(&mut page, "8-needs-approval").await?;
+        page.click("Approve 0.10.0").await?;
+        csv_succeeded(&cluster, ns, "etcdoperator.v0.10.0").await?;
+
+        says(&mut page, "Approve 0.10.1").await?;
+        shot(&mut page, "9-upgrade-waits").await?;
+        page.click("Approve 0.10.1").await?;
+        csv_succeeded(&cluster, ns, "etcdoperator.v0.10.1").await?;
+        page.wait_for("/Healthy\\s+0\\.10\\.1/.test(document.querySelector('h1 + .row').innerText)", LIMIT).await?;
+
+        cluster.kubectl_in(&["apply", "-f", "-"], Some(&etcd::manifest(ns, "data", 1, &version)))?;
+        cluster.wait_members(ns, "data", 1, LIMIT).await?;
+        page.click("Uninstall").await?;
+        at(&mut page, &format!("/installed/{ns}/etcd/uninstall")).await?;
+        page.click("The operator and its 1 object").await?;
+        shot(&mut page, "10-uninstall").await?;
+        page.click("Uninstall").await?;
+        says(&mut page, "The name does not match").await?;
+        cluster.kubectl(&["get", "etcdcluster", "data", "-n", ns])?;
+        page.eval("document.getElementById('confirm').value = 'etcd'").await?;
+        page.click("Uninstall").await?;
+        says(&mut page, "etcd is uninstalled").await?;
+        shot(&mut page, "11-uninstalled").await?;
+        let left = cluster.kubectl(&["get", "subscriptions,csv,etcdclusters,pods", "-n", ns, "-o", "name"])?;
+        ensure!(left.trim().is_empty(), "left over: {left}");
+        delete_namespace(&cluster, ns)
+    });
+}
+
+/// Install, progress and uninstall with plain links and forms.
+#[test]
+fn the_console_works_without_scripts() {
+    const NAME: &str = "the_console_works_without_scripts";
+    scenario(NAME, async |cluster| {
+        let Some((mut page, base)) = signed_in(NAME, &cluster, false).await? else { return Ok(()) };
+        page.click("etcd").await?;
+        at(&mut page, "/catalog/").await?;
+        page.click("Install").await?;
+        at(&mut page, "/install/").await?;
+        page.click("Install").await?;
+        at(&mut page, "/installed/").await?;
+        // The page loads itself again until there is nothing to wait for.
+        let start = Instant::now();
+        says(&mut page, "Create EtcdCluster").await?;
+        println!("healthy after {:.1}s", start.elapsed().as_secs_f64());
+        let path = page.eval("location.pathname").await?;
+        let ns = path.as_str().and_then(|p| p.split('/').nth(2)).context("namespace in the address")?.to_string();
+
+        page.click("Create EtcdCluster").await?;
+        at(&mut page, "/instances/new/").await?;
+        page.click("YAML").await?;
+        page.wait_for("document.querySelector('textarea.yaml')", Duration::from_secs(10)).await?;
+        page.click("Form").await?;
+        page.wait_for("document.querySelector('input[name=\"/spec/size\"]')", Duration::from_secs(10)).await?;
+        page.eval("document.querySelector('input[name=\"/spec/size\"]').value = '8'").await?;
+        page.click("Check").await?;
+        says(&mut page, "Nothing was created yet").await?;
+
+        page.goto(&format!("{base}{}", path.as_str().unwrap_or_default())).await?;
+        page.click("Uninstall").await?;
+        at(&mut page, &format!("/installed/{ns}/etcd/uninstall")).await?;
+        page.click("Uninstall").await?;
+        says(&mut page, "etcd is uninstalled").await?;
         delete_namespace(&cluster, &ns)
     });
 }

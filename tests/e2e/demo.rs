@@ -2,8 +2,8 @@
 
 use std::{process::Command, time::Duration};
 
-use anyhow::{Context as _, Result, ensure};
-use olm_tests::{Cluster, DevCluster, etcd, eventually};
+use anyhow::{Result, ensure};
+use olm_tests::{Cluster, DevCluster, etcd, eventually, processes::tree};
 use serde_json::Value;
 
 use crate::{block_on, operator::get, turn};
@@ -45,15 +45,13 @@ async fn run(data: &std::path::Path) -> Result<()> {
     let cluster = up.cluster();
     let members = cluster.wait_members("etcd", "example-etcd-cluster", 3, Duration::from_secs(60)).await?;
     // Three real processes of etcd.
-    ensure!(
-        descendants(up.pid())?.iter().filter(|c| c.contains("etcd") && c.contains("--data-dir")).count() == 3
-    );
+    let running = tree(up.pid())?;
+    let etcds = running.iter().filter(|p| p.args.contains("etcd") && p.args.contains("--data-dir=/var/etcd")).count();
+    ensure!(etcds == 3, "{etcds} etcds: {running:?}");
     cluster.etcdctl("etcd", &members[0], &["put", "survives", "a restart"])?;
     let uid = |object: &Value| object["metadata"]["uid"].clone();
     let before = uid(&get(&cluster, &["etcdcluster", "example-etcd-cluster", "-n", "etcd"])?);
 
-    let mine = descendants(up.pid())?;
-    ensure!(mine.len() > 3, "{mine:?}");
     let mounts = mounts_with(data)?;
     ensure!(mounts.is_empty(), "mounts of the cluster show on the host: {mounts:?}");
     let status = up.stop()?;
@@ -87,31 +85,6 @@ async fn run(data: &std::path::Path) -> Result<()> {
     ensure!(value.trim() == "a restart", "{value}");
     third.stop()?;
     nothing_is_left(data)
-}
-
-/// Command lines of all processes below a process.
-fn descendants(pid: u32) -> Result<Vec<String>> {
-    let out = Command::new("ps").args(["-eo", "pid=,ppid=,args="]).output().context("ps")?;
-    let text = String::from_utf8_lossy(&out.stdout).to_string();
-    let rows: Vec<(u32, u32, String)> = text
-        .lines()
-        .filter_map(|line| {
-            let mut words = line.split_whitespace();
-            let (pid, parent) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-            Some((pid, parent, words.collect::<Vec<_>>().join(" ")))
-        })
-        .collect();
-    let mut found = vec![pid];
-    let mut commands = Vec::new();
-    let mut at = 0;
-    while let Some(parent) = found.get(at).copied() {
-        for (child, _, command) in rows.iter().filter(|(_, p, _)| *p == parent) {
-            found.push(*child);
-            commands.push(command.clone());
-        }
-        at += 1;
-    }
-    Ok(commands)
 }
 
 fn mounts_with(data: &std::path::Path) -> Result<Vec<String>> {

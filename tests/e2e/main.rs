@@ -1,6 +1,8 @@
 //! The story of the README, line by line, on real clusters: the dev cluster that the first scenario starts, or the one that
 //! `KUBECONFIG` names. Each scenario has namespaces of its own.
 
+#![allow(clippy::panic, reason = "a scenario that fails is a test that fails")]
+
 mod bad_input;
 mod console;
 mod demo;

@@ -160,11 +160,13 @@ impl Page {
         }
     }
 
-    /// Clicks the first link or button whose text starts with `text`, with a real mouse event.
+    /// Clicks the first visible link or button that says `text`, else the first that begins with it, with a real mouse event.
     pub async fn click(&mut self, text: &str) -> Result<()> {
         let find = format!(
-            "(() => {{ const e = [...document.querySelectorAll('a,button,summary,input[type=submit]')]\
-             .find(e => (e.innerText || e.value || '').trim().startsWith({text:?}) && e.getClientRects().length);\
+            "(() => {{ const says = (e) => (e.innerText || e.value || '').trim();\
+             const all = [...document.querySelectorAll('a,button,summary,label,input[type=submit]')]\
+             .filter(e => e.getBoundingClientRect().width > 4);\
+             const e = all.find(e => says(e) === {text:?}) ?? all.find(e => says(e).startsWith({text:?}));\
              if (!e) return null; e.scrollIntoView({{block: 'center'}}); const r = e.getBoundingClientRect();\
              return [r.x + r.width / 2, r.y + r.height / 2]; }})()"
         );

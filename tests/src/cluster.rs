@@ -298,11 +298,11 @@ impl DevCluster {
 
 impl Drop for DevCluster {
     fn drop(&mut self) {
-        if let Ok(mut child) = self.child.lock() {
-            if matches!(child.try_wait(), Ok(None)) {
-                let _ = child.kill();
-                let _ = child.wait();
-            }
+        if let Ok(mut child) = self.child.lock()
+            && matches!(child.try_wait(), Ok(None))
+        {
+            let _ = child.kill();
+            let _ = child.wait();
         }
     }
 }

@@ -5,7 +5,9 @@
 
 pub mod browser;
 pub mod cluster;
+pub mod console;
 pub mod etcd;
+pub mod processes;
 pub mod wait;
 
 use std::path::{Path, PathBuf};

@@ -43,6 +43,8 @@ use crate::{
 const BATCH: Duration = Duration::from_millis(250);
 /// Looked at again after this long in any case: pods and events are not watched.
 const CLOCK: Duration = Duration::from_secs(2);
+/// And after this long where nothing has changed for a while.
+const SLOW_CLOCK: Duration = Duration::from_secs(30);
 /// Streams at once, of everybody.
 const MAX: usize = 256;
 
@@ -101,17 +103,17 @@ impl Subject {
                 let (snapshot, list) =
                     tokio::join!(app.catalogs.read(), olm_manager::ops::list_installed(&caller.client, None));
                 let html = installed::view(&list?, &snapshot, caller.csrf()).into_string();
-                Ok(Drawn { html, say: String::new(), done: false })
+                Ok(Drawn { html, say: String::new() })
             }
             Self::Operator { namespace, name } => {
                 let snapshot = app.catalogs.read().await;
                 let view = operator::View::read(&caller.client, namespace, name).await?;
                 let html = operator::render(&view, &snapshot, caller.csrf()).into_string();
-                Ok(Drawn { html, say: view.say(), done: view.is_settled() })
+                Ok(Drawn { html, say: view.say() })
             }
             Self::Instance { crd, namespace, name } => {
                 let view = instance::View::read(&caller.client, crd, namespace, name).await?;
-                Ok(Drawn { html: instance::render(&view).into_string(), say: view.say(), done: false })
+                Ok(Drawn { html: instance::render(&view).into_string(), say: view.say() })
             }
         }
     }
@@ -161,7 +163,6 @@ impl Subject {
 struct Drawn {
     html: String,
     say: String,
-    done: bool,
 }
 
 /// `GET /api/v1/events`
@@ -195,19 +196,17 @@ fn respond(stream: impl Stream<Item = Result<Event, Infallible>> + Send + 'stati
 
 async fn follow(app: &App, caller: &Caller, subject: &Subject, sender: &mpsc::Sender<Event>) {
     let mut changes = subject.changes(&caller.client).await;
-    let mut clock = tokio::time::interval(CLOCK);
-    clock.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut pause = Duration::ZERO;
     let mut sent = [0; 32];
-    let mut settled = 0;
     // Tells the browser how soon to come back when the connection breaks.
     if sender.send(Event::default().retry(Duration::from_secs(1)).comment("hello")).await.is_err() {
         return;
     }
     loop {
-        tokio::select! {
-            _ = clock.tick() => {}
-            Some(()) = changes.next() => {}
-        }
+        let changed = tokio::select! {
+            () = tokio::time::sleep(pause) => false,
+            Some(()) = changes.next() => true,
+        };
         // More changes of the same moment.
         let calm = tokio::time::sleep(BATCH);
         tokio::pin!(calm);
@@ -217,32 +216,48 @@ async fn follow(app: &App, caller: &Caller, subject: &Subject, sender: &mpsc::Se
                 Some(()) = changes.next() => {}
             }
         }
-        let event = match subject.draw(app, caller).await {
-            Ok(drawn) => {
-                settled = if drawn.done { settled + 1 } else { 0 };
-                let now = session::hash(&drawn.html);
-                if now != sent {
-                    sent = now;
-                    let data = json!({ "html": drawn.html, "say": drawn.say });
-                    if sender
-                        .send(
-                            Event::default().event("step").id(session::hex(&now[..6])).data(data.to_string()),
-                        )
-                        .await
-                        .is_err()
-                    {
-                        return;
-                    }
-                }
-                // The last events come a moment after the last step.
-                if settled >= 2 { Event::default().event("done").data("done") } else { continue }
+        let drawn = match subject.draw(app, caller).await {
+            Ok(drawn) => drawn,
+            Err(error) if error.status.is_server_error() => {
+                pause = next_pause(pause, false);
+                continue;
             }
-            Err(error) if error.status.is_server_error() => continue,
-            Err(error) => Event::default()
-                .event("refused")
-                .data(crate::links::clean(&error.what).replace(['\n', '\r'], " ")),
+            Err(error) => {
+                let what = crate::links::clean(&error.what).replace(['\n', '\r'], " ");
+                let _ = sender.send(Event::default().event("refused").data(what)).await;
+                return;
+            }
         };
-        let _ = sender.send(event).await;
-        return;
+        let now = session::hash(&drawn.html);
+        pause = next_pause(pause, changed || now != sent);
+        if now == sent {
+            continue;
+        }
+        sent = now;
+        let data = json!({ "html": drawn.html, "say": drawn.say }).to_string();
+        let event = Event::default().event("step").id(session::hex(&now[..6])).data(data);
+        if sender.send(event).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Where something happens, look again soon; where nothing does, ever more rarely.
+fn next_pause(pause: Duration, happens: bool) -> Duration {
+    if happens { CLOCK } else { (pause * 2).clamp(CLOCK, SLOW_CLOCK) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quiet_page_is_drawn_ever_more_rarely() {
+        let mut pauses = vec![next_pause(Duration::ZERO, true)];
+        for _ in 0..5 {
+            pauses.push(next_pause(pauses[pauses.len() - 1], false));
+        }
+        assert_eq!(pauses, [2, 4, 8, 16, 30, 30].map(Duration::from_secs));
+        assert_eq!(next_pause(SLOW_CLOCK, true), CLOCK);
     }
 }

@@ -11,19 +11,38 @@
     return template.content;
   };
 
-  // Puts fresh sections in the place of old ones with the same id, and leaves alone what did not change, so that
-  // focus, open menus and the place on the page stay.
-  const merge = (fragment) => {
-    for (const fresh of [...fragment.children]) {
-      const old = fresh.id && document.getElementById(fresh.id);
-      if (!old || old.isEqualNode(fresh) || (old.contains(document.activeElement) && old.querySelector("input:focus"))) continue;
-      const open = [...old.querySelectorAll("details[id][open]")].map((d) => d.id);
-      const focused = old.contains(document.activeElement) ? document.activeElement.id : "";
-      old.replaceWith(fresh);
-      open.forEach((id) => document.getElementById(id)?.setAttribute("open", ""));
-      if (focused) document.getElementById(focused)?.focus();
+  // Makes the children of `old` like those of `fresh`. Elements stay where they can, so that focus, selection, open
+  // sections and the place on the page stay; an element with an id becomes no other.
+  const own = new Set(["open", "title", "aria-busy", "data-sent"]);
+  const merge = (old, fresh) => {
+    let at = old.firstChild;
+    for (const node of [...fresh.childNodes]) {
+      let twin = at;
+      if (node.id) {
+        twin = [...old.children].find((e) => e.id === node.id && e.nodeName === node.nodeName);
+        if (twin && twin !== at) old.insertBefore(twin, at);
+      } else if (twin && (twin.id || twin.nodeName !== node.nodeName)) {
+        twin = undefined;
+      }
+      if (!twin) {
+        old.insertBefore(node, at);
+        continue;
+      }
+      at = twin.nextSibling;
+      if (twin.isEqualNode(node)) continue;
+      if (node.nodeType !== Node.ELEMENT_NODE) {
+        twin.nodeValue = node.nodeValue;
+        continue;
+      }
+      for (const { name } of [...twin.attributes]) if (!node.hasAttribute(name) && !own.has(name)) twin.removeAttribute(name);
+      for (const { name, value } of node.attributes) if (name !== "open" && twin.getAttribute(name) !== value) twin.setAttribute(name, value);
+      merge(twin, node);
     }
-    localTimes();
+    while (at) {
+      const next = at.nextSibling;
+      at.remove();
+      at = next;
+    }
   };
 
   // Live pages: <main data-live="URL">.
@@ -38,23 +57,24 @@
       chip.firstElementChild.textContent = text;
     };
     let source;
+    let refused = false;
     const connect = () => {
+      source?.close();
+      if (refused) return;
       source = new EventSource(live.dataset.live);
       source.onopen = () => show("live", "Live");
       source.addEventListener("step", (event) => {
         last = new Date();
         show("live", "Live");
         const data = JSON.parse(event.data);
-        merge(parse(data.html));
+        merge(live, parse(data.html));
+        localTimes();
         if (data.title) document.title = data.title;
         const status = document.getElementById("announce");
         if (status && data.say && status.textContent !== data.say) status.textContent = data.say;
       });
-      source.addEventListener("done", () => {
-        source.close();
-        if (chip) chip.hidden = true;
-      });
       source.addEventListener("refused", (event) => {
+        refused = true;
         source.close();
         show("stale", event.data || "Not live");
       });
@@ -64,6 +84,8 @@
       };
     };
     connect();
+    // A browser has six connections for all its tabs: those that nobody sees give theirs back.
+    document.addEventListener("visibilitychange", () => (document.hidden ? source.close() : connect()));
     window.addEventListener("pagehide", () => source.close());
     window.addEventListener("pageshow", (event) => event.persisted && connect());
   }
@@ -175,8 +197,9 @@
 
   // Absolute times in the reader's own clock, as a tooltip.
   function localTimes() {
-    for (const time of document.querySelectorAll("time[datetime]:not([title])")) {
-      time.title = new Date(time.dateTime).toLocaleString();
+    for (const time of document.querySelectorAll("time[datetime]")) {
+      const text = new Date(time.dateTime).toLocaleString();
+      if (time.title !== text) time.title = text;
     }
   }
   localTimes();

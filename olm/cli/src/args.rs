@@ -235,9 +235,9 @@ pub struct InstallArgs {
     /// Catalog, as NAME or NAMESPACE/NAME.
     #[arg(long)]
     pub catalog: Option<String>,
-    /// Who approves plans.
-    #[arg(long, value_enum, default_value_t)]
-    pub approval: Approval,
+    /// Who approves plans; automatic for a new installation, unchanged for one that is there.
+    #[arg(long, value_enum)]
+    pub approval: Option<Approval>,
     /// Fail when the namespace does not exist, instead of creating it.
     #[arg(long)]
     pub no_create_namespace: bool,
@@ -251,10 +251,9 @@ pub struct InstallArgs {
 }
 
 /// Who approves plans.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Approval {
     /// Plans are carried out as they come.
-    #[default]
     Automatic,
     /// Each plan waits for `olm approve`.
     Manual,

@@ -1,5 +1,7 @@
 //! `-o table|json|yaml|name`: data on standard output, everything else on standard error.
 
+use std::io::Write as _;
+
 use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
 
@@ -39,11 +41,11 @@ impl<T: Serialize> Listing<'_, T> {
             Format::Table if self.items.is_empty() => eprintln!("{}", self.empty),
             Format::Table => {
                 let rows: Vec<Vec<String>> = self.items.iter().map(self.row).collect();
-                println!("{}", table(if headers { self.header } else { &[] }, &rows));
+                say(&table(if headers { self.header } else { &[] }, &rows))?;
             }
-            Format::Json => println!("{}", to_json(&self.items)?),
-            Format::Yaml => print!("{}", to_yaml(&self.items)?),
-            Format::Name => self.items.iter().for_each(|item| println!("{}", (self.name)(item))),
+            Format::Json => say(&to_json(&self.items)?)?,
+            Format::Yaml => say(&to_yaml(&self.items)?)?,
+            Format::Name => self.items.iter().try_for_each(|item| say(&(self.name)(item)))?,
         }
         Ok(())
     }
@@ -57,12 +59,21 @@ pub fn print_one<T: Serialize>(
     text: impl FnOnce() -> String,
 ) -> Result<(), Failure> {
     match format {
-        Format::Table => println!("{}", text().trim_end()),
-        Format::Json => println!("{}", to_json(item)?),
-        Format::Yaml => print!("{}", to_yaml(item)?),
-        Format::Name => println!("{name}"),
+        Format::Table => say(&text()),
+        Format::Json => say(&to_json(item)?),
+        Format::Yaml => say(&to_yaml(item)?),
+        Format::Name => say(name),
     }
-    Ok(())
+}
+
+/// Writes text and an end of line to standard output. When nobody reads any more (`olm list | head -1`) the command ends
+/// quietly.
+pub fn say(text: &str) -> Result<(), Failure> {
+    let written = writeln!(std::io::stdout(), "{}", text.trim_end());
+    match written {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
+        written => Ok(written?),
+    }
 }
 
 fn to_json<T: Serialize + ?Sized>(value: &T) -> Result<String, Failure> {

@@ -13,4 +13,7 @@ pub mod controllers;
 pub mod machinery;
 pub mod node;
 
+/// The Kubernetes version that the dev cluster calls itself: the API as of that release, as far as it goes.
+pub(crate) const KUBERNETES_VERSION: &str = concat!("v1.33.0+olm.", env!("CARGO_PKG_VERSION"));
+
 pub use cluster::{DevCluster, DevClusterConfig, StartError};

@@ -20,12 +20,19 @@ use olm_devcluster::{
     node::{Capability, Image, ImageTable, Network, NodeAgent, NodeConfig},
 };
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    sync::{Mutex, MutexGuard},
+};
 use tokio_util::sync::CancellationToken;
 
 const HELPER: &str = env!("CARGO_BIN_EXE_olm-node-helper");
 
+/// One cluster at a time: these tests look at the clock, and every one of them keeps the machine busy.
+static TURN: Mutex<()> = Mutex::const_new(());
+
 struct Rig {
+    _turn: MutexGuard<'static, ()>,
     server: ApiServer,
     client: Client,
     backend: Arc<dyn NodeBackend>,
@@ -70,6 +77,7 @@ impl Rig {
             println!("skipped: a test binary has threads and cannot enter a user namespace; run as root");
             return None;
         }
+        let turn = TURN.lock().await;
         let network = Network::start().await.unwrap();
         let server = ApiServer::open(Config { data: Some(data.join("api")), ..Config::default() }).unwrap();
         server.serve(network.listen("10.96.0.1:443".parse().unwrap()).await.unwrap()).unwrap();
@@ -84,7 +92,7 @@ impl Rig {
         let agent = agent(&client, network, data).await;
         let backend = agent.backend();
         server.set_backend(Arc::clone(&backend));
-        Some(Self { server, client, backend, agent, stop, data: data.to_owned() })
+        Some(Self { _turn: turn, server, client, backend, agent, stop, data: data.to_owned() })
     }
 
     async fn stop(self) {
@@ -546,8 +554,11 @@ async fn three_etcds_form_a_cluster_by_name() {
 async fn cluster_to_be_killed() {
     let Some(dir) = std::env::var_os("OLM_TEST_KILLED") else { return };
     let Some(rig) = Rig::start(Path::new(&dir)).await else { return };
-    rig.create("doomed", json!({"containers": [shell("setsid sleep 4711 & sleep 4712")]})).await;
-    rig.wait_ready("doomed").await;
+    let mark = std::env::var("OLM_TEST_MARK").unwrap();
+    let pod = format!("doomed-{mark}");
+    let script = format!("setsid sleep 4711.{mark} & sleep 4712.{mark}");
+    rig.create(&pod, json!({"containers": [shell(&script)]})).await;
+    rig.wait_ready(&pod).await;
     std::fs::write(Path::new(&dir).join("ready"), "").unwrap();
     std::future::pending::<()>().await;
 }
@@ -558,10 +569,16 @@ async fn kill_9_leaves_nothing() {
         println!("skipped: needs root");
         return;
     }
+    let _turn = TURN.lock().await;
+    // given a cluster in a process of its own, with processes that no other run of this test has
     let dir = tempfile::tempdir().unwrap();
+    let mark = std::process::id().to_string();
+    let [first, second, pod] =
+        [format!("sleep 4711.{mark}"), format!("sleep 4712.{mark}"), format!("default/doomed-{mark}")];
     let mut child = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "cluster_to_be_killed"])
         .env("OLM_TEST_KILLED", dir.path())
+        .env("OLM_TEST_MARK", &mark)
         .spawn()
         .unwrap();
     let begin = Instant::now();
@@ -569,11 +586,16 @@ async fn kill_9_leaves_nothing() {
         assert!(begin.elapsed() < Duration::from_secs(20), "the cluster did not start");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    assert_eq!(processes(&["sleep 4711", "sleep 4712"]), 3, "two sleeps and the shell that holds their text");
+    let begin = Instant::now();
+    while processes(&[&first, &second]) < 3 {
+        assert!(begin.elapsed() < Duration::from_secs(5), "two sleeps, and the shell that holds their text");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    // when it is killed, then nothing stays
     child.kill().unwrap();
     child.wait().unwrap();
     let begin = Instant::now();
-    while processes(&["sleep 4711", "sleep 4712", "default/doomed"]) > 0 {
+    while processes(&[&first, &second, &pod]) > 0 {
         assert!(begin.elapsed() < Duration::from_secs(2), "processes are left");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }

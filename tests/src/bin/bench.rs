@@ -3,12 +3,12 @@
 
 use std::{
     collections::BTreeMap,
-    process::{Command, ExitCode},
+    process::ExitCode,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, Result, ensure};
-use olm_tests::{Cluster, DevCluster, etcd};
+use olm_tests::{Cluster, DevCluster, etcd, processes};
 
 struct Row {
     what: &'static str,
@@ -186,36 +186,17 @@ fn is_etcd(name: &str) -> bool {
     name == "etcd"
 }
 
-/// Processes below `pid`, itself included: name by process id.
+/// Processes below `pid`, itself included: a short name by process id.
 fn tree(pid: u32) -> Result<BTreeMap<u32, String>> {
-    let out = Command::new("ps").args(["-eo", "pid=,ppid=,args="]).output()?;
-    let text = String::from_utf8_lossy(&out.stdout).to_string();
-    let rows: Vec<(u32, u32, String)> = text
-        .lines()
-        .filter_map(|line| {
-            let mut words = line.split_whitespace();
-            let (pid, parent) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-            let program = words.next()?.rsplit('/').next()?.to_string();
-            let name = match (program.as_str(), words.next()) {
-                ("olm" | "exe", Some(command)) => format!("olm-{command}"),
-                _ => program,
-            };
-            Some((pid, parent, name))
-        })
-        .collect();
-    let mut found = BTreeMap::new();
-    let mut queue = vec![pid];
-    while let Some(next) = queue.pop() {
-        if let Some((_, _, name)) = rows.iter().find(|(p, _, _)| *p == next) {
-            found.insert(next, name.clone());
+    let name = |args: &str| {
+        let mut words = args.split_whitespace();
+        let program = words.next().and_then(|w| w.rsplit('/').next()).unwrap_or_default();
+        match (program, words.next()) {
+            ("olm" | "exe", Some(command)) => format!("olm {command}"),
+            _ => program.to_string(),
         }
-        queue.extend(
-            rows.iter()
-                .filter(|(p, parent, _)| *parent == next && !found.contains_key(p))
-                .map(|(p, _, _)| *p),
-        );
-    }
-    Ok(found)
+    };
+    Ok(processes::tree(pid)?.into_iter().map(|p| (p.pid, name(&p.args))).collect())
 }
 
 /// CPU seconds used so far by each process of the tree.

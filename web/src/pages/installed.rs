@@ -91,7 +91,7 @@ pub(crate) fn versions(one: &Installed) -> Markup {
 pub(crate) fn approve(one: &Installed, csrf: &str, size: &str) -> Markup {
     html! {
         @if let (Some(plan), Some(digest)) = (&one.plan, &one.plan_digest) {
-            form method="post" action={ (href(one)) "/approve" } {
+            form id={ "approve-" (plan) } method="post" action={ (href(one)) "/approve" } {
                 (parts::csrf(csrf))
                 input type="hidden" name="plan" value=(plan);
                 input type="hidden" name="digest" value=(digest);

@@ -63,7 +63,7 @@ impl View {
     pub(crate) fn say(&self) -> String {
         let status = self.timeline.installed.status.word();
         match self.timeline.steps.iter().find(|s| !matches!(s.state, StepState::Done | StepState::Pending)) {
-            Some(step) => clean(&format!("{status}: {}. {}", step.title, step.text)),
+            Some(step) => clean(format!("{status}. {}: {}", step.title, step.text).trim_end_matches([':', ' '])),
             None => status.to_owned(),
         }
     }

@@ -21,7 +21,13 @@ pub async fn run(global: &Global, args: InstallArgs) -> Result<(), Failure> {
     let catalogs = Fetcher::service_proxy(client.clone()).fetch().await.map_err(|e| {
         Failure::new(Code::Unexpected, e.to_string()).hint("is the manager running? kubectl get pods -n olm")
     })?;
-    let request = request(global, &args, &catalogs)?;
+    let mut request = request(global, &args, &catalogs)?;
+    if args.approval.is_none()
+        && let Ok(existing) = ops::find_installed(&client, Some(&request.namespace), &args.package).await
+    {
+        // Asking again changes only what is asked for.
+        request.manual = existing.approval == "Manual";
+    }
 
     if args.dry_run {
         let plan = ops::preview_install(&client, &catalogs, &request).await.map_err(wait::failure)?;
@@ -62,7 +68,7 @@ fn request(
         catalog,
         channel: args.channel.clone(),
         version: args.version.clone(),
-        manual: args.approval == Approval::Manual,
+        manual: args.approval == Some(Approval::Manual),
         create_namespace: !args.no_create_namespace,
         ..InstallRequest::new(args.package.clone(), namespace)
     })
@@ -101,8 +107,8 @@ pub fn plan_text(plan: &Plan) -> String {
         .flatten()
         .map(|o| {
             let of = |key: &str| o[key].as_str().unwrap_or_default().to_string();
-            let kind = of("gvk");
-            let kind = kind.rsplit(['/', ' ']).next().unwrap_or_default().to_string();
+            // Kind.version.group
+            let kind = of("gvk").split('.').next().unwrap_or_default().to_string();
             vec![of("op"), kind, of("ns"), of("name")]
         })
         .collect();

@@ -10,6 +10,7 @@ use crate::{
     args::{Global, ManagerArgs, ManifestsArgs},
     context,
     exit::{Code, Failure},
+    output::say,
 };
 
 pub async fn run(global: &Global, args: ManagerArgs) -> Result<(), Failure> {
@@ -47,7 +48,7 @@ pub fn manifests(args: &ManifestsArgs) -> Result<(), Failure> {
     }
     for object in objects(&options) {
         let text = serde_yaml::to_string(&object).map_err(anyhow::Error::from)?;
-        print!("---\n{text}");
+        say(&format!("---\n{text}"))?;
     }
     Ok(())
 }

@@ -24,6 +24,7 @@ use clap::CommandFactory as _;
 use crate::{
     args::{Args, Command},
     exit::{Code, Failure},
+    output::say,
 };
 
 /// Runs the command. Servers and `olm up` stop in their own time when they are told to; any other command stops at once.
@@ -58,8 +59,9 @@ async fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Manifests(args) => manager::manifests(&args),
         Command::Version(out) => version::run(&global, out).await,
         Command::Completion { shell } => {
-            clap_complete::generate(shell, &mut Args::command(), "olm", &mut std::io::stdout());
-            Ok(())
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Args::command(), "olm", &mut script);
+            say(&String::from_utf8_lossy(&script))
         }
         Command::Manager(args) => manager::run(&global, args).await,
         Command::Console(args) => console::run(&global, args).await,

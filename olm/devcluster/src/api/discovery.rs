@@ -81,7 +81,7 @@ pub(crate) fn serve(
 
 fn version() -> Value {
     json!({
-        "major": "1", "minor": "33", "gitVersion": format!("v1.33.0+olm.{}", env!("CARGO_PKG_VERSION")),
+        "major": "1", "minor": "33", "gitVersion": crate::KUBERNETES_VERSION,
         "gitCommit": "", "gitTreeState": "", "buildDate": "", "goVersion": "", "compiler": "rustc",
         "platform": format!("{}/{}", std::env::consts::OS, if cfg!(target_arch = "x86_64") { "amd64" } else { "arm64" }),
     })

@@ -10,31 +10,29 @@ use std::{
 
 use futures::TryStreamExt as _;
 use k8s_openapi::api::{
-    core::v1::{ConfigMap, Node, Pod, Secret, Service, ServiceAccount},
+    core::v1::{ConfigMap, Pod, Secret, Service, ServiceAccount},
     discovery::v1::EndpointSlice,
 };
 use kube::{
     Api, Client, Resource, ResourceExt as _,
-    api::{Patch, PatchParams},
     runtime::{
         WatchStreamExt as _,
         watcher::{self, Event, watcher},
     },
 };
 use serde::de::DeserializeOwned;
-use serde_json::json;
 use tokio::sync::watch;
 
 use super::{
     NODE_NAME,
     backend::Backend,
     capability::in_user_namespace,
-    capacity,
     context::Context,
     events::Events,
     images::ImageTable,
-    network::{NODE_IP, Network, NetworkError, dns, proxy::Proxy, zone::Zone},
+    network::{Network, NetworkError, dns, proxy::Proxy, zone::Zone},
     pod::worker::{Message, Worker},
+    registration,
 };
 use crate::backend::NodeBackend;
 
@@ -99,7 +97,7 @@ impl NodeAgent {
             what: format!("make the pods' folder {}", pods_dir.display()),
             source,
         })?;
-        register(&config.client, &config.images)
+        registration::write(&config.client, &config.images, Ok(()))
             .await
             .map_err(|source| NodeError::Api { what: "register the node", source: Box::new(source) })?;
         let zone = Zone::new(config.cluster_domain.clone());
@@ -181,58 +179,6 @@ impl Ready {
 
     async fn wait(&self) {
         let _ = self.0.subscribe().wait_for(|ready| *ready).await;
-    }
-}
-
-/// Writes the Node object.
-async fn register(client: &Client, images: &ImageTable) -> kube::Result<()> {
-    let now = jiff::Timestamp::now().to_string();
-    let nodes: Api<Node> = Api::all(client.clone());
-    let node = json!({
-        "apiVersion": "v1", "kind": "Node",
-        "metadata": {"name": NODE_NAME, "labels": {
-            "kubernetes.io/hostname": NODE_NAME, "kubernetes.io/os": "linux", "kubernetes.io/arch": arch(),
-            "node-role.kubernetes.io/control-plane": "",
-        }},
-    });
-    match nodes.get_opt(NODE_NAME).await? {
-        Some(_) => {}
-        None => {
-            let node: Node = serde_json::from_value(node).map_err(kube::Error::SerdeError)?;
-            nodes.create(&kube::api::PostParams::default(), &node).await?;
-        }
-    }
-    let capacity = json!({
-        "cpu": capacity::processors().to_string(), "memory": format!("{}Ki", capacity::memory() / 1024), "pods": "253",
-    });
-    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let images: Vec<_> =
-        images.entries().into_iter().map(|image| json!({"names": [image.pattern], "sizeBytes": 0})).collect();
-    let status = json!({"status": {
-        "addresses": [
-            {"type": "InternalIP", "address": NODE_IP.to_string()},
-            {"type": "Hostname", "address": NODE_NAME},
-        ],
-        "capacity": capacity, "allocatable": capacity, "images": images,
-        "conditions": [{
-            "type": "Ready", "status": "True", "reason": "KubeletReady", "message": "the node agent runs pods",
-            "lastHeartbeatTime": now, "lastTransitionTime": now,
-        }],
-        "nodeInfo": {
-            "architecture": arch(), "bootID": "", "containerRuntimeVersion": concat!("olm://", env!("CARGO_PKG_VERSION")),
-            "kernelVersion": kernel.trim(), "kubeProxyVersion": "", "kubeletVersion": concat!("v1.37.0-olm-", env!("CARGO_PKG_VERSION")),
-            "machineID": "", "operatingSystem": "linux", "osImage": "processes on this machine", "systemUUID": "",
-        },
-    }});
-    nodes.patch_status(NODE_NAME, &PatchParams::default(), &Patch::Merge(status)).await?;
-    Ok(())
-}
-
-fn arch() -> &'static str {
-    match std::env::consts::ARCH {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        other => other,
     }
 }
 

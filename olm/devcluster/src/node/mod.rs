@@ -9,6 +9,16 @@
 //! * A container is a process in the sandbox with a root of its own: the host's programs read-only, generated
 //!   `/etc`, the volumes. Its image is an entry of an [`ImageTable`].
 //!
+//! # Without root
+//! [`enter_user_namespace_if_needed`] makes the user root in a user namespace, and everything above works in there. That
+//! namespace has one user and one group, so a container that asks for another one (`runAsUser`, `runAsGroup`,
+//! `runAsNonRoot`) gets a user namespace of its own, in which the same user has the number asked for and none of root's
+//! rights. `fsGroup` and `supplementalGroups` have no effect: every file of a pod belongs to its one user. On the
+//! machine all of it is done by, and belongs to, the user who started it. A hostPath needs that user's rights.
+//!
+//! Where user namespaces are not allowed either, [`unavailable`] takes the agent's place: the Node is not ready and
+//! says what to do about it, and so do the pods, which stay Pending.
+//!
 //! # What is not there
 //! Pods that ask for these are refused with an event: host namespaces, privileged containers, block volumes, sidecar
 //! init containers, ephemeral containers, volumes other than emptyDir, configMap, secret, projected, downwardAPI
@@ -30,13 +40,14 @@ mod logs;
 mod network;
 mod pod;
 mod pod_init;
+mod registration;
 mod sandbox;
 mod unavailable;
 mod volumes;
 
 pub use agent::{NodeAgent, NodeConfig, NodeError};
 pub use capability::{Capability, enter_user_namespace_if_needed};
-pub use helper::maybe_run_helper;
+pub use helper::{maybe_run_helper, tied_command};
 pub use images::{Image, ImageTable, UnknownImage};
 pub use network::{NODE_IP, Network, NetworkError};
 pub use unavailable::unavailable;

@@ -1,21 +1,38 @@
 //! What stands in for the agent where namespaces cannot be made: pods stay Pending and say why.
+//!
+//! New pods are told by the scheduler, which repeats what the Node object says. What is left are the pods that an earlier
+//! run has placed on the node.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, time::Duration};
 
 use futures::TryStreamExt as _;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::{
+    api::core::v1::{ContainerStatus, Pod, PodStatus},
+    apimachinery::pkg::apis::meta::v1::Time,
+};
 use kube::{
     Api, Client, ResourceExt as _,
-    api::{Patch, PatchParams},
+    api::{DeleteParams, Patch, PatchParams},
     runtime::{WatchStreamExt as _, watcher},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::events::{Events, Severity};
+use super::{
+    NODE_NAME,
+    events::{Events, Severity},
+    images::ImageTable,
+    pod::status::waiting,
+    registration,
+};
 
 /// Keeps every pod Pending with an event and a condition that tell what to do. Runs until it is dropped.
 pub async fn unavailable(client: Client, advice: String) {
-    let events = Events::start(client.clone(), super::NODE_NAME.to_owned());
+    let message = format!("this dev cluster cannot run pods: {advice}");
+    while let Err(error) = registration::write(&client, &ImageTable::default(), Err(&message)).await {
+        tracing::warn!(%error, "failed to register the node; trying again");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    let events = Events::start(client.clone(), NODE_NAME.to_owned());
     let pods: Api<Pod> = Api::all(client.clone());
     let mut stream = Box::pin(watcher(pods, watcher::Config::default()).default_backoff().applied_objects());
     let mut told: HashSet<String> = HashSet::new();
@@ -32,27 +49,81 @@ pub async fn unavailable(client: Client, advice: String) {
         let api: Api<Pod> = Api::namespaced(client.clone(), &namespace);
         if pod.metadata.deletion_timestamp.is_some() {
             // Nothing runs, so nothing has to be stopped.
-            let _ = api.delete(&name, &kube::api::DeleteParams::default().grace_period(0)).await;
+            let _ = api.delete(&name, &DeleteParams::default().grace_period(0)).await;
             continue;
         }
-        if !told.insert(pod.uid().unwrap_or_default()) {
+        let status = pod.status.clone().unwrap_or_default();
+        let is_placed = pod.spec.as_ref().is_some_and(|spec| spec.node_name.as_deref() == Some(NODE_NAME));
+        let is_over = matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"));
+        if !is_placed || is_over || !told.insert(pod.uid().unwrap_or_default()) {
             continue;
         }
-        let message = format!("this dev cluster cannot run pods: {advice}");
         events.pod(&pod, None, Severity::Warning, "NodeUnavailable", message.clone());
-        let mut conditions =
-            pod.status.as_ref().and_then(|status| status.conditions.clone()).unwrap_or_default();
-        conditions.retain(|condition| condition.type_ != "PodScheduled");
-        let mut conditions = serde_json::to_value(conditions).unwrap_or_default();
-        if let Some(list) = conditions.as_array_mut() {
-            list.push(json!({
-                "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message,
-                "lastTransitionTime": jiff::Timestamp::now().to_string(),
-            }));
-        }
-        let patch = json!({"status": {"phase": "Pending", "conditions": conditions}});
+        let patch = json!({"metadata": {"uid": pod.metadata.uid}, "status": not_running(status, &message)});
         if let Err(error) = api.patch_status(&name, &PatchParams::default(), &Patch::Merge(patch)).await {
             tracing::debug!(%error, namespace, name, "failed to tell a pod that it cannot run");
         }
+    }
+}
+
+/// What changes in the status of a pod whose containers were running when its node went away.
+fn not_running(status: PodStatus, message: &str) -> Value {
+    const REASON: &str = "NodeUnavailable";
+    let mut conditions = status.conditions.unwrap_or_default();
+    for condition in conditions.iter_mut().filter(|condition| condition.type_.ends_with("Ready")) {
+        condition.status = "False".to_owned();
+        condition.reason = Some(REASON.to_owned());
+        condition.message = Some(message.to_owned());
+        condition.last_transition_time = Some(Time(jiff::Timestamp::now()));
+    }
+    let not_running = |mut containers: Vec<ContainerStatus>| {
+        let has_ended = |container: &ContainerStatus| {
+            container.state.as_ref().is_some_and(|state| state.terminated.is_some())
+        };
+        for container in containers.iter_mut().filter(|container| !has_ended(container)) {
+            container.ready = false;
+            container.started = Some(false);
+            container.state = Some(waiting(REASON, Some(message.to_owned())));
+        }
+        containers
+    };
+    json!({
+        "phase": "Pending", "conditions": conditions,
+        "containerStatuses": status.container_statuses.map(not_running),
+        "initContainerStatuses": status.init_container_statuses.map(not_running),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_ran_waits_and_what_ended_stays_ended() {
+        // given the status that an earlier run left behind
+        let left: PodStatus = serde_json::from_value(json!({
+            "phase": "Running",
+            "conditions": [{"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": "True"}],
+            "containerStatuses": [{
+                "name": "main", "image": "i", "imageID": "", "ready": true, "restartCount": 3,
+                "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}},
+            }],
+            "initContainerStatuses": [{
+                "name": "first", "image": "i", "imageID": "", "ready": true, "restartCount": 0,
+                "state": {"terminated": {"exitCode": 0}},
+            }],
+        }))
+        .unwrap();
+        // when the node cannot run pods any more
+        let status = not_running(left, "run it as root");
+        // then the pod waits, and says for what
+        assert_eq!(status["phase"], "Pending");
+        assert_eq!(status["conditions"][0]["status"], "True");
+        assert_eq!(status["conditions"][1]["status"], "False");
+        assert_eq!(status["conditions"][1]["message"], "run it as root");
+        let main = &status["containerStatuses"][0];
+        assert_eq!((&main["ready"], &main["restartCount"]), (&json!(false), &json!(3)));
+        assert_eq!(main["state"]["waiting"]["message"], "run it as root");
+        assert_eq!(status["initContainerStatuses"][0]["state"]["terminated"]["exitCode"], 0);
     }
 }

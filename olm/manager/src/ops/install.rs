@@ -186,7 +186,9 @@ async fn wanted(
         request.catalog = Some(CatalogRef::new(&existing.spec.source_namespace, &existing.spec.source));
     }
     let catalog = request.catalog_in(catalogs)?;
-    if request.channel.is_none() {
+    if let Some(channel) = &request.channel {
+        has_channel(catalogs, &catalog, &request.package, channel)?;
+    } else {
         // Written down, so that the installation keeps following it when the catalog's default moves on. A Subscription
         // without a channel means all channels, as upstream, and is left as it is.
         request.channel = match &existing {
@@ -213,6 +215,23 @@ async fn wanted(
         subscription.status = existing.status;
     }
     Ok(subscription)
+}
+
+/// A typing error is answered before anything is made.
+fn has_channel(catalogs: &[LoadedCatalog], catalog: &CatalogRef, package: &str, channel: &str) -> Result<(), Error> {
+    let found = catalogs.iter().find(|c| c.reference == *catalog).and_then(|c| c.catalog.packages.get(package));
+    match found {
+        Some(found) if !found.channels.contains_key(channel) => {
+            let known: Vec<String> = found.channels.keys().cloned().collect();
+            let nearest = match olm_version::suggest(channel, &known, 3) {
+                nearest if nearest.is_empty() && known.len() <= 3 => known,
+                nearest => nearest,
+            };
+            let within = Some(format!("package {package}"));
+            Err(Error::NotFound { what: "channel", name: channel.to_owned(), within, nearest })
+        }
+        _ => Ok(()),
+    }
 }
 
 fn default_channel(catalogs: &[LoadedCatalog], catalog: &CatalogRef, package: &str) -> Option<String> {

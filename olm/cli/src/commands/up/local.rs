@@ -8,14 +8,20 @@ use k8s_openapi::api::{
     core::v1::ServiceAccount,
 };
 use kube::{Api, Client, api::PostParams};
-use olm_devcluster::DevCluster;
+use olm_devcluster::{DevCluster, node::tied_command};
 use olm_manager::manifests::{CONSOLE, MANAGER, NAMESPACE};
-use tokio::process::{Child, Command};
+use tokio::{
+    process::{Child, Command},
+    task::JoinSet,
+};
 
 use crate::exit::{Code, Failure};
 
-/// The two processes; they end when this is dropped.
-pub struct Processes(#[allow(dead_code, reason = "held for its drop")] Vec<Child>);
+/// How long after its end a process is started again.
+const RESTART: Duration = Duration::from_secs(1);
+
+/// The two processes; they end when this is dropped, or with this process.
+pub struct Processes(#[allow(dead_code, reason = "held for its drop")] JoinSet<()>);
 
 pub async fn start(
     cluster: &DevCluster,
@@ -23,10 +29,12 @@ pub async fn start(
     data_dir: &Path,
     console: SocketAddr,
 ) -> Result<(Processes, String), Failure> {
-    let catalogs = free_address().await?;
-    let console = if console.port() == 0 { free_address().await? } else { console };
-    let mut children = Vec::new();
-    for (name, command) in [
+    let catalogs = free_address(SocketAddr::from(([127, 0, 0, 1], 0))).await?;
+    let console = free_address(console).await.map_err(|failure| {
+        failure.hint("choose another address with --console, such as --console 127.0.0.1:0")
+    })?;
+    let mut processes = JoinSet::new();
+    for (name, arguments) in [
         (MANAGER, vec!["manager".to_string(), "--listen".into(), catalogs.to_string()]),
         (
             CONSOLE,
@@ -42,25 +50,41 @@ pub async fn start(
         let token = token(client, name).await?;
         let path = data_dir.join(format!("{name}.kubeconfig"));
         super::write_private(&path, cluster.kubeconfig_for(name, &token).as_bytes())?;
-        let log = std::fs::File::create(data_dir.join(format!("{name}.log")))?;
-        let exe = std::env::current_exe()?;
-        let child = Command::new(exe)
-            .args(&command)
+        let log = data_dir.join(format!("{name}.log"));
+        let mut command = Command::from(tied_command()?);
+        command
+            .args(&arguments)
             .arg("--kubeconfig")
             .arg(&path)
             .env("POD_NAMESPACE", NAMESPACE)
             .env("POD_NAME", name)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(log)
-            .kill_on_drop(true)
-            .spawn()?;
-        children.push(child);
+            .stderr(std::fs::File::create(&log)?)
+            .kill_on_drop(true);
+        let child = command.spawn()?;
+        processes.spawn(keep_running(name, command, child));
+        let address = if name == MANAGER { catalogs } else { console };
+        reachable(name, address, &log).await?;
     }
-    for address in [catalogs, console] {
-        reachable(address).await?;
+    Ok((Processes(processes), format!("http://{console}")))
+}
+
+/// Starts a process again whenever it ends, as the Deployment of a pod would. Never returns.
+async fn keep_running(name: &str, mut command: Command, mut child: Child) {
+    loop {
+        match child.wait().await {
+            Ok(status) => eprintln!("warning: {name} ended ({status}); starting it again"),
+            Err(error) => eprintln!("warning: failed to wait for {name}: {error}"),
+        }
+        child = loop {
+            tokio::time::sleep(RESTART).await;
+            match command.spawn() {
+                Ok(child) => break child,
+                Err(error) => eprintln!("warning: failed to start {name} again: {error}"),
+            }
+        };
     }
-    Ok((Processes(children), format!("http://{console}")))
 }
 
 async fn token(client: &Client, service_account: &str) -> Result<String, Failure> {
@@ -79,20 +103,21 @@ async fn token(client: &Client, service_account: &str) -> Result<String, Failure
         .ok_or_else(|| Failure::new(Code::Unexpected, "the API server gave no token"))
 }
 
-/// An address that is free now; the process that gets it listens at once.
-async fn free_address() -> Result<SocketAddr, Failure> {
-    Ok(tokio::net::TcpListener::bind("127.0.0.1:0").await?.local_addr()?)
+/// This address if it is free, with a port if it has none; the process that gets it listens at once.
+async fn free_address(wanted: SocketAddr) -> Result<SocketAddr, Failure> {
+    let listener = tokio::net::TcpListener::bind(wanted)
+        .await
+        .map_err(|e| Failure::new(Code::Unexpected, format!("failed to listen on {wanted}: {e}")))?;
+    Ok(listener.local_addr()?)
 }
 
-async fn reachable(address: SocketAddr) -> Result<(), Failure> {
+async fn reachable(name: &str, address: SocketAddr, log: &Path) -> Result<(), Failure> {
     for _ in 0..200 {
         if tokio::net::TcpStream::connect(address).await.is_ok() {
             return Ok(());
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    Err(Failure::new(
-        Code::Timeout,
-        format!("nothing answers on {address} after 10 s; see the .log files in the data directory"),
-    ))
+    Err(Failure::new(Code::Timeout, format!("{name} does not answer on {address} after 10 s"))
+        .hint(format!("see {}", log.display())))
 }

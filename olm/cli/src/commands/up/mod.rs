@@ -109,7 +109,7 @@ async fn serve(
         })?;
         demo::run(progress, &client, &version).await?;
     }
-    let link = console.login_link(&cluster.admin_token()).await?;
+    let link = console.login_link(cluster.admin_token()).await?;
     println!();
     println!("export KUBECONFIG={}", kubeconfig.display());
     println!("console: {link}   (works once; `olm token` prints another)");

@@ -12,7 +12,21 @@ pub(crate) mod wire;
 /// First argument of a process that is a pod's init.
 pub(crate) const POD_INIT: &str = "__olm-pod-init";
 
-/// Becomes a pod's first process when this executable was started as one, and then never returns.
+/// First argument of a process that ends with the one that started it.
+const TIED: &str = "__olm-tied";
+
+/// A command that runs this very program and dies with the calling thread, however that ends; arguments follow.
+///
+/// # Errors
+/// The file of this program is not known.
+pub fn tied_command() -> std::io::Result<std::process::Command> {
+    let mut command = std::process::Command::new(std::env::current_exe()?);
+    command.arg(TIED).arg(std::process::id().to_string());
+    Ok(command)
+}
+
+/// Becomes a pod's first process when this executable was started as one, and then never returns. Likewise for
+/// [`tied_command`].
 ///
 /// Every binary that starts a [`NodeAgent`](super::NodeAgent) with itself as `helper_exe` calls this first in
 /// `main`, before any thread exists. A test binary cannot (its `main` belongs to the test harness): it passes the path
@@ -20,5 +34,27 @@ pub(crate) const POD_INIT: &str = "__olm-pod-init";
 pub fn maybe_run_helper() {
     if std::env::args_os().nth(1).is_some_and(|argument| argument == POD_INIT) {
         std::process::exit(init::run());
+    }
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next().is_some_and(|argument| argument == TIED) {
+        let parent = arguments.next().unwrap_or_default();
+        eprintln!("error: {}", run_tied(&parent.to_string_lossy(), arguments));
+        std::process::exit(1);
+    }
+}
+
+/// Ties this process to its parent and starts over without the tie in the arguments; returns why that failed.
+fn run_tied(parent: &str, arguments: impl Iterator<Item = std::ffi::OsString>) -> std::io::Error {
+    use std::os::unix::process::CommandExt as _;
+    if let Err(error) = nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL) {
+        return error.into();
+    }
+    // The parent may have ended before the line above.
+    if nix::unistd::getppid().to_string() != parent {
+        return std::io::Error::other("the process that started this one has ended");
+    }
+    match std::env::current_exe() {
+        Ok(program) => std::process::Command::new(program).args(arguments).exec(),
+        Err(error) => error,
     }
 }
