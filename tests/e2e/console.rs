@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use olm_tests::{Cluster, browser::Page, etcd};
+use olm_tests::{Cluster, browser::Page, etcd, eventually};
 
 use crate::{
     operator::{LIMIT, csv_succeeded, delete_namespace, get, namespace, subscription},
@@ -151,7 +151,10 @@ fn the_approve_button_approves_and_uninstall_asks_for_the_name() {
         )?;
         page.goto(&format!("{base}/installed/{ns}/etcd")).await?;
         says(&mut page, "A plan waits for you").await?;
-        ensure!(get(&cluster, &["csv", "-n", ns])?["items"].as_array().is_some_and(Vec::is_empty), "installed unasked");
+        ensure!(
+            get(&cluster, &["csv", "-n", ns])?["items"].as_array().is_some_and(Vec::is_empty),
+            "installed unasked"
+        );
         shot(&mut page, "8-needs-approval").await?;
         page.click("Approve 0.10.0").await?;
         csv_succeeded(&cluster, ns, "etcdoperator.v0.10.0").await?;
@@ -160,7 +163,8 @@ fn the_approve_button_approves_and_uninstall_asks_for_the_name() {
         shot(&mut page, "9-upgrade-waits").await?;
         page.click("Approve 0.10.1").await?;
         csv_succeeded(&cluster, ns, "etcdoperator.v0.10.1").await?;
-        page.wait_for("/Healthy\\s+0\\.10\\.1/.test(document.querySelector('h1 + .row').innerText)", LIMIT).await?;
+        page.wait_for("/Healthy\\s+0\\.10\\.1/.test(document.querySelector('h1 + .row').innerText)", LIMIT)
+            .await?;
 
         cluster.kubectl_in(&["apply", "-f", "-"], Some(&etcd::manifest(ns, "data", 1, &version)))?;
         cluster.wait_members(ns, "data", 1, LIMIT).await?;
@@ -175,8 +179,15 @@ fn the_approve_button_approves_and_uninstall_asks_for_the_name() {
         page.click("Uninstall").await?;
         says(&mut page, "etcd is uninstalled").await?;
         shot(&mut page, "11-uninstalled").await?;
-        let left = cluster.kubectl(&["get", "subscriptions,csv,etcdclusters,pods", "-n", ns, "-o", "name"])?;
+        let left = cluster.kubectl(&["get", "subscriptions,csv,etcdclusters", "-n", ns, "-o", "name"])?;
         ensure!(left.trim().is_empty(), "left over: {left}");
+        // Pods take their grace period.
+        eventually("the pods to go", LIMIT, async || {
+            let left = cluster.kubectl(&["get", "pods", "-n", ns, "-o", "name"])?;
+            ensure!(left.trim().is_empty(), "left over: {left}");
+            Ok(Some(()))
+        })
+        .await?;
         delete_namespace(&cluster, ns)
     });
 }
@@ -198,15 +209,17 @@ fn the_console_works_without_scripts() {
         says(&mut page, "Create EtcdCluster").await?;
         println!("healthy after {:.1}s", start.elapsed().as_secs_f64());
         let path = page.eval("location.pathname").await?;
-        let ns = path.as_str().and_then(|p| p.split('/').nth(2)).context("namespace in the address")?.to_string();
+        let ns =
+            path.as_str().and_then(|p| p.split('/').nth(2)).context("namespace in the address")?.to_string();
 
         page.click("Create EtcdCluster").await?;
         at(&mut page, "/instances/new/").await?;
         page.click("YAML").await?;
         page.wait_for("document.querySelector('textarea.yaml')", Duration::from_secs(10)).await?;
         page.click("Form").await?;
-        page.wait_for("document.querySelector('input[name=\"/spec/size\"]')", Duration::from_secs(10)).await?;
-        page.eval("document.querySelector('input[name=\"/spec/size\"]').value = '8'").await?;
+        page.wait_for("document.querySelector('input[name=\"/spec/size\"]')", Duration::from_secs(10))
+            .await?;
+        page.eval("document.querySelector('input[name=\"/metadata/name\"]').value = 'No Name'").await?;
         page.click("Check").await?;
         says(&mut page, "Nothing was created yet").await?;
 

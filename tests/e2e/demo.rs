@@ -46,7 +46,8 @@ async fn run(data: &std::path::Path) -> Result<()> {
     let members = cluster.wait_members("etcd", "example-etcd-cluster", 3, Duration::from_secs(60)).await?;
     // Three real processes of etcd.
     let running = tree(up.pid())?;
-    let etcds = running.iter().filter(|p| p.args.contains("etcd") && p.args.contains("--data-dir=/var/etcd")).count();
+    let etcds =
+        running.iter().filter(|p| p.args.contains("etcd") && p.args.contains("--data-dir=/var/etcd")).count();
     ensure!(etcds == 3, "{etcds} etcds: {running:?}");
     cluster.etcdctl("etcd", &members[0], &["put", "survives", "a restart"])?;
     let uid = |object: &Value| object["metadata"]["uid"].clone();

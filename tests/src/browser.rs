@@ -163,9 +163,10 @@ impl Page {
     /// Clicks the first visible link or button that says `text`, else the first that begins with it, with a real mouse event.
     pub async fn click(&mut self, text: &str) -> Result<()> {
         let find = format!(
-            "(() => {{ const says = (e) => (e.innerText || e.value || '').trim();\
+            // Before the style sheet is there, things move away under the pointer.
+            "(() => {{ if (document.readyState !== 'complete') return null; const says = (e) => (e.innerText || e.value || '').trim();\
              const all = [...document.querySelectorAll('a,button,summary,label,input[type=submit]')]\
-             .filter(e => e.getBoundingClientRect().width > 4);\
+             .filter(e => e.getClientRects().length && !e.closest('[aria-hidden=true]'));\
              const e = all.find(e => says(e) === {text:?}) ?? all.find(e => says(e).startsWith({text:?}));\
              if (!e) return null; e.scrollIntoView({{block: 'center'}}); const r = e.getBoundingClientRect();\
              return [r.x + r.width / 2, r.y + r.height / 2]; }})()"

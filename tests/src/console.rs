@@ -40,7 +40,9 @@ impl Cluster {
         }
         let base = match &self.console {
             Some(base) => base.trim_end_matches('/').to_string(),
-            None if self.kubectl(&["get", "service", "olm-console", "-n", "olm"]).is_err() => return Ok(None),
+            None if self.kubectl(&["get", "service", "olm-console", "-n", "olm"]).is_err() => {
+                return Ok(None);
+            }
             None => self.forwarded_console()?,
         };
         self.kubectl_in(&["apply", "-f", "-"], Some(USER))?;
@@ -74,7 +76,11 @@ impl Cluster {
         let mut lines = BufReader::new(child.stdout.take().context("stdout")?).lines().map_while(Result::ok);
         // Forwarding from 127.0.0.1:37383 -> 8080
         let address = lines.find_map(|line| {
-            line.strip_prefix("Forwarding from ")?.split(' ').next().filter(|a| a.starts_with("127.")).map(str::to_string)
+            line.strip_prefix("Forwarding from ")?
+                .split(' ')
+                .next()
+                .filter(|a| a.starts_with("127."))
+                .map(str::to_string)
         });
         let Some(address) = address else { bail!("kubectl port-forward to the console ended at once") };
         // It says one line for every connection, and must not find its pipe full or closed.

@@ -15,6 +15,9 @@ use crate::{icons, links::clean, markdown};
 /// Content younger than this is not asked for again.
 const FRESH: Duration = Duration::from_secs(2);
 
+/// How long a reader without an earlier copy waits for a manager that is not reached.
+const PATIENCE: Duration = Duration::from_secs(3);
+
 /// Where catalogs come from, with what was last read.
 pub(crate) struct Catalogs {
     fetcher: Option<Fetcher>,
@@ -94,16 +97,31 @@ impl Catalogs {
         }
         let old = self.kept(false);
         let Some(fetcher) = &self.fetcher else { return old.unwrap_or_default() };
-        let read = tokio::time::timeout(Duration::from_secs(10), fetcher.fetch()).await;
-        let snapshot = match read {
-            Ok(Ok(loaded)) => Snapshot::of(loaded, old.as_deref()),
-            Ok(Err(error)) => Snapshot::stale(error.to_string(), old.as_deref()),
-            Err(_) => Snapshot::stale("the manager did not answer within 10 s".into(), old.as_deref()),
+        let snapshot = match Self::fetch(fetcher, old.is_none()).await {
+            Ok(loaded) => Snapshot::of(loaded, old.as_deref()),
+            Err(why) => Snapshot::stale(why, old.as_deref()),
         };
         let snapshot = Arc::new(snapshot);
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) =
             Some((Instant::now(), Arc::clone(&snapshot)));
         snapshot
+    }
+
+    /// Where there is no earlier copy to show, as when the console and the manager have just started, a manager that is
+    /// not reached is asked again for a moment.
+    async fn fetch(fetcher: &Fetcher, patient: bool) -> Result<Vec<LoadedCatalog>, String> {
+        let start = Instant::now();
+        loop {
+            let why = match tokio::time::timeout(Duration::from_secs(10), fetcher.fetch()).await {
+                Ok(Ok(loaded)) => return Ok(loaded),
+                Ok(Err(error)) => error.to_string(),
+                Err(_) => "the manager did not answer within 10 s".into(),
+            };
+            if !patient || start.elapsed() > PATIENCE {
+                return Err(why);
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
     }
 
     fn kept(&self, fresh: bool) -> Option<Arc<Snapshot>> {

@@ -16,7 +16,7 @@ use crate::{
     caller::{self, Theme},
     security::RequestId,
     session::Session,
-    view::layout,
+    view::{layout, parts},
 };
 
 /// A request that was not done.
@@ -33,6 +33,8 @@ pub(crate) struct WebError {
     /// Stable word for programs.
     pub(crate) code: &'static str,
 }
+
+const ASK: &str = "ask an administrator for this right, or sign in as somebody else";
 
 /// What is known of the request when its error is shown.
 pub(crate) struct Context {
@@ -112,8 +114,8 @@ impl WebError {
             div.error-page {
                 p.eyebrow { "Error " (self.status.as_u16()) }
                 h1 { (self.what) }
-                p.lead { (sentence(&self.why)) }
-                @if let Some(hint) = &self.hint { p { strong { "What to do: " } (hint) } }
+                p.lead { (parts::prose(&sentence(&self.why))) }
+                @if let Some(hint) = &self.hint { p { strong { "What to do: " } (parts::prose(hint)) } }
                 p.actions {
                     @if context.session.is_some() {
                         a.button href="/catalog" { "Go to the catalog" }
@@ -137,11 +139,13 @@ impl WebError {
 }
 
 /// A clause, as logs and JSON have it, for people to read: it begins large and ends in a full stop.
-fn sentence(clause: &str) -> String {
+pub(crate) fn sentence(clause: &str) -> String {
     let mut chars = clause.trim().chars();
     let Some(first) = chars.next() else { return String::new() };
-    let first_word_is_a_name =
-        clause.split(' ').next().is_some_and(|word| word.contains(['-', '/', '.', '_']));
+    // `spec.size`, `startingCSV` and names of objects stay as they are.
+    let is_name =
+        |word: &str| word.contains(['-', '/', '.', '_', '`']) || word.chars().any(char::is_uppercase);
+    let first_word_is_a_name = clause.trim().split(' ').next().is_some_and(is_name);
     let mut out: String =
         if first_word_is_a_name { first.to_string() } else { first.to_uppercase().collect() };
     out.push_str(chars.as_str());
@@ -191,8 +195,7 @@ impl WebError {
         let why = if status.message.is_empty() { status.reason.clone() } else { status.message.clone() };
         match status.code {
             401 => Self::unauthorized("your token is not valid any more"),
-            403 => Self::new(StatusCode::FORBIDDEN, "forbidden", "You may not do this", why)
-                .hint("ask an administrator for this right, or sign in as somebody else"),
+            403 => Self::new(StatusCode::FORBIDDEN, "forbidden", "You may not do this", why).hint(ASK),
             404 => Self::not_found(why),
             409 => Self::new(StatusCode::CONFLICT, "conflict", "Somebody was faster", why)
                 .hint("reload and try again"),
@@ -230,6 +233,27 @@ impl From<olm_manager::ops::Error> for WebError {
         let status = StatusCode::from_u16(kind.http_status()).unwrap_or(StatusCode::BAD_GATEWAY);
         let mut out = Self::new(status, code, what, error.to_string());
         out.hint = error.hint();
+        if kind == Kind::Forbidden && out.hint.is_none() {
+            return out.hint(ASK);
+        }
         out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clauses_become_sentences() {
+        for (clause, said) in [
+            ("there is no page at this address", "There is no page at this address."),
+            ("startingCSV asks for it (channel a)", "startingCSV asks for it (channel a)"),
+            ("spec.size is wrong", "spec.size is wrong."),
+            ("Done already.", "Done already."),
+            ("", ""),
+        ] {
+            assert_eq!(sentence(clause), said);
+        }
     }
 }

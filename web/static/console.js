@@ -90,6 +90,14 @@
     window.addEventListener("pageshow", (event) => event.persisted && connect());
   }
 
+  // A page that waits for something asks again, unless somebody is typing.
+  const again = document.querySelector("[data-reload]");
+  if (again) {
+    setInterval(() => {
+      if (!document.hidden && !document.activeElement?.matches("input")) location.reload();
+    }, Number(again.dataset.reload) * 1000);
+  }
+
   // What only those need who have no script.
   for (const button of document.querySelectorAll("[data-no-script]")) button.hidden = true;
 
@@ -108,11 +116,14 @@
       try {
         const answer = await fetch(url, { headers: { Accept: "text/html" }, signal: controller.signal });
         const page = parse(await answer.text());
-        for (const part of [id, "versions", "cli"]) {
+        for (const part of [id, "versions", "updates", "cli"]) {
           const fresh = page.querySelector(`#${part}`);
           const old = document.getElementById(part);
-          if (fresh && old && !old.isEqualNode(fresh)) old.replaceWith(fresh);
+          if (!fresh || !old) continue;
+          merge(old, fresh);
+          for (const choice of old.querySelectorAll("input[type=radio]")) choice.checked = choice.defaultChecked;
         }
+        target?.removeAttribute("aria-busy");
         history.replaceState(null, "", url);
       } catch (error) {
         if (error.name !== "AbortError") target?.removeAttribute("aria-busy");

@@ -168,7 +168,10 @@ impl DevCluster {
             Some("pods were turned off (--no-pods)".to_owned())
         };
         if let Some(advice) = self.unavailable.clone() {
-            self.tasks.push(tokio::spawn(node::unavailable(client, advice)));
+            let stop = self.stop.clone();
+            self.tasks.push(tokio::spawn(async move {
+                stop.run_until_cancelled(node::unavailable(client, advice)).await;
+            }));
             return Ok(());
         }
         let network = Network::start().await?;

@@ -16,7 +16,7 @@ use crate::validate::Validated;
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
     /// Kubernetes refused.
-    #[error("failed to {verb} {what}: {source}")]
+    #[error("failed to {verb} {what}: {}", why(source))]
     Kubernetes {
         /// What was tried.
         verb: &'static str,
@@ -46,6 +46,14 @@ impl ApplyError {
             Self::Etcd(_) => "Etcd",
             Self::NoEndpoint(_) => "NoEndpoint",
         }
+    }
+}
+
+/// What Kubernetes said, without the object it said it in: this is read in conditions and events.
+pub(crate) fn why(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
+        other => other.to_string(),
     }
 }
 

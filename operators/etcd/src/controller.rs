@@ -17,7 +17,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use crate::addressing::Addressing;
-use crate::apply::{ApplyError, Hands};
+use crate::apply::{ApplyError, Hands, why};
 use crate::crd::{EtcdCluster, EtcdClusterStatus};
 use crate::dereference::{self, LookError};
 use crate::etcd::{ChangeError, Etcd};
@@ -37,6 +37,8 @@ const CONCURRENCY: u16 = 64;
 /// The first wait after a failure; each further one is twice as long.
 const BACKOFF: Duration = Duration::from_millis(500);
 const BACKOFF_MAX: Duration = Duration::from_secs(30);
+/// A failure that was told is not told again, in other words, before this long.
+const TELL_AGAIN: Duration = Duration::from_secs(60);
 
 /// Which clusters are looked after.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -126,9 +128,9 @@ enum ReconcileError {
     Look(#[from] LookError),
     #[error(transparent)]
     Apply(#[from] ApplyError),
-    #[error("failed to read the cluster again: {0}")]
+    #[error("failed to read the cluster again: {}", why(.0))]
     Reread(#[source] Box<kube::Error>),
-    #[error("failed to write the status: {0}")]
+    #[error("failed to write the status: {}", why(.0))]
     Status(#[source] Box<kube::Error>),
 }
 
@@ -298,7 +300,7 @@ impl Pass<'_> {
         if let Some(error) = &failure {
             // Users see why nothing moves without reading our log: a quota, an admission webhook, a missing right.
             decision.blocked = Some("ActionFailed");
-            decision.message = error.to_string();
+            decision.message = told_lately(old, Timestamp::now()).unwrap_or_else(|| error.to_string());
         }
         let mut new = status::status(old, valid, seen, &decision);
         let pod_seen = |name: &String| seen.pod(name).is_some();
@@ -383,6 +385,14 @@ impl Pass<'_> {
     }
 }
 
+/// What was told of a failure lately. Every try fails in words of its own, about a pod of another name; were they told each
+/// time, our own status would be the news that starts the next try, and the backoff would count for nothing.
+fn told_lately(old: &EtcdClusterStatus, now: Timestamp) -> Option<String> {
+    let told = old.condition("Degraded").filter(|c| c.status == "True" && c.reason == "ActionFailed")?;
+    let since = Duration::try_from(now.duration_since(told.last_update_time.as_ref()?.0)).ok()?;
+    (since < TELL_AGAIN).then(|| told.message.clone())
+}
+
 /// The new status as a merge patch over the old one.
 fn differences(old: &EtcdClusterStatus, new: &EtcdClusterStatus) -> serde_json::Value {
     let whole = |status: &EtcdClusterStatus| serde_json::to_value(status).unwrap_or_default();
@@ -406,6 +416,29 @@ fn erase(old: &serde_json::Value, new: &mut serde_json::Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_failure_is_told_again_after_a_while_only() {
+        let told: Timestamp = "2026-11-21T11:00:00Z".parse().unwrap();
+        let degraded = |reason: &str| EtcdClusterStatus {
+            conditions: vec![crate::crd::Condition {
+                type_: "Degraded".into(),
+                status: "True".into(),
+                reason: reason.into(),
+                message: "failed to create pod a: quota".into(),
+                last_update_time: Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(told)),
+                ..crate::crd::Condition::default()
+            }],
+            ..EtcdClusterStatus::default()
+        };
+        let at = |status: &EtcdClusterStatus, seconds: i64| {
+            told_lately(status, told + jiff::SignedDuration::from_secs(seconds))
+        };
+        assert_eq!(at(&degraded("ActionFailed"), 30).as_deref(), Some("failed to create pod a: quota"));
+        assert_eq!(at(&degraded("ActionFailed"), 61), None);
+        assert_eq!(at(&degraded("NoSpace"), 30), None);
+        assert_eq!(at(&EtcdClusterStatus::default(), 30), None);
+    }
 
     #[test]
     fn what_is_gone_from_the_status_is_taken_away_by_the_patch() {

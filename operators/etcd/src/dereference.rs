@@ -13,7 +13,7 @@ use crate::validate::Validated;
 
 /// Why nothing was seen.
 #[derive(Debug, thiserror::Error)]
-#[error("failed to list the pods of {namespace}/{name}: {source}")]
+#[error("failed to list the pods of {namespace}/{name}: {}", crate::apply::why(source))]
 pub struct LookError {
     namespace: String,
     name: String,

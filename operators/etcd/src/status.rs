@@ -157,17 +157,19 @@ pub fn status(
 /// The words of the decision, with the commands that help where the object's name is needed for them.
 fn message(cluster: &Validated, decision: &Decision) -> String {
     let (namespace, name, text) = (&cluster.namespace, &cluster.name, &decision.message);
-    match decision.progress {
+    let hint = match decision.progress {
         Progress::DataLost => format!(
-            "{text}. The data of the majority is lost, and this release cannot restore a backup (EtcdRestore comes with a later one). \
+            ". The data of the majority is lost, and this release cannot restore a backup (EtcdRestore comes with a later one). \
              To start again empty: kubectl -n {namespace} delete etcdcluster {name}, then apply its manifest again"
         ),
         Progress::QuorumLost => {
             let selector = names::cluster_selector(name);
-            format!("{text}. Look: kubectl -n {namespace} describe pods -l {selector}")
+            format!(". Look: kubectl -n {namespace} describe pods -l {selector}")
         }
-        _ => text.clone(),
-    }
+        _ => return text.clone(),
+    };
+    // What was told before and still holds has its hint.
+    if text.ends_with(&hint) { text.clone() } else { format!("{text}{hint}") }
 }
 
 struct Conditions<'a> {

@@ -152,8 +152,10 @@ pub(crate) fn of_status(status: &kube::core::Status, fields: &[Field]) -> Proble
             .filter(|k| pointer == **k || pointer.strip_prefix(**k).is_some_and(|rest| rest.starts_with('/')))
             .max_by_key(|k| k.len());
         let (place, text) = match place {
-            Some(place) => ((*place).to_owned(), cause.message.clone()),
-            None if pointer == "/metadata/name" => (pointer, cause.message.clone()),
+            Some(place) => ((*place).to_owned(), plainly(&cause.message)),
+            None if matches!(pointer.as_str(), "/metadata/name" | "/metadata/namespace") => {
+                (pointer, plainly(&cause.message))
+            }
             None if cause.field.is_empty() => (String::new(), cause.message.clone()),
             None => (String::new(), format!("{}: {}", cause.field, cause.message)),
         };
@@ -164,6 +166,23 @@ pub(crate) fn of_status(status: &kube::core::Status, fields: &[Field]) -> Proble
         all.push_str(&text);
     }
     problems
+}
+
+/// What an API server says of a value, without what the form shows anyway: the value and the path.
+fn plainly(message: &str) -> String {
+    let mut text = message;
+    if let Some(rest) = text.strip_prefix("Invalid value: ") {
+        let end = match rest.strip_prefix('"') {
+            Some(inside) => inside.find("\": ").map(|at| at + 4),
+            None => rest.find(": ").map(|at| at + 2),
+        };
+        text = end.map_or(text, |end| &rest[end..]);
+    }
+    if let Some((_, rest)) = text.split_once(" in body ") {
+        text = rest;
+    }
+    let text = text.split(" (e.g. ").next().unwrap_or(text);
+    if text.is_empty() { message.to_owned() } else { text.to_owned() }
 }
 
 /// `spec.pod.labels[app.x/y][0]` as a pointer.
@@ -205,6 +224,22 @@ mod tests {
                 "note": {"type": "string"}}},
             "raw": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
         }}}})
+    }
+
+    #[test]
+    fn messages_of_the_api_server_lose_what_the_form_shows() {
+        for (message, plain) in [
+            (
+                "Invalid value: 8: spec.size in body should be less than or equal to 7",
+                "should be less than or equal to 7",
+            ),
+            ("Invalid value: \"a: b\": must be lower case (e.g. 'x', regex is 'y')", "must be lower case"),
+            ("Invalid value: \"unended", "Invalid value: \"unended"),
+            ("Required value", "Required value"),
+            ("Invalid value: 1: ", "Invalid value: 1: "),
+        ] {
+            assert_eq!(plainly(message), plain);
+        }
     }
 
     #[test]

@@ -85,7 +85,9 @@ pub(crate) async fn page(
     // Who may not list what is installed may browse all the same.
     let model = model(&snapshot, query.q.trim(), installed.as_deref().unwrap_or_default());
     let body = view(&model, &snapshot);
-    caller.answer(Page::new("Catalog", Section::Catalog, body), &model)
+    // Catalogs that are just being read come by themselves.
+    let refresh = (model.sources.is_empty()).then_some(3);
+    caller.answer(Page::new("Catalog", Section::Catalog, body).refresh(refresh), &model)
 }
 
 fn model(snapshot: &Snapshot, query: &str, installed: &[Installed]) -> Model {
@@ -194,7 +196,7 @@ fn view(model: &Model, snapshot: &Snapshot) -> Markup {
                     "; what is affected is left out. " span.small.muted { "Details: " code { "kubectl describe catalogsource -n " (source.name.replacen('/', " ", 1)) } }
                 }))
             }
-            @if n == 0 { (nothing(model)) }
+            @if n == 0 { div data-reload=[model.sources.is_empty().then_some("3")] { (nothing(model)) } }
             @else {
                 ul.cards { @for tile in &model.packages { li data-words=(tile.words) { (card(tile)) } } }
                 div #no-match hidden {
@@ -213,14 +215,14 @@ fn nothing(model: &Model) -> Markup {
     if model.unreachable.is_some() {
         return parts::empty(
             "No catalog yet",
-            "The manager did not answer, and there is no earlier copy. Reload in a moment.",
+            "The manager did not answer, and there is no earlier copy. This page asks again every few seconds.",
             Some(("/catalog", "Reload")),
         );
     }
     if model.sources.is_empty() {
         return parts::empty(
             "No catalog yet",
-            "The cluster has no CatalogSource that serves content, or it is still being read.",
+            "The cluster has no CatalogSource that serves content, or it is still being read. This page asks again every few seconds.",
             Some(("/catalog", "Reload")),
         );
     }

@@ -5,7 +5,11 @@ use axum::{
     response::{IntoResponse, Redirect, Response},
 };
 use http::StatusCode;
-use kube::api::{DynamicObject, PostParams};
+use kube::{
+    Resource as _,
+    api::{DynamicObject, PostParams},
+    core::Request,
+};
 use maud::{Markup, html};
 use olm_api::{csv::SpecDescriptor, names::ANNOTATION_ALM_EXAMPLES};
 use serde::Deserialize;
@@ -252,7 +256,17 @@ async fn create(
     let namespace =
         if kind.namespaced { object.metadata.namespace.as_deref().or(Some("default")) } else { None };
     let params = PostParams { dry_run, field_manager: Some(olm_api::names::FIELD_MANAGER_CONSOLE.into()) };
-    kind.api(&caller.client, namespace).create(&params, &object).await.map_err(|error| match error {
+    let path = DynamicObject::url_path(&kind.resource, namespace);
+    let body = serde_json::to_vec(&object).unwrap_or_default();
+    let request =
+        Request::new(path).create(&params, body).map_err(|e| e.to_string()).and_then(|mut request| {
+            // A misspelt field is an error, not something to drop without a word.
+            let strict = format!("{}&fieldValidation=Strict", request.uri());
+            *request.uri_mut() = strict.parse().map_err(|e| format!("{e}"))?;
+            Ok(request)
+        });
+    let request = request.map_err(|why| Failure::Refused(WebError::bad_request(why)))?;
+    caller.client.request::<DynamicObject>(request).await.map_err(|error| match error {
         kube::Error::Api(status) if matches!(status.code, 400 | 422) => Failure::Invalid(status),
         kube::Error::Api(status) if status.code == 409 && status.reason == "AlreadyExists" => {
             let why = format!("{} exists already", status.message.trim_end_matches(" already exists"));
@@ -332,7 +346,12 @@ fn view(title: &str, known: &Known, state: &State<'_>, csrf: &str) -> Markup {
 fn summary(known: &Known, state: &State<'_>) -> Markup {
     let label = |pointer: &str| {
         let leaf = known.fields.iter().flat_map(Field::leaves).find(|f| f.pointer == pointer);
-        leaf.map_or_else(|| pointer.trim_start_matches('/').replace('/', "."), |f| f.label.clone())
+        match (leaf, pointer) {
+            (Some(field), _) => field.label.clone(),
+            (None, "/metadata/name") => "Name".to_owned(),
+            (None, "/metadata/namespace") => "Namespace".to_owned(),
+            (None, other) => other.trim_start_matches('/').replace('/', "."),
+        }
     };
     html! {
         div.note.bad role="alert" tabindex="-1" data-error-summary="" {

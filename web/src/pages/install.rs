@@ -22,7 +22,7 @@ use crate::{
     caller::{Caller, Page},
     catalogs::Snapshot,
     dynamic,
-    error::WebError,
+    error::{WebError, sentence},
     links::{clean, encode},
     posted::{Fields, Posted},
     view::{
@@ -265,7 +265,7 @@ fn view(
                     datalist #namespaces { @for ns in namespaces { option value=(ns) {} } }
                     p.help #namespace-help { "Where the operator runs. It is created if it does not exist." }
                 }
-                fieldset.field {
+                fieldset.field #updates {
                     legend { "Updates" }
                     label.choice {
                         input type="radio" name="updates" value="automatic" checked[!model.request.manual];
@@ -294,9 +294,11 @@ fn view(
                             (Some(plan), _) => (plan::show(plan)),
                             (None, problem) => {
                                 (parts::note(Tone::Bad, &html! {
+                                    @let why = problem.as_deref().map(clean).unwrap_or_default();
                                     strong { "There is no plan. " }
-                                    pre.clip { (problem.as_deref().map(clean).unwrap_or_default()) }
-                                    @if let Some(hint) = &model.hint { p.small { "What to do: " (clean(hint)) } }
+                                    // An explanation is drawn as a tree.
+                                    @if why.contains('\n') { pre tabindex="0" { (why) } } @else { p { (parts::prose(&sentence(&why))) } }
+                                    @if let Some(hint) = &model.hint { p.small { "What to do: " (parts::prose(&clean(hint))) } }
                                 }))
                             }
                         }

@@ -45,7 +45,7 @@ pub(crate) fn view(installed: &[Installed], snapshot: &Snapshot, csrf: &str) -> 
             @if installed.is_empty() {
                 (parts::empty("Nothing is installed yet", "Pick an operator from the catalog; one click installs it.", Some(("/catalog", "Go to the catalog"))))
             } @else {
-                div.panel { ul.rows { @for one in installed { li { (row(one, snapshot, csrf)) } } } }
+                div.panel { ul.rows.operators { @for one in installed { li { (row(one, snapshot, csrf)) } } } }
             }
         }
     }
@@ -67,7 +67,7 @@ fn row(one: &Installed, snapshot: &Snapshot, csrf: &str) -> Markup {
             (parts::status(&one.status))
             @if !one.reason.is_empty() { div.small.muted { (clean(&one.reason)) } }
         }
-        div.nowrap { (versions(one)) }
+        div.nowrap.version { (versions(one)) }
         @if one.status == Status::NeedsApproval { (approve(one, csrf, "slim")) }
     }
 }

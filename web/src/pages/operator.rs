@@ -63,7 +63,9 @@ impl View {
     pub(crate) fn say(&self) -> String {
         let status = self.timeline.installed.status.word();
         match self.timeline.steps.iter().find(|s| !matches!(s.state, StepState::Done | StepState::Pending)) {
-            Some(step) => clean(format!("{status}. {}: {}", step.title, step.text).trim_end_matches([':', ' '])),
+            Some(step) => {
+                clean(format!("{status}. {}: {}", step.title, step.text).trim_end_matches([':', ' ']))
+            }
             None => status.to_owned(),
         }
     }
@@ -151,9 +153,8 @@ fn waiting(view: &View, csrf: &str) -> Markup {
         view.plan.as_ref().and_then(|p| p.status.as_ref()).map(|s| s.plan.as_slice()).unwrap_or_default();
     html! {
         section.panel #waiting aria-labelledby="waiting-h" {
-            header { h2 #waiting-h { "A plan waits for you" } (parts::chip(Tone::Info, Glyph::Hand, "Needs approval")) }
+            header { h2 #waiting-h { "A plan waits for you" } }
             div.body.stack {
-                p { (versions(one)) }
                 @if !steps.is_empty() {
                     details.fold #waiting-objects {
                         summary { (parts::plural(steps.len(), "object")) " in this plan" }
@@ -167,11 +168,19 @@ fn waiting(view: &View, csrf: &str) -> Markup {
                     }
                 }
                 div.actions { (approve_button(one, csrf, "")) }
-                @if let Some(digest) = &one.plan_digest { p.small.muted.clip { "Approves exactly this plan: " code { (digest) } } }
-                p.small.muted { "Or: " code { "olm approve " (clean(&one.package)) " -n " (one.namespace) } }
+                p.small.muted {
+                    @if let Some(digest) = &one.plan_digest { "It approves exactly the plan " code title=(digest) { (short(digest)) } ", and no other. " }
+                    "In a terminal: " code { "olm approve " (clean(&one.package)) " -n " (one.namespace) }
+                }
             }
         }
     }
+}
+
+/// As many digits of a digest as people compare.
+fn short(digest: &str) -> &str {
+    let digits = digest.split_once(':').map_or(digest, |(_, digits)| digits);
+    digits.get(..12).unwrap_or(digits)
 }
 
 fn create(view: &View) -> Markup {

@@ -80,7 +80,7 @@ impl Shell<'_> {
                     @match name {
                         Some(name) => {
                             span.avatar aria-hidden="true" { (initial(name)) }
-                            span.who { span.visually-hidden { "Signed in as " } (name) }
+                            span.who { span.visually-hidden { "Signed in as " } (short(name)) }
                         }
                         None => span { "Theme" },
                     }
@@ -119,6 +119,11 @@ fn label(theme: Theme) -> &'static str {
         Theme::Light => "Light",
         Theme::Dark => "Dark",
     }
+}
+
+/// `system:serviceaccount:default:ada` is long, and all of it is in the menu.
+fn short(name: &str) -> &str {
+    name.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split(':').nth(1)).unwrap_or(name)
 }
 
 /// The letter for somebody or something without a picture.

@@ -71,6 +71,18 @@ pub(crate) fn note(tone: Tone, body: &Markup) -> Markup {
     html! { div.note.(tone.class()) { (tone.glyph().draw()) div { (body) } } }
 }
 
+/// Text with commands between backticks.
+pub(crate) fn prose(text: &str) -> Markup {
+    let is_even = text.matches('`').count().is_multiple_of(2);
+    html! {
+        @if is_even {
+            @for (i, part) in text.split('`').enumerate() {
+                @if i % 2 == 1 { code { (part) } } @else { (part) }
+            }
+        } @else { (text) }
+    }
+}
+
 /// A note that screen readers speak at once.
 pub(crate) fn alert(title: &str, text: &str, hint: Option<&str>) -> Markup {
     html! {
@@ -79,7 +91,7 @@ pub(crate) fn alert(title: &str, text: &str, hint: Option<&str>) -> Markup {
             div {
                 strong { (title) }
                 p { (text) }
-                @if let Some(hint) = hint { p.small { "What to do: " (hint) } }
+                @if let Some(hint) = hint { p.small { "What to do: " (prose(hint)) } }
             }
         }
     }

@@ -7,7 +7,7 @@ use super::{
     glyph::Glyph,
     parts::{self, Tone},
 };
-use crate::links::clean;
+use crate::{error::sentence, links::clean};
 
 fn mark(op: Op) -> &'static str {
     match op {
@@ -43,7 +43,7 @@ pub(crate) fn show(plan: &Plan) -> Markup {
                     @if deleted > 0 { (parts::chip(Tone::Bad, Glyph::Trash, &format!("{deleted} deleted"))) }
                 }
             }
-            @if !plan.why.text.is_empty() { p.muted { (clean(&plan.why.text)) } }
+            @if !plan.why.text.is_empty() { p.muted { (sentence(&clean(&plan.why.text))) } }
             (findings(plan))
             (permissions(plan))
             (dependencies(plan))
@@ -83,8 +83,8 @@ fn findings(plan: &Plan) -> Markup {
                         (parts::note(tone, &html! {
                             @if finding.severity == Severity::Block { strong { "Stands in the way: " } }
                             @if finding.severity == Severity::Warn { strong { "Note: " } }
-                            (clean(&finding.text))
-                            @if let Some(fix) = &finding.fix { div.small.muted { (clean(fix)) } }
+                            @if finding.severity == Severity::Info { (sentence(&clean(&finding.text))) } @else { (clean(&finding.text)) }
+                            @if let Some(fix) = &finding.fix { div.small.muted { (parts::prose(&clean(fix))) } }
                         }))
                     }
                 }

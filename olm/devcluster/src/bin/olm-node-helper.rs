@@ -3,7 +3,7 @@
 
 use std::{
     io::{Read as _, Write as _},
-    net::TcpListener,
+    net::{TcpListener, TcpStream},
 };
 
 fn main() {
@@ -19,23 +19,33 @@ fn main() {
     }
 }
 
-/// Answers every HTTP request with the text, after the client has sent something.
+/// Answers every HTTP request with the text.
 fn serve(port: &str, text: &str) -> std::io::Result<()> {
     let listener = TcpListener::bind(format!("0.0.0.0:{port}"))?;
     println!("serving {text} on {port}");
     for stream in listener.incoming() {
-        let mut stream = stream?;
-        let text = text.to_owned();
+        let stream = stream?;
+        let length = text.len();
+        let answer =
+            format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{text}");
         std::thread::spawn(move || {
-            let mut buffer = [0_u8; 4096];
-            if matches!(stream.read(&mut buffer), Ok(length) if length > 0) {
-                let length = text.len();
-                let _ = write!(
-                    stream,
-                    "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{text}"
-                );
-            }
+            // A client that goes away misses its answer, and nobody else does.
+            let _ = respond(stream, &answer);
         });
     }
     Ok(())
+}
+
+/// Reads the whole head first: closing a socket with something unread resets it, and the answer may be lost.
+fn respond(mut stream: TcpStream, answer: &str) -> std::io::Result<()> {
+    let mut head = Vec::new();
+    let mut buffer = [0_u8; 4096];
+    while !head.ends_with(b"\r\n\r\n") {
+        let length = stream.read(&mut buffer)?;
+        if length == 0 {
+            return Ok(());
+        }
+        head.extend_from_slice(&buffer[..length]);
+    }
+    stream.write_all(answer.as_bytes())
 }

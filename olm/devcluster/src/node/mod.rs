@@ -16,7 +16,7 @@
 //! rights. `fsGroup` and `supplementalGroups` have no effect: every file of a pod belongs to its one user. On the
 //! machine all of it is done by, and belongs to, the user who started it. A hostPath needs that user's rights.
 //!
-//! Where user namespaces are not allowed either, [`unavailable`] takes the agent's place: the Node is not ready and
+//! Where user namespaces are not allowed either, [`unavailable()`] takes the agent's place: the Node is not ready and
 //! says what to do about it, and so do the pods, which stay Pending.
 //!
 //! # What is not there

@@ -1,17 +1,22 @@
 //! Approving plans, and upgrading by it.
 
+use std::time::Duration;
+
 use kube::{
     Api, Client, ResourceExt,
     api::{Patch, PatchParams},
 };
-use olm_api::{InstallPlan, names};
+use olm_api::{InstallPlan, Subscription, names};
 use serde::Serialize;
 
 use super::{
     error::Error,
-    list::{World, version_in},
+    list::{Installed, World, version_in},
     status::{View, plan_summary},
 };
+
+/// How long the manager may take to make a plan for another version.
+const PLANNING: Duration = Duration::from_secs(10);
 
 /// A plan that is approved now.
 #[derive(Debug, Clone, Serialize)]
@@ -184,18 +189,34 @@ fn changed(plan: &str, how: &str) -> Error {
     }
 }
 
-/// Brings an installed operator to the next version: approves the plan that waits for it.
+/// Brings an installed operator to the next version: approves the plan that waits for it. A pin (`spec.version`) is moved
+/// to `to`, because that is what asking for another version means.
 ///
 /// # Errors
-/// As [`approve`]; [`Error::Refused`] when `to` is not the version that waits.
+/// As [`approve`]; [`Error::Refused`] when `to` is not the version that waits, or when a pin holds it where it is.
 pub async fn upgrade(
     client: &Client,
     namespace: Option<&str>,
     target: &str,
     to: Option<&str>,
 ) -> Result<Upgraded, Error> {
-    let world = World::read(client, namespace).await?;
-    let view = world.find(target)?;
+    let mut world = World::read(client, namespace).await?;
+    let mut view = world.find(target)?;
+    let pin = view.subscription.as_ref().and_then(|s| s.spec.version.clone());
+    match (pin, to) {
+        (Some(pin), Some(to)) if pin != to => {
+            move_pin(client, &world.describe(&view), to).await?;
+            (world, view) = planned(client, namespace, target, to).await?;
+        }
+        (Some(pin), None) if view.plan.is_none() => {
+            return Err(Error::Refused {
+                code: "Pinned".into(),
+                text: format!("{target} is pinned to {pin} (spec.version of its Subscription)"),
+                fix: Some(format!("run `olm upgrade {target} --to VERSION` to move the pin")),
+            });
+        }
+        _ => {}
+    }
     let installed = world.describe(&view);
     let View { plan: Some(plan), .. } = &view else {
         let version = installed.version.clone().unwrap_or_default();
@@ -226,6 +247,35 @@ pub async fn upgrade(
         return Ok(Upgraded::InProgress { plan: plan.name_any(), csv });
     }
     approve_plan(client, &world, plan, None).await.map(Upgraded::Approved)
+}
+
+async fn move_pin(client: &Client, installed: &Installed, to: &str) -> Result<(), Error> {
+    let (namespace, name) = (&installed.namespace, &installed.name);
+    let params = PatchParams { field_manager: Some(names::FIELD_MANAGER_CLI.into()), ..PatchParams::default() };
+    let patch = serde_json::json!({ "spec": { "version": to } });
+    Api::<Subscription>::namespaced(client.clone(), namespace)
+        .patch(name, &params, &Patch::Merge(&patch))
+        .await
+        .map_err(Error::kube(format!("change Subscription {namespace}/{name}")))?;
+    Ok(())
+}
+
+/// What is there once the manager has seen the new pin: a plan for that version or, when it cannot be reached, none
+/// after [`PLANNING`].
+async fn planned(client: &Client, namespace: Option<&str>, target: &str, to: &str) -> Result<(World, View), Error> {
+    let deadline = tokio::time::Instant::now() + PLANNING;
+    let wanted = to.trim_start_matches('v');
+    loop {
+        let world = World::read(client, namespace).await?;
+        let view = world.find(target)?;
+        let csv = view.plan.as_ref().and_then(|p| p.spec.cluster_service_version_names.first());
+        let there = csv.is_some_and(|csv| csv == to || version_in(csv) == wanted)
+            || world.describe(&view).version.as_deref() == Some(wanted);
+        if there || tokio::time::Instant::now() > deadline {
+            return Ok((world, view));
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
 }
 
 #[cfg(test)]

@@ -297,6 +297,20 @@ mod tests {
     }
 
     #[test]
+    fn where_there_is_one_user_it_gets_the_number_asked_for_and_no_groups() {
+        let spec: PodSpec = from_value(json!({"containers": [], "securityContext": {
+            "runAsUser": 1000, "runAsGroup": 7, "fsGroup": 8, "supplementalGroups": [9],
+        }}))
+        .unwrap();
+        let groups = |one_user| {
+            let user = user(&spec, &Container::default(), one_user).unwrap();
+            (user.uid, user.gid, user.groups, user.alone)
+        };
+        assert_eq!(groups(false), (1000, 7, vec![9, 8], false));
+        assert_eq!(groups(true), (1000, 7, vec![], true));
+    }
+
+    #[test]
     fn dns_is_the_clusters_unless_the_pod_says_otherwise() {
         let around = Surroundings {
             pod_dir: Path::new("/x"),
