@@ -199,10 +199,17 @@ fn the_command_line_installs_and_uninstalls() {
         let status = cluster.olm_ok(&["status", "etcd", "-n", ns])?;
         ensure!(status.contains("etcdoperator.v0.10.1"), "{status}");
 
+        // A second installation elsewhere has nothing to do with these instances: it goes without touching them.
+        let other = "by-cli-2";
+        cluster.olm_ok(&["install", "etcd", "-n", other, "--wait", "--timeout", "60s"])?;
+
         // With an instance the operator stays, and exit code 4 says refused.
         cluster.kubectl_in(&["apply", "-f", "-"], Some(&etcd::manifest(ns, "mine", 1, &version)))?;
         let refused = cluster.olm(&["uninstall", "etcd", "-n", ns])?;
         ensure!(refused.status.code() == Some(4), "{refused:?}");
+        cluster.olm_ok(&["uninstall", "etcd", "-n", other, "--instances", "delete", "--yes"])?;
+        cluster.kubectl(&["get", "etcdcluster", "mine", "-n", ns])?;
+        delete_namespace(&cluster, other)?;
         cluster.olm_ok(&["uninstall", "etcd", "-n", ns, "--instances", "delete", "--yes"])?;
         for kind in ["subscriptions", "csv", "etcdclusters", "deployments", "pods"] {
             eventually(&format!("no {kind} to be left"), LIMIT, async || {

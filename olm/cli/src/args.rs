@@ -188,8 +188,7 @@ pub struct UpArgs {
 #[derive(Debug, ClapArgs)]
 pub struct SearchArgs {
     /// Words; everything when absent.
-    #[arg(default_value = "")]
-    pub text: String,
+    pub text: Vec<String>,
     #[command(flatten)]
     pub source: CatalogArgs,
     #[command(flatten)]

@@ -43,7 +43,7 @@ async fn dispatch(args: Args) -> Result<(), Failure> {
     let global = args.global;
     match args.command {
         #[cfg(feature = "devcluster")]
-        Command::Up(args) => up::run(args).await,
+        Command::Up(args) => up::run(&global, args).await,
         Command::Search(args) => search::run(&global, args).await,
         Command::Show(args) => show::run(&global, args).await,
         Command::Install(args) => install::run(&global, args).await,

@@ -24,9 +24,10 @@ struct Found {
 
 pub async fn run(global: &Global, args: SearchArgs) -> Result<(), Failure> {
     let catalogs = catalogs::read(global, &args.source).await?;
+    let text = args.text.join(" ");
     let mut found: Vec<Found> = Vec::new();
     for loaded in &catalogs {
-        for hit in loaded.catalog.search(&args.text) {
+        for hit in loaded.catalog.search(&text) {
             let Some(package) = loaded.catalog.packages.get(&hit.package) else { continue };
             let head = package.head();
             found.push(Found {

@@ -9,7 +9,10 @@ use olm_api::{ClusterServiceVersion, csv::CrdDescription};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{error::Error, list::World};
+use super::{
+    error::Error,
+    list::{Installed, World},
+};
 
 /// One custom resource of an operator.
 #[derive(Debug, Clone, Serialize)]
@@ -35,16 +38,27 @@ pub struct Instance {
     pub object: Value,
 }
 
-/// The custom resources of an installed operator, in all namespaces.
+/// The custom resources that an installed operator looks after, in the namespaces that it watches.
 ///
 /// # Errors
 /// [`Error::NotFound`], [`Error::Forbidden`].
 pub async fn list_instances(client: &Client, namespace: &str, target: &str) -> Result<Vec<Instance>, Error> {
     let world = World::read(client, Some(namespace)).await?;
-    match world.find(target)?.csv {
-        Some(csv) => list_instances_of(client, &csv).await,
+    let view = world.find(target)?;
+    match &view.csv {
+        Some(csv) => Ok(in_its_care(list_instances_of(client, csv).await?, &world.describe(&view))),
         None => Ok(Vec::new()),
     }
+}
+
+/// Those of an operator's kinds that it looks after: another installation of the same operator may serve the others, in
+/// namespaces of its own. Without an OperatorGroup nobody knows, and only the operator's own namespace is taken for its.
+pub(super) fn in_its_care(mut instances: Vec<Instance>, operator: &Installed) -> Vec<Instance> {
+    let own = [operator.namespace.clone()];
+    let watches = if operator.watches.is_empty() { own.as_slice() } else { operator.watches.as_slice() };
+    let everywhere = watches.iter().any(String::is_empty);
+    instances.retain(|i| everywhere || i.namespace.as_ref().is_none_or(|namespace| watches.contains(namespace)));
+    instances
 }
 
 /// The custom resources of the CRDs that a version owns, in all namespaces.

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     error::Error,
-    instances::{Instance, list_instances_of},
+    instances::{Instance, in_its_care, list_instances_of},
     list::World,
 };
 
@@ -78,7 +78,9 @@ pub async fn uninstall(
     let installed = world.describe(&view);
     let namespace = installed.namespace.clone();
     let instances = match &view.csv {
-        Some(csv) => list_instances_of(client, csv).await?,
+        // Without its CRDs no object of its kinds is left anywhere.
+        Some(csv) if options.delete_crds => list_instances_of(client, csv).await?,
+        Some(csv) => in_its_care(list_instances_of(client, csv).await?, &installed),
         None => Vec::new(),
     };
     let mut report = UninstallReport {

@@ -28,10 +28,10 @@ struct State {
     console: String,
 }
 
-pub async fn run(args: UpArgs) -> Result<(), Failure> {
+pub async fn run(global: &Global, args: UpArgs) -> Result<(), Failure> {
     let data_dir = args.data_dir.clone().unwrap_or_else(context::default_data_dir);
     let mut stop = Box::pin(stopped(args.until_stdin_closes));
-    let progress = Progress::new(true);
+    let progress = Progress::new(global.color.enabled_on_stderr());
     let starting = DevCluster::start(DevClusterConfig {
         data_dir: data_dir.clone(),
         listen: args.listen,
