@@ -61,10 +61,10 @@ impl Cluster {
 
     fn forwarded_console(&self) -> Result<String> {
         let mut forwarded = FORWARDED.lock().unwrap_or_else(|e| e.into_inner());
-        if let Some((child, base)) = forwarded.as_mut() {
-            if child.try_wait()?.is_none() {
-                return Ok(base.clone());
-            }
+        if let Some((child, base)) = forwarded.as_mut()
+            && child.try_wait()?.is_none()
+        {
+            return Ok(base.clone());
         }
         let mut child = Command::new("sh")
             .args(["-c", FORWARD])

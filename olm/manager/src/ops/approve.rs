@@ -251,7 +251,8 @@ pub async fn upgrade(
 
 async fn move_pin(client: &Client, installed: &Installed, to: &str) -> Result<(), Error> {
     let (namespace, name) = (&installed.namespace, &installed.name);
-    let params = PatchParams { field_manager: Some(names::FIELD_MANAGER_CLI.into()), ..PatchParams::default() };
+    let params =
+        PatchParams { field_manager: Some(names::FIELD_MANAGER_CLI.into()), ..PatchParams::default() };
     let patch = serde_json::json!({ "spec": { "version": to } });
     Api::<Subscription>::namespaced(client.clone(), namespace)
         .patch(name, &params, &Patch::Merge(&patch))
@@ -262,7 +263,12 @@ async fn move_pin(client: &Client, installed: &Installed, to: &str) -> Result<()
 
 /// What is there once the manager has seen the new pin: a plan for that version or, when it cannot be reached, none
 /// after [`PLANNING`].
-async fn planned(client: &Client, namespace: Option<&str>, target: &str, to: &str) -> Result<(World, View), Error> {
+async fn planned(
+    client: &Client,
+    namespace: Option<&str>,
+    target: &str,
+    to: &str,
+) -> Result<(World, View), Error> {
     let deadline = tokio::time::Instant::now() + PLANNING;
     let wanted = to.trim_start_matches('v');
     loop {

@@ -218,8 +218,14 @@ async fn wanted(
 }
 
 /// A typing error is answered before anything is made.
-fn has_channel(catalogs: &[LoadedCatalog], catalog: &CatalogRef, package: &str, channel: &str) -> Result<(), Error> {
-    let found = catalogs.iter().find(|c| c.reference == *catalog).and_then(|c| c.catalog.packages.get(package));
+fn has_channel(
+    catalogs: &[LoadedCatalog],
+    catalog: &CatalogRef,
+    package: &str,
+    channel: &str,
+) -> Result<(), Error> {
+    let found =
+        catalogs.iter().find(|c| c.reference == *catalog).and_then(|c| c.catalog.packages.get(package));
     match found {
         Some(found) if !found.channels.contains_key(channel) => {
             let known: Vec<String> = found.channels.keys().cloned().collect();

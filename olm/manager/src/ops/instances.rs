@@ -57,7 +57,8 @@ pub(super) fn in_its_care(mut instances: Vec<Instance>, operator: &Installed) ->
     let own = [operator.namespace.clone()];
     let watches = if operator.watches.is_empty() { own.as_slice() } else { operator.watches.as_slice() };
     let everywhere = watches.iter().any(String::is_empty);
-    instances.retain(|i| everywhere || i.namespace.as_ref().is_none_or(|namespace| watches.contains(namespace)));
+    instances
+        .retain(|i| everywhere || i.namespace.as_ref().is_none_or(|namespace| watches.contains(namespace)));
     instances
 }
 
