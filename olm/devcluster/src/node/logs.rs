@@ -171,6 +171,7 @@ impl InstanceLog {
             filter,
             first: Some(first),
             rest: Vec::new(),
+            ended: false,
         };
         Ok(Box::pin(futures::stream::unfold(follower, |mut follower| async move {
             follower.next().await.map(|chunk| (chunk, follower))
@@ -201,6 +202,8 @@ struct Follower {
     filter: Filter,
     first: Option<Vec<u8>>,
     rest: Vec<u8>,
+    /// An error was told.
+    ended: bool,
 }
 
 impl Follower {
@@ -209,18 +212,26 @@ impl Follower {
             return Some(Ok(Bytes::from(first)));
         }
         loop {
-            if self.filter.is_full() {
+            if self.ended || self.filter.is_full() {
                 return None;
             }
+            // Nobody writes any more once the writer is gone, whether it said so or not.
+            let writer_is_gone = self.progress.has_changed().is_err();
             let now = *self.progress.borrow_and_update();
             if now.rotations != self.seen.rotations {
                 self.offset = 0;
             }
             self.seen = now;
             match self.read_more() {
-                Err(error) => return Some(Err(error)),
+                // The pod is gone, and its files with it.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+                Err(error) => {
+                    // Told once; a reader that goes on asking gets the end.
+                    self.ended = true;
+                    return Some(Err(error));
+                }
                 Ok(chunk) if !chunk.is_empty() => return Some(Ok(Bytes::from(chunk))),
-                Ok(_) if now.closed => return None,
+                Ok(_) if now.closed || writer_is_gone => return None,
                 Ok(_) => {}
             }
             // Many small writes become one read.
@@ -362,5 +373,26 @@ mod tests {
         let stamped = LogOptions { timestamps: true, tail_lines: Some(1), ..LogOptions::default() };
         let stamped = collect(&log, stamped).await;
         assert!(stamped.starts_with("20") && stamped.ends_with("Z last without newline\n"), "{stamped}");
+    }
+
+    #[tokio::test]
+    async fn following_ends_when_the_pods_files_are_gone() {
+        // given a follower that has caught up
+        let dir = tempfile::tempdir().unwrap();
+        let (mut out, stdout) = pipe::pipe().unwrap();
+        let (err, stderr) = pipe::pipe().unwrap();
+        let log = record(path_of(dir.path(), "main", 0), stdout, stderr).unwrap();
+        out.write_all(b"one\n").await.unwrap();
+        let follow = tokio::spawn({
+            let log = log.clone();
+            async move { collect(&log, LogOptions { follow: true, ..LogOptions::default() }).await }
+        });
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        // when the files go, and then the container
+        fs::remove_dir_all(dir.path()).unwrap();
+        drop((out, err));
+        // then it ends, without an error and without asking for ever
+        let followed = tokio::time::timeout(Duration::from_secs(10), follow).await;
+        assert_eq!(followed.expect("the stream ends").unwrap(), "one\n");
     }
 }
