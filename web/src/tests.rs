@@ -65,6 +65,12 @@ pub(crate) fn cluster() -> Fake {
     csv["metadata"]["creationTimestamp"] = "2026-11-21T09:00:00Z".into();
     csv["metadata"]["annotations"]["olm.targetNamespaces"] = "".into();
     csv["status"] = json!({"phase": "Succeeded", "reason": "InstallSucceeded", "message": "install strategy completed with no errors"});
+    // It watches all namespaces, as its annotation says.
+    fake.put(
+        "/apis/operators.coreos.com/v1/namespaces/etcd/operatorgroups/all",
+        json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup",
+            "metadata": {"name": "all", "namespace": "etcd"}, "spec": {}, "status": {"namespaces": [""]}}),
+    );
     let base = "/apis/operators.coreos.com/v1alpha1/namespaces/etcd";
     fake.put(&format!("{base}/clusterserviceversions/etcdoperator.v0.10.0"), csv);
     fake.put(&format!("{base}/subscriptions/etcd"), json!({
