@@ -9,6 +9,13 @@ need() { # program, Debian package
 }
 need cc gcc
 need protoc protobuf-compiler
+# The descriptions of protobuf's own types, which etcd's import, are a package of their own in Debian.
+includes_of_protoc() {
+    local root
+    root=$(dirname "$(dirname "$(readlink -f "$(command -v protoc)")")")
+    [ -e "$root/include/google/protobuf/descriptor.proto" ] || [ -e /usr/include/google/protobuf/descriptor.proto ]
+}
+command -v protoc >/dev/null 2>&1 && includes_of_protoc || missing+=(libprotobuf-dev)
 need etcd etcd-server
 need etcdctl etcd-client
 

@@ -1,35 +1,64 @@
-//! From documents to packages. What does not fit becomes a problem and is left out; the rest stays.
+//! From the documents of a package to the package. What does not fit becomes a flaw and is left out; the rest stays.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::check;
-use crate::digest;
-use crate::document::Place;
+use crate::header::Header;
 use crate::icon;
-use crate::model::{
-    BundleEntry, Catalog, Channel, ChannelEntry, Package, Property, RelatedImage, StoredDocument,
-};
-use crate::problem::{Problem, Severity};
+use crate::model::{BundleEntry, Channel, ChannelEntry, Package, Property, RelatedImage};
+use crate::problem::{Place, Problem, Severity};
 
-/// A document with its place.
-#[derive(Debug)]
-pub(crate) struct Stored {
-    pub place: Place,
-    pub document: StoredDocument,
+/// A document in the canonical text of its package.
+#[derive(Debug, Clone)]
+pub(crate) struct Document {
+    pub header: Header,
+    /// Where it is in the text.
+    pub range: Range<usize>,
+    /// Which of the documents that were read it is; what flaws refer to.
+    pub source: usize,
 }
 
-/// A catalog in the making.
-#[derive(Default)]
+/// A problem whose place is not settled: it moves with the document when others around it change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Flaw {
+    /// The document it is in.
+    pub document: Option<usize>,
+    /// Another document that it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other: Option<usize>,
+    pub problem: Problem,
+}
+
+impl Flaw {
+    /// The problem, now that it is known where the documents are.
+    pub fn at(&self, place: impl Fn(usize) -> Option<Place>) -> Problem {
+        let mut problem = self.problem.clone();
+        if let Some(place) = self.document.and_then(&place) {
+            problem.place = place;
+        }
+        if let Some(Place { path, line, .. }) = self.other.and_then(&place) {
+            problem.text += &format!(" (the other one is at {path}:{line})");
+        }
+        problem
+    }
+}
+
+/// A package in the making.
 pub(crate) struct Assembly {
-    pub packages: BTreeMap<String, Package>,
-    pub problems: Vec<Problem>,
-    /// Where packages, channels and bundles were written: package, kind, name.
-    places: BTreeMap<(String, &'static str, String), Place>,
-    deprecated: BTreeSet<String>,
+    /// As the documents say, whether there is such a package or not.
+    pub name: String,
+    pub package: Option<Package>,
+    pub flaws: Vec<Flaw>,
+    text: Arc<String>,
+    /// Where channels and bundles were written.
+    places: BTreeMap<(&'static str, String), usize>,
+    deprecated: bool,
+    checked: bool,
 }
 
 #[derive(Deserialize)]
@@ -39,7 +68,7 @@ struct PackageDoc {
     #[serde(default)]
     description: Option<String>,
     #[serde(default)]
-    icon: Option<serde_json::Value>,
+    icon: Option<serde_json::Map<String, serde_json::Value>>,
 }
 
 #[derive(Deserialize)]
@@ -103,104 +132,161 @@ struct ReferenceDoc {
 }
 
 impl Assembly {
-    /// Makes a catalog of its documents.
-    pub fn of(origin: String, stored: Vec<Stored>, problems: Vec<Problem>) -> Catalog {
-        let mut assembly = Self { problems, ..Self::default() };
-        let of_schema =
-            |schema: &'static str| stored.iter().filter(move |stored| stored.document.schema == schema);
-        // The order of documents has no meaning, but each kind refers to those before it.
-        of_schema("olm.package").for_each(|stored| assembly.package(stored));
-        of_schema("olm.channel").for_each(|stored| assembly.channel(stored));
-        of_schema("olm.bundle").for_each(|stored| assembly.bundle(stored));
-        of_schema("olm.deprecations").for_each(|stored| assembly.deprecations(stored));
-        check::packages(&mut assembly);
+    /// Makes a package of its documents, which are in canonical order. Content that was checked before is not checked
+    /// again.
+    pub fn of(name: &str, text: &Arc<String>, documents: &[Document], checked: bool) -> Self {
+        let mut assembly = Self {
+            name: name.to_owned(),
+            package: None,
+            flaws: Vec::new(),
+            text: Arc::clone(text),
+            places: BTreeMap::new(),
+            deprecated: false,
+            checked,
+        };
+        for document in documents {
+            match document.header.schema.as_str() {
+                "olm.package" => assembly.package(document),
+                "olm.channel" => assembly.channel(document),
+                "olm.bundle" => assembly.bundle(document),
+                "olm.deprecations" => assembly.deprecations(document),
+                _ => {}
+            }
+        }
+        check::package(&mut assembly);
+        assembly
+    }
 
-        let mut documents: Vec<StoredDocument> = stored.into_iter().map(|stored| stored.document).collect();
-        documents.sort_by(|a, b| order(a).cmp(&order(b)));
-        let digest = digest::of(&documents);
-        let Self { packages, mut problems, .. } = assembly;
-        problems.sort_by(|a, b| {
-            (&a.path, a.line, a.column, a.code, &a.text).cmp(&(&b.path, b.line, b.column, b.code, &b.text))
-        });
-        Catalog { origin, digest, packages, problems, documents, ..Catalog::default() }
+    /// Whether problems are looked for.
+    pub fn checks(&self) -> bool {
+        !self.checked
     }
 
     /// A problem at the place of a package, channel or bundle.
     pub fn report(
         &mut self,
-        what: &Subject<'_>,
+        subject: &Subject<'_>,
         severity: Severity,
         code: &'static str,
         text: String,
         fix: &'static str,
     ) {
-        let place = self.places.get(&(what.package.to_owned(), what.kind, what.name.to_owned())).cloned();
-        self.report_at(&place.unwrap_or_default(), Some(what.package), severity, code, text, fix);
+        let document = self.places.get(&(subject.kind, subject.name.to_owned())).copied();
+        let mut problem = Problem::new(severity, Place::default(), code, text, fix);
+        problem.package = Some(self.name.clone()).filter(|name| !name.is_empty());
+        let name = Some(subject.name.to_owned()).filter(|name| !name.is_empty());
+        match subject.kind {
+            CHANNEL => problem.channel = name,
+            BUNDLE => problem.entry = name,
+            _ => {}
+        }
+        if subject.entry.is_some() {
+            problem.entry = subject.entry.map(str::to_owned);
+        }
+        problem.field = subject.field.map(str::to_owned);
+        self.flaws.push(Flaw { document, other: None, problem });
+    }
+
+    fn refuse(&mut self, document: &Document, code: &'static str, text: String, fix: &'static str) {
+        self.report_at(document, Severity::Error, code, text, fix);
     }
 
     fn report_at(
         &mut self,
-        place: &Place,
-        package: Option<&str>,
+        document: &Document,
         severity: Severity,
         code: &'static str,
         text: String,
         fix: &'static str,
     ) {
-        let package = package.filter(|name| !name.is_empty()).map(str::to_owned);
-        let Place { path, line, column } = place.clone();
-        self.problems.push(Problem { severity, path, line, column, package, code, text, fix });
+        let Header { schema, name, .. } = &document.header;
+        let kind = match schema.as_str() {
+            "olm.channel" => CHANNEL,
+            "olm.bundle" => BUNDLE,
+            _ => PACKAGE,
+        };
+        self.report(&Subject::new(kind, name), severity, code, text, fix);
+        if let Some(flaw) = self.flaws.last_mut() {
+            flaw.document = Some(document.source);
+        }
     }
 
-    fn refuse(&mut self, stored: &Stored, code: &'static str, text: String, fix: &'static str) {
-        self.report_at(&stored.place, Some(&stored.document.package), Severity::Error, code, text, fix);
+    /// A second definition of what there is already.
+    fn twice(&mut self, document: &Document, kind: &'static str, code: &'static str, fix: &'static str) {
+        let name = &document.header.name;
+        let other = self.places.get(&(kind, name.clone())).copied();
+        self.refuse(
+            document,
+            code,
+            format!("{kind} {name} is defined twice; the other definition counts"),
+            fix,
+        );
+        if let Some(flaw) = self.flaws.last_mut() {
+            flaw.other = other;
+        }
     }
 
-    fn parse<'a, T: Deserialize<'a>>(&mut self, stored: &'a Stored) -> Option<T> {
-        match serde_json::from_str(&stored.document.json) {
+    fn parse<'a, T: Deserialize<'a>>(&mut self, document: &Document, text: &'a str) -> Option<T> {
+        match serde_json::from_str(&text[document.range.clone()]) {
             Ok(parsed) => Some(parsed),
             Err(error) => {
                 let text = error.to_string();
                 let text = text.split(" at line ").next().unwrap_or_default();
-                let StoredDocument { schema, name, .. } = &stored.document;
+                let Header { schema, name, .. } = &document.header;
                 let text = format!("{schema} {name:?} does not have the schema's shape: {text}");
-                self.refuse(stored, "shape", text, "correct the field; the document is left out until then");
+                self.refuse(
+                    document,
+                    "shape",
+                    text,
+                    "correct the field; the document is left out until then",
+                );
                 None
             }
         }
     }
 
-    fn place(&mut self, stored: &Stored, kind: &'static str) {
-        let StoredDocument { package, name, .. } = &stored.document;
-        self.places.insert((package.clone(), kind, name.clone()), stored.place.clone());
+    fn place(&mut self, kind: &'static str, document: &Document) {
+        self.places.insert((kind, document.header.name.clone()), document.source);
     }
 
-    fn package(&mut self, stored: &Stored) {
-        let name = stored.document.name.clone();
+    fn package(&mut self, document: &Document) {
+        const FIX: &str = "remove one of the two";
+        let name = document.header.name.clone();
         if name.is_empty() {
             return self.refuse(
-                stored,
+                document,
                 "package-name-missing",
                 "a package has no name".into(),
                 "give it a name",
             );
         }
-        if self.packages.contains_key(&name) {
-            let text = format!("package {name} is defined twice; the first definition counts");
-            return self.refuse(stored, "package-duplicate", text, "remove one of the two");
+        if self.places.contains_key(&(PACKAGE, name.clone())) {
+            return self.twice(document, PACKAGE, "package-duplicate", FIX);
         }
-        let Some(doc) = self.parse::<PackageDoc>(stored) else { return };
-        self.place(stored, PACKAGE);
+        let text = Arc::clone(&self.text);
+        let Some(doc) = self.parse::<PackageDoc>(document, &text) else { return };
+        self.place(PACKAGE, document);
         if !check::is_dns_label(&name) {
             let text = format!("package name {name:?} is not made of lower-case letters, digits and \"-\"");
-            self.refuse(stored, "package-name-invalid", text, "rename the package");
+            self.refuse(document, "package-name-invalid", text, "rename the package");
         }
-        let icon = doc.icon.filter(|icon| !icon.is_null()).and_then(|icon| match icon::decode(&icon) {
+        let icon = doc.icon.and_then(|icon| self.icon(document, &serde_json::Value::Object(icon)));
+        self.package = Some(Package {
+            name,
+            default_channel: doc.default_channel.unwrap_or_default(),
+            description: doc.description.unwrap_or_default(),
+            icon,
+            ..Package::default()
+        });
+    }
+
+    fn icon(&mut self, document: &Document, icon: &serde_json::Value) -> Option<icon::Icon> {
+        const FIX: &str = "give a PNG, JPEG, GIF or SVG picture in base64, or leave the icon out";
+        match icon::decode(icon) {
             Ok((icon, remark)) => {
                 if let Some(remark) = remark {
                     self.report_at(
-                        &stored.place,
-                        Some(&name),
+                        document,
                         Severity::Warning,
                         remark.code,
                         remark.text,
@@ -212,59 +298,56 @@ impl Assembly {
             Err(problem) => {
                 let severity =
                     if problem.code == "icon-not-base64" { Severity::Error } else { Severity::Warning };
-                let fix = "give a PNG, JPEG, GIF or SVG picture in base64, or leave the icon out";
-                self.report_at(&stored.place, Some(&name), severity, problem.code, problem.text, fix);
+                self.report_at(document, severity, problem.code, problem.text, FIX);
                 None
             }
-        });
-        let package = Package {
-            name: name.clone(),
-            default_channel: doc.default_channel.unwrap_or_default(),
-            description: doc.description.unwrap_or_default(),
-            icon,
-            ..Package::default()
-        };
-        self.packages.insert(name, package);
+        }
     }
 
-    fn channel(&mut self, stored: &Stored) {
-        let StoredDocument { package, name, .. } = &stored.document;
-        let Some(owner) = self.packages.get(package) else {
+    fn channel(&mut self, document: &Document) {
+        let Header { package, name, .. } = &document.header;
+        if self.package.is_none() {
             let text = format!("channel {name:?} is of package {package:?}, which is not in the catalog");
             return self.refuse(
-                stored,
+                document,
                 "channel-package-unknown",
                 text,
                 "add the olm.package document or correct the name",
             );
-        };
+        }
         if name.is_empty() {
             let text = format!("package {package} has a channel without a name");
-            return self.refuse(stored, "channel-name-missing", text, "give it a name");
+            return self.refuse(document, "channel-name-missing", text, "give it a name");
         }
-        if owner.channels.contains_key(name) {
-            let text = format!("channel {name} is defined twice; the first definition counts");
-            return self.refuse(
-                stored,
-                "channel-duplicate",
-                text,
-                "put all entries into one olm.channel document",
-            );
+        if self.places.contains_key(&(CHANNEL, name.clone())) {
+            let fix = "put all entries into one olm.channel document";
+            return self.twice(document, CHANNEL, "channel-duplicate", fix);
         }
-        let Some(doc) = self.parse::<ChannelDoc>(stored) else { return };
-        self.place(stored, CHANNEL);
+        let text = Arc::clone(&self.text);
+        let Some(doc) = self.parse::<ChannelDoc>(document, &text) else { return };
+        self.place(CHANNEL, document);
         let mut seen = BTreeSet::new();
         let mut entries = Vec::new();
         for entry in doc.entries.unwrap_or_default() {
             if !seen.insert(entry.name.clone()) {
                 let text = format!("channel {name} has entry {:?} twice; the first one counts", entry.name);
-                self.refuse(stored, "channel-entry-duplicate", text, "keep one entry with all its edges");
+                self.refuse(document, "channel-entry-duplicate", text, "keep one entry with all its edges");
+                continue;
+            }
+            if entry.name.is_empty() {
+                let text = format!("channel {name} has an entry without a name");
+                self.refuse(
+                    document,
+                    "entry-name-missing",
+                    text,
+                    "name the bundle; the entry is left out until then",
+                );
                 continue;
             }
             let skips = entry.skips.unwrap_or_default();
             if skips.iter().any(String::is_empty) {
                 let text = format!("entry {} of channel {name} skips a bundle without a name", entry.name);
-                self.refuse(stored, "skip-empty", text, "remove the empty name from skips");
+                self.refuse(document, "skip-empty", text, "remove the empty name from skips");
             }
             entries.push(ChannelEntry {
                 name: entry.name,
@@ -274,58 +357,53 @@ impl Assembly {
             });
         }
         let channel = Channel { name: name.clone(), entries, deprecated: None };
-        if let Some(owner) = self.packages.get_mut(package) {
+        if let Some(owner) = &mut self.package {
             owner.channels.insert(name.clone(), channel);
         }
     }
 
-    fn bundle(&mut self, stored: &Stored) {
-        let StoredDocument { package, name, json, .. } = &stored.document;
-        let Some(owner) = self.packages.get(package) else {
+    fn bundle(&mut self, document: &Document) {
+        let Header { package, name, .. } = &document.header;
+        if self.package.is_none() {
             let text = match package.as_str() {
                 "" => format!("bundle {name:?} does not say which package it is of"),
                 _ => format!("bundle {name:?} is of package {package:?}, which is not in the catalog"),
             };
             return self.refuse(
-                stored,
+                document,
                 "bundle-package-unknown",
                 text,
                 "add the olm.package document or correct the name",
             );
-        };
+        }
         if name.is_empty() {
             let text = format!("package {package} has a bundle without a name");
-            return self.refuse(stored, "bundle-name-missing", text, "name it as its ClusterServiceVersion");
+            return self.refuse(
+                document,
+                "bundle-name-missing",
+                text,
+                "name it as its ClusterServiceVersion",
+            );
         }
-        if owner.bundles.contains_key(name) {
-            let text = format!("bundle {name} is defined twice; the first definition counts");
-            return self.refuse(stored, "bundle-duplicate", text, "remove one of the two");
+        if self.places.contains_key(&(BUNDLE, name.clone())) {
+            return self.twice(document, BUNDLE, "bundle-duplicate", "remove one of the two");
         }
-        let Some(doc) = self.parse::<BundleDoc<'_>>(stored) else { return };
-        self.place(stored, BUNDLE);
+        let text = Arc::clone(&self.text);
+        let Some(doc) = self.parse::<BundleDoc<'_>>(document, &text) else { return };
+        self.place(BUNDLE, document);
         let mut properties = Vec::new();
         for property in doc.properties.unwrap_or_default() {
-            // A value is a slice of the document's own text: where it is cut out is all there is to keep.
+            // A value is a slice of the package's own text: where it is cut out is all there is to keep.
             let value = property.value.map_or("", RawValue::get);
-            let range = offset_in(json, value);
             let type_ = property.type_.unwrap_or_default();
-            if type_.is_empty() || value.is_empty() {
-                let text = format!(
-                    "a property of bundle {name} has no {}",
-                    if type_.is_empty() { "type" } else { "value" }
-                );
-                let fix = "give it a type and a value; it is left out until then";
-                self.report_at(
-                    &stored.place,
-                    Some(package),
-                    Severity::Warning,
-                    "property-incomplete",
-                    text,
-                    fix,
-                );
+            if !type_.is_empty() && !value.is_empty() {
+                properties.push(Property::new(type_, Arc::clone(&text), range_in(&text, value)));
                 continue;
             }
-            properties.push(Property::new(type_, Arc::clone(json), range));
+            let missing = if type_.is_empty() { "type" } else { "value" };
+            let text = format!("a property of bundle {name} has no {missing}");
+            let fix = "give it a type and a value; it is left out until then";
+            self.report_at(document, Severity::Warning, "property-incomplete", text, fix);
         }
         let bundle = BundleEntry {
             name: name.clone(),
@@ -337,28 +415,26 @@ impl Assembly {
             deprecated: None,
         };
         let bundle = BundleEntry { version: check::bundle(self, &bundle), ..bundle };
-        if let Some(owner) = self.packages.get_mut(package) {
+        if let Some(owner) = &mut self.package {
             owner.bundles.insert(name.clone(), bundle);
         }
     }
 
-    fn deprecations(&mut self, stored: &Stored) {
+    fn deprecations(&mut self, document: &Document) {
         const FIX: &str = "reference the package (without a name), a channel or a bundle of it, each once";
-        let package = &stored.document.package;
-        if !self.packages.contains_key(package) {
+        let package = &document.header.package;
+        if self.package.is_none() {
             let text = format!("deprecations are of package {package:?}, which is not in the catalog");
-            return self.refuse(stored, "deprecation-package-unknown", text, "correct the package's name");
+            return self.refuse(document, "deprecation-package-unknown", text, "correct the package's name");
         }
-        if !self.deprecated.insert(package.clone()) {
+        if self.deprecated {
             let text = format!("package {package} has deprecations twice; the first document counts");
-            return self.refuse(
-                stored,
-                "deprecations-duplicate",
-                text,
-                "put all entries into one olm.deprecations document",
-            );
+            let fix = "put all entries into one olm.deprecations document";
+            return self.refuse(document, "deprecations-duplicate", text, fix);
         }
-        let Some(doc) = self.parse::<DeprecationsDoc>(stored) else { return };
+        self.deprecated = true;
+        let text = Arc::clone(&self.text);
+        let Some(doc) = self.parse::<DeprecationsDoc>(document, &text) else { return };
         let mut seen = BTreeSet::new();
         for entry in doc.entries.unwrap_or_default() {
             let (schema, name) = entry.reference.map(|r| (r.schema, r.name)).unwrap_or_default();
@@ -367,7 +443,7 @@ impl Assembly {
             let mut wrong = None;
             if !seen.insert((schema.clone(), name.clone())) {
                 wrong = Some(format!("{schema} {name:?} is deprecated twice"));
-            } else if let Some(owner) = self.packages.get_mut(package) {
+            } else if let Some(owner) = &mut self.package {
                 let slot = match schema.as_str() {
                     "olm.package" if name.is_empty() => Some(&mut owner.deprecated),
                     "olm.channel" => owner.channels.get_mut(&name).map(|channel| &mut channel.deprecated),
@@ -376,17 +452,17 @@ impl Assembly {
                 };
                 match slot {
                     Some(_) if message.is_empty() => {
-                        wrong = Some(format!("the deprecation of {schema} {name:?} has no message"))
+                        wrong = Some(format!("the deprecation of {schema} {name:?} has no message"));
                     }
                     Some(slot) => *slot = Some(message),
                     None => {
                         wrong =
-                            Some(format!("{schema} {name:?} is deprecated and is not in package {package}"))
+                            Some(format!("{schema} {name:?} is deprecated and is not in package {package}"));
                     }
                 }
             }
             if let Some(text) = wrong {
-                self.refuse(stored, "deprecation-invalid", text, FIX);
+                self.refuse(document, "deprecation-invalid", text, FIX);
             }
         }
     }
@@ -394,9 +470,17 @@ impl Assembly {
 
 /// What a problem is about.
 pub(crate) struct Subject<'a> {
-    pub package: &'a str,
     pub kind: &'static str,
     pub name: &'a str,
+    /// An entry of a channel.
+    pub entry: Option<&'a str>,
+    pub field: Option<&'a str>,
+}
+
+impl<'a> Subject<'a> {
+    pub fn new(kind: &'static str, name: &'a str) -> Self {
+        Self { kind, name, entry: None, field: None }
+    }
 }
 
 pub(crate) const PACKAGE: &str = "package";
@@ -404,19 +488,19 @@ pub(crate) const CHANNEL: &str = "channel";
 pub(crate) const BUNDLE: &str = "bundle";
 
 /// Packages first, then their channels, bundles, deprecations, and whatever else they have.
-fn order(document: &StoredDocument) -> (&str, u8, &str, &str, &str) {
-    let rank = match document.schema.as_str() {
+pub(crate) fn order<'a>(header: &'a Header, json: &'a [u8]) -> (u8, &'a str, &'a str, &'a [u8]) {
+    let rank = match header.schema.as_str() {
         "olm.package" => 0,
         "olm.channel" => 1,
         "olm.bundle" => 2,
         "olm.deprecations" => 3,
         _ => 4,
     };
-    (&document.package, rank, &document.schema, &document.name, &document.json)
+    (rank, &header.schema, &header.name, json)
 }
 
 /// Where a slice stands in the text that it was cut out of.
-fn offset_in(text: &str, slice: &str) -> std::ops::Range<usize> {
+fn range_in(text: &str, slice: &str) -> Range<usize> {
     if slice.is_empty() {
         return 0..0;
     }

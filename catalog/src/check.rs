@@ -2,15 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use olm_bundle::{Gvk, PackageRequirement};
-use olm_version::{Range, Version};
+use olm_version::{Prerelease, Range, Version};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::assemble::{Assembly, BUNDLE, CHANNEL, PACKAGE, Subject};
 use crate::icon;
 use crate::index::Disorder;
-use crate::model::{BundleEntry, Package};
+use crate::model::{BundleEntry, Channel, Package};
 use crate::problem::Severity::{self, Error, Warning};
 
 #[derive(Deserialize)]
@@ -18,20 +22,81 @@ use crate::problem::Severity::{self, Error, Warning};
 struct PackageProperty {
     package_name: String,
     version: String,
+    /// Which packaging of the version it is.
+    #[serde(default)]
+    release: Option<String>,
 }
 
-/// Checks a bundle by itself and finds its version.
+/// What `olm.csv.metadata` must be like. It is most of a catalog, so that it is only passed over.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[allow(dead_code)] // fields that are only read for their types
+struct MetadataShape {
+    annotations: Option<BTreeMap<String, Text>>,
+    description: Option<Text>,
+    display_name: Option<Text>,
+    install_modes: Option<Vec<BTreeMap<String, IgnoredAny>>>,
+    keywords: Option<Vec<Text>>,
+    labels: Option<BTreeMap<String, Text>>,
+    links: Option<Vec<BTreeMap<String, Text>>>,
+    maintainers: Option<Vec<BTreeMap<String, Text>>>,
+    maturity: Option<Text>,
+    min_kube_version: Option<Text>,
+    provider: Option<BTreeMap<String, Text>>,
+}
+
+/// What `olm.bundle.object` must be like.
+#[derive(Deserialize)]
+#[allow(dead_code)] // read for its type
+struct ObjectShape {
+    data: Option<Base64>,
+}
+
+struct Base64;
+
+impl<'de> Deserialize<'de> for Base64 {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+        match STANDARD.decode(text.trim()) {
+            Ok(_) => Ok(Self),
+            Err(error) => Err(serde::de::Error::custom(format!("data is not base64: {error}"))),
+        }
+    }
+}
+
+/// Any text.
+struct Text;
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match <&RawValue>::deserialize(deserializer)?.get() {
+            text if text.starts_with('"') || text == "null" => Ok(Self),
+            other => Err(serde::de::Error::custom(format!(
+                "expected text and not {}",
+                other.chars().take(20).collect::<String>()
+            ))),
+        }
+    }
+}
+
+/// Finds the version of a bundle, and checks it by itself.
 pub(crate) fn bundle(assembly: &mut Assembly, bundle: &BundleEntry) -> Option<Version> {
+    if !assembly.checks() {
+        let property = bundle.property("olm.package")?.parse::<PackageProperty>().ok()?;
+        return Version::parse(&property.version).ok();
+    }
     let name = &bundle.name;
     let mut found: Vec<(Severity, &'static str, String, &'static str)> = Vec::new();
     let mut error = |code, text: String, fix| found.push((Error, code, text, fix));
+    let mut release = None;
 
     for property in &bundle.properties {
         let broken = match property.type_.as_str() {
             "olm.package" => property.parse::<PackageProperty>().err(),
             "olm.gvk" | "olm.gvk.required" => property.parse::<Gvk>().err(),
             "olm.package.required" => property.parse::<PackageRequirement>().err(),
-            "olm.bundle.object" => property.parse::<BTreeMap<String, Value>>().err(),
+            "olm.csv.metadata" => property.parse::<MetadataShape>().err(),
+            "olm.bundle.object" => property.parse::<ObjectShape>().err(),
             _ => None,
         };
         if let Some(reason) = broken {
@@ -57,7 +122,10 @@ pub(crate) fn bundle(assembly: &mut Assembly, bundle: &BundleEntry) -> Option<Ve
             error("bundle-package-mismatch", text, "make both the same");
         }
         match Version::parse(&property.version) {
-            Ok(parsed) => version = Some(parsed),
+            Ok(parsed) => {
+                release = released(bundle, &parsed, &property);
+                version = Some(parsed);
+            }
             Err(reason) => {
                 let text = format!(
                     "version {:?} of bundle {name} is not a semantic version: {reason}",
@@ -88,10 +156,11 @@ pub(crate) fn bundle(assembly: &mut Assembly, bundle: &BundleEntry) -> Option<Ve
             error("image-invalid", text, IMAGE_FIX);
         }
     }
+    found.extend(release);
     found.extend(doubts(bundle));
 
-    let subject = Subject { package: &bundle.package, kind: BUNDLE, name };
     for (severity, code, text, fix) in found {
+        let subject = Subject { field: field_of(code), ..Subject::new(BUNDLE, name) };
         assembly.report(&subject, severity, code, text, fix);
     }
     version
@@ -146,28 +215,70 @@ fn unknown_constraint_key(constraint: &Value) -> Option<String> {
     nested.flatten().find_map(unknown_constraint_key)
 }
 
-/// Checks what holds a package together, and leaves out packages that nobody could install from.
-pub(crate) fn packages(assembly: &mut Assembly) {
-    let names: Vec<String> = assembly.packages.keys().cloned().collect();
-    for name in names {
-        let Some(mut package) = assembly.packages.remove(&name) else { continue };
+/// The rules for a bundle with a release: it is part of the bundle's name, so that each is a bundle of its own.
+fn released(
+    bundle: &BundleEntry,
+    version: &Version,
+    property: &PackageProperty,
+) -> Option<(Severity, &'static str, String, &'static str)> {
+    let release = property.release.as_deref().filter(|release| !release.is_empty())?;
+    let name = &bundle.name;
+    if let Err(reason) = Prerelease::new(release) {
+        let text = format!("release {release:?} of bundle {name} is not a list of identifiers: {reason}");
+        let fix = "use numbers and words separated by dots, numbers without a leading zero";
+        return Some((Error, "bundle-release", text, fix));
+    }
+    if !version.build.is_empty() {
+        let text = format!("bundle {name} has a release and a version with build metadata ({version})");
+        return Some((Error, "bundle-release-build-metadata", text, "use one of the two"));
+    }
+    let expected = format!("{}-v{version}-{release}", bundle.package);
+    (*name != expected).then(|| {
+        let text = format!("bundle {name} has release {release} and is not named {expected}");
+        (Error, "bundle-release-name", text, "name it PACKAGE-vVERSION-RELEASE")
+    })
+}
+
+/// The field of a bundle that a rule is about.
+fn field_of(code: &str) -> Option<&'static str> {
+    Some(match code {
+        "bundle-package-property"
+        | "bundle-package-mismatch"
+        | "bundle-version"
+        | "bundle-release"
+        | "bundle-release-name"
+        | "bundle-release-build-metadata" => "properties[olm.package]",
+        "bundle-image-missing" => "image",
+        "related-image-empty" => "relatedImages",
+        "requirement-range" => "properties[olm.package.required]",
+        "constraint-key" => "properties[olm.constraint]",
+        "property-invalid" => "properties",
+        _ => return None,
+    })
+}
+
+/// Checks what holds a package together, and leaves it out when nobody could install from it.
+pub(crate) fn package(assembly: &mut Assembly) {
+    let Some(mut package) = assembly.package.take() else { return };
+    if assembly.checks() {
         membership(assembly, &package);
         versions(assembly, &package);
-        for channel in package.channels.keys() {
-            channel_graph(assembly, &package, channel);
+        for channel in package.channels.values() {
+            channel_graph(assembly, channel);
         }
-        if default_channel(assembly, &mut package) {
-            if package.icon.is_none() {
-                package.icon = inline_icon(&package);
-            }
-            assembly.packages.insert(name, package);
+    }
+    if default_channel(assembly, &mut package) {
+        if package.icon.is_none() {
+            package.icon = inline_icon(&package);
         }
+        assembly.package = Some(package);
     }
 }
 
 /// Chooses a default channel where the package has none; false when there is no channel at all.
 fn default_channel(assembly: &mut Assembly, package: &mut Package) -> bool {
-    let subject = Subject { package: &package.name.clone(), kind: PACKAGE, name: &package.name.clone() };
+    let name = package.name.clone();
+    let subject = Subject { field: Some("defaultChannel"), ..Subject::new(PACKAGE, &name) };
     let Some(first) = package.channels.keys().next().cloned() else {
         let text = format!("package {} has no channel and is left out", package.name);
         assembly.report(&subject, Error, "package-no-channels", text, "add an olm.channel document");
@@ -208,7 +319,7 @@ fn membership(assembly: &mut Assembly, package: &Package) {
         if !missing.is_empty() {
             let text =
                 format!("channel {} has entries without a bundle: {}", channel.name, missing.join(", "));
-            let subject = Subject { package: &package.name, kind: CHANNEL, name: &channel.name };
+            let subject = Subject { field: Some("entries"), ..Subject::new(CHANNEL, &channel.name) };
             assembly.report(
                 &subject,
                 Error,
@@ -220,7 +331,7 @@ fn membership(assembly: &mut Assembly, package: &Package) {
     }
     for bundle in package.bundles.keys().filter(|name| !listed.contains(name.as_str())) {
         let text = format!("bundle {bundle} is in no channel and cannot be installed");
-        let subject = Subject { package: &package.name, kind: BUNDLE, name: bundle };
+        let subject = Subject::new(BUNDLE, bundle);
         assembly.report(&subject, Error, "bundle-in-no-channel", text, "add it to the entries of a channel");
     }
 }
@@ -239,14 +350,15 @@ fn versions(assembly: &mut Assembly, package: &Package) {
     }
     for (version, bundles) in by_version.into_iter().filter(|(_, bundles)| bundles.len() > 1) {
         let text = format!("version {version} is that of several bundles: {}", bundles.join(", "));
-        let subject = Subject { package: &package.name, kind: BUNDLE, name: bundles[1] };
+        let subject =
+            Subject { field: Some("properties[olm.package].version"), ..Subject::new(BUNDLE, bundles[1]) };
         assembly.report(&subject, Error, "version-duplicate", text, "give each bundle a version of its own");
     }
 }
 
-fn channel_graph(assembly: &mut Assembly, package: &Package, name: &str) {
-    let Some(channel) = package.channels.get(name) else { return };
-    let subject = Subject { package: &package.name, kind: CHANNEL, name };
+fn channel_graph(assembly: &mut Assembly, channel: &Channel) {
+    let name = &channel.name;
+    let subject = Subject { field: Some("entries"), ..Subject::new(CHANNEL, name) };
     let problem = channel.disorder().map(|disorder| match disorder {
         Disorder::Empty => {
             ("channel-empty", format!("channel {name} has no entries"), "add entries or remove the channel")
@@ -280,6 +392,8 @@ fn channel_graph(assembly: &mut Assembly, package: &Package, name: &str) {
     }
     for entry in &channel.entries {
         let Some(source) = &entry.skip_range else { continue };
+        let subject =
+            Subject { entry: Some(&entry.name), field: Some("skipRange"), ..Subject::new(CHANNEL, name) };
         match Range::parse(source) {
             Err(error) => {
                 let text = format!("skipRange {source:?} of {} in channel {name}: {error}", entry.name);

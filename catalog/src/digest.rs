@@ -1,15 +1,19 @@
 //! The digest of a catalog's content.
 
+use std::collections::BTreeMap;
+
 use sha2::{Digest, Sha256};
 
-use crate::model::StoredDocument;
+use crate::model::Group;
 
-/// `sha256:…` over the documents in their fixed order. File names, the order of files and documents,
-/// formatting, key order, and YAML or JSON do not change it.
-pub(crate) fn of(documents: &[StoredDocument]) -> String {
+/// `sha256:…` over the packages and the digests of their canonical texts. File names, the order of files and
+/// documents, formatting, key order, and YAML or JSON do not change it.
+pub(crate) fn of(groups: &BTreeMap<String, Group>) -> String {
     let mut hasher = Sha256::new();
-    for document in documents {
-        hasher.update(document.json.as_bytes());
+    for (name, group) in groups {
+        hasher.update(name.as_bytes());
+        hasher.update(b"\n");
+        hasher.update(group.digest.as_bytes());
         hasher.update(b"\n");
     }
     format!("sha256:{}", hex(&hasher.finalize()))

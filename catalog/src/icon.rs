@@ -16,6 +16,15 @@ pub struct Icon {
     pub data: Vec<u8>,
 }
 
+impl Icon {
+    /// A picture, if the bytes are one.
+    #[must_use]
+    pub fn of(data: Vec<u8>) -> Option<Self> {
+        let kind = olm_bundle::sniff(&data)?;
+        Some(Self { mediatype: kind.mediatype().to_owned(), data })
+    }
+}
+
 /// Why an icon cannot be shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NoIcon {

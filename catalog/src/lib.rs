@@ -1,33 +1,45 @@
-//! Catalogs: file-based catalog model, loader, checks, search, build and serving.
+//! Catalogs: file-based catalog model, loader, checks, store, search and build.
 //!
 //! - [`Catalog::load_dir`] and [`Catalog::from_bytes`] read one, leniently: what is wrong becomes a
-//!   [`Problem`], everything else loads;
-//! - [`Catalog::search`] and the `nearest_*` functions find things in it;
-//! - [`build`] makes one of a folder of bundles, [`serve`] serves it over HTTP;
+//!   [`Problem`], everything else loads; [`Catalog::check`] only looks for problems;
+//! - [`Store`] keeps catalogs on disk, so that memory holds no more than their indexes;
+//! - [`Catalog::summaries`], [`Catalog::search`] and the `nearest_*` functions find things in it,
+//!   [`Catalog::package`] reads one package;
+//! - [`build`] makes one of a folder of bundles;
 //! - [`shipped`] is the one in this program.
 
 mod assemble;
 pub mod build;
+mod canonical;
 mod check;
+mod content;
+pub mod diff;
 mod digest;
-mod document;
+pub mod graph;
+mod header;
 mod icon;
-mod ignore;
 mod index;
 mod load;
 mod model;
 mod nearest;
 mod problem;
+mod scan;
 mod search;
-pub mod serve;
 mod shipped;
+mod store;
+mod summary;
+pub mod template;
+mod window;
 
+pub use content::{ContentError, Documents, Filter};
 pub use icon::Icon;
 pub use model::{
     BundleEntry, Catalog, Channel, ChannelEntry, CsvMetadata, Package, Person, Property, Provider,
     RelatedImage,
 };
 pub use nearest::Unknown;
-pub use problem::{Problem, Severity};
+pub use problem::{Place, Problem, Severity};
 pub use search::Hit;
 pub use shipped::{SHIPPED_IMAGE, shipped};
+pub use store::{Refreshed, Store, StoreError};
+pub use summary::{Head, Summary};

@@ -1,75 +1,357 @@
-//! Reading catalogs: files to documents, documents to a model.
+//! Reading catalogs: files to documents, documents to packages.
 
-use std::fs;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use serde_json::Value;
+use ignore::Match;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use sha2::{Digest, Sha256};
 
-use crate::assemble::{Assembly, Stored};
-use crate::document::{self, Broken, Document, Place};
-use crate::ignore::IgnoreFile;
-use crate::model::{Catalog, StoredDocument};
-use crate::problem::{Problem, Severity};
+use crate::assemble::{Assembly, Document, Flaw, order};
+use crate::canonical;
+use crate::content::Content;
+use crate::digest::{self, hex};
+use crate::header::Header;
+use crate::model::{Catalog, Group, Package};
+use crate::problem::{Place, Problem, Severity};
+use crate::scan::{Entry, Input, Scan, Text};
+use crate::store::Shelf;
+use crate::summary::Summary;
 
 /// The whole community catalog has 87 MB; a file beyond this is not read.
-const LARGEST_FILE: u64 = 1 << 30;
+const LARGEST_FILE: u64 = 4 << 30;
 
 /// Folders nested deeper than this are not a catalog but a loop of links.
 const DEEPEST: usize = 32;
 
+/// Files that are held open while a catalog is read.
+const MOST_OPEN: usize = 256;
+
+/// More do not help: the disk is the limit then.
+const MOST_THREADS: usize = 8;
+
 impl Catalog {
-    /// Reads every file of a folder and its subfolders, except what `.indexignore` names.
+    /// Reads every file of a folder and its subfolders, except what `.indexignore` names. Its content is kept in
+    /// memory; [`crate::Store`] keeps it on disk.
     #[must_use]
     pub fn load_dir(dir: &Path) -> Self {
-        let mut loader = Loader::default();
-        loader.folder(dir, &mut Vec::new());
-        loader.finish(dir.display().to_string())
+        Self::load(&dir.display().to_string(), Files::of_dir(dir, false), &Keep::memory())
+    }
+
+    /// Reads a single file.
+    #[must_use]
+    pub fn load_file(path: &Path) -> Self {
+        Self::load(&path.display().to_string(), Files::of_file(path), &Keep::memory())
     }
 
     /// Reads a stream of JSON or YAML documents.
     #[must_use]
     pub fn from_bytes(origin: &str, bytes: &[u8]) -> Self {
-        let mut loader = Loader::default();
-        loader.stream(origin, bytes);
-        loader.finish(origin.to_owned())
+        Self::load(origin, Files::of_bytes(origin, bytes), &Keep::memory())
     }
 
-    /// The catalog as JSON lines, one document a line: what `/api/v1/all` serves.
+    /// Reads a folder or file only to see what is wrong with it: the packages of the result cannot be read, and
+    /// no more than a few of them are in memory at a time.
     #[must_use]
-    pub fn to_json_lines(&self) -> Vec<u8> {
-        let mut lines =
-            Vec::with_capacity(self.documents.iter().map(|document| document.json.len() + 1).sum());
-        for document in &self.documents {
-            lines.extend_from_slice(document.json.as_bytes());
-            lines.push(b'\n');
-        }
-        lines
+    pub fn check(path: &Path) -> Self {
+        let files = if path.is_file() { Files::of_file(path) } else { Files::of_dir(path, false) };
+        Self::load(&path.display().to_string(), files, &Keep::Nothing)
+    }
+
+    fn load(origin: &str, files: Files<'_>, keep: &Keep<'_>) -> Self {
+        let Loaded { groups, digest, problems, .. } = load(files, &BTreeMap::new(), keep);
+        let content = match keep {
+            Keep::Memory(texts) => {
+                Content::Memory(std::mem::take(&mut *texts.lock().unwrap_or_else(PoisonError::into_inner)))
+            }
+            Keep::Disk(_) | Keep::Nothing => Content::Nowhere,
+        };
+        Self { origin: origin.to_owned(), digest, problems, groups, content, ..Self::default() }
     }
 }
 
-#[derive(Default)]
-struct Loader {
-    stored: Vec<Stored>,
+/// What becomes of the packages' texts.
+pub(crate) enum Keep<'a> {
+    Memory(Mutex<BTreeMap<String, Arc<String>>>),
+    Disk(&'a Shelf),
+    Nothing,
+}
+
+impl Keep<'_> {
+    fn memory() -> Self {
+        Self::Memory(Mutex::default())
+    }
+
+    fn put(&self, package: &str, digest: &str, text: &Arc<String>) -> Result<(), (PathBuf, io::Error)> {
+        match self {
+            Self::Memory(texts) => {
+                let mut texts = texts.lock().unwrap_or_else(PoisonError::into_inner);
+                texts.insert(package.to_owned(), Arc::clone(text));
+                Ok(())
+            }
+            Self::Disk(shelf) => shelf.write(digest, text),
+            Self::Nothing => Ok(()),
+        }
+    }
+}
+
+/// A catalog that was read.
+pub(crate) struct Loaded {
+    pub groups: BTreeMap<String, Group>,
+    pub digest: String,
+    pub problems: Vec<Problem>,
+    /// How many packages were not the same as before.
+    pub reread: usize,
+    /// Why what was read could not be kept.
+    pub failure: Option<(PathBuf, io::Error)>,
+}
+
+/// Reads files; a package that is as it was in `old` is taken from there.
+pub(crate) fn load(files: Files<'_>, old: &BTreeMap<String, Group>, keep: &Keep<'_>) -> Loaded {
+    let threads = std::thread::available_parallelism().map_or(2, usize::from).min(MOST_THREADS);
+    let scan = Scan::of(&files.inputs, threads);
+    let packages: Vec<(&str, Vec<&Entry>)> = scan.by_package().into_iter().collect();
+
+    let next = AtomicUsize::new(0);
+    let done: Vec<Mutex<Option<Read>>> = packages.iter().map(|_| Mutex::new(None)).collect();
+    std::thread::scope(|scope| {
+        for _ in 0..threads.min(packages.len()) {
+            scope.spawn(|| {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some((name, entries)) = packages.get(index) else { return };
+                    let read = read(&scan, name, entries, old.get(*name), keep);
+                    *done[index].lock().unwrap_or_else(PoisonError::into_inner) = Some(read);
+                }
+            });
+        }
+    });
+
+    let mut problems = files.problems;
+    problems.extend(scan.problems.iter().cloned());
+    let mut loaded = Loaded {
+        groups: BTreeMap::new(),
+        digest: String::new(),
+        problems: Vec::new(),
+        reread: 0,
+        failure: None,
+    };
+    for ((name, entries), read) in packages.iter().zip(done) {
+        let Some(read) = read.into_inner().unwrap_or_else(PoisonError::into_inner) else { continue };
+        let place = |document: usize| entries.get(document).map(|entry| scan.place(entry));
+        problems.extend(read.group.flaws.iter().map(|flaw| flaw.at(place)));
+        loaded.reread += usize::from(read.anew);
+        loaded.failure = loaded.failure.or(read.failure);
+        if read.group.bytes > 0 {
+            loaded.groups.insert((*name).to_owned(), read.group);
+        }
+    }
+    loaded.reread += old.keys().filter(|name| !loaded.groups.contains_key(*name)).count();
+    if scan.entries.is_empty() && problems.is_empty() {
+        let place = Place { path: files.origin, ..Place::default() };
+        let fix = "point to a folder or file with olm.package, olm.channel and olm.bundle documents";
+        problems.push(Problem::new(
+            Severity::Warning,
+            place,
+            "catalog-empty",
+            "there is nothing in it".into(),
+            fix,
+        ));
+    }
+    problems.sort_by(|a, b| (&a.place, &a.code, &a.text).cmp(&(&b.place, &b.code, &b.text)));
+    loaded.digest = digest::of(&loaded.groups);
+    loaded.problems = problems;
+    loaded
+}
+
+/// A package that was read.
+struct Read {
+    group: Group,
+    anew: bool,
+    failure: Option<(PathBuf, io::Error)>,
+}
+
+fn read(scan: &Scan<'_>, name: &str, entries: &[&Entry], old: Option<&Group>, keep: &Keep<'_>) -> Read {
+    let mut flaws = Vec::new();
+    let mut texts = Vec::with_capacity(entries.len());
+    let mut hasher = Sha256::new();
+    for (source, entry) in entries.iter().enumerate() {
+        match scan.text(entry) {
+            Ok(text) => {
+                hasher.update(text.len().to_le_bytes());
+                hasher.update(&text);
+                texts.push((source, *entry, text));
+            }
+            Err(error) => {
+                let fix = "read the catalog again; its files changed while they were read";
+                flaws.push(flaw(source, name, "unreadable", format!("cannot be read: {error}"), fix));
+            }
+        }
+    }
+    let source = hex(&hasher.finalize());
+    if let Some(old) = old.filter(|old| old.source == source && flaws.is_empty()) {
+        return Read { group: old.clone(), anew: false, failure: None };
+    }
+
+    let mut documents: Vec<(usize, &Header, Vec<u8>)> = Vec::with_capacity(texts.len());
+    for (source, entry, text) in texts {
+        if let Some(json) = document(source, entry, &text, name, &mut flaws) {
+            documents.push((source, &entry.header, json));
+        }
+    }
+    documents.sort_by(|a, b| order(a.1, &a.2).cmp(&order(b.1, &b.2)));
+    let mut text = String::with_capacity(documents.iter().map(|(_, _, json)| json.len() + 1).sum());
+    let mut located = Vec::with_capacity(documents.len());
+    let mut listed: Vec<(String, Vec<(String, usize)>)> = Vec::new();
+    for (source, header, json) in documents {
+        let start = text.len();
+        text.push_str(&String::from_utf8_lossy(&json));
+        let name = (header.name.clone(), text.len() - start);
+        match listed.last_mut().filter(|(schema, _)| *schema == header.schema) {
+            Some((_, names)) => names.push(name),
+            None => listed.push((header.schema.clone(), vec![name])),
+        }
+        located.push(Document { header: header.clone(), range: start..text.len(), source });
+        text.push('\n');
+    }
+    let text = Arc::new(text);
+    let assembly = Assembly::of(name, &text, &located, false);
+    flaws.extend(assembly.flaws);
+    let (summary, words) = assembly.package.as_ref().map(Summary::of).unzip();
+    let digest = hex(&Sha256::digest(text.as_bytes()));
+    let failure = if text.is_empty() { None } else { keep.put(name, &digest, &text).err() };
+    let words = words.unwrap_or_default();
+    let group = Group {
+        source,
+        digest,
+        bytes: text.len() as u64,
+        checksum: crc32fast::hash(text.as_bytes()),
+        documents: listed,
+        summary,
+        words,
+        flaws,
+    };
+    Read { group, anew: true, failure }
+}
+
+/// A document in canonical JSON, when it is one that a catalog may hold.
+fn document(
+    source: usize,
+    entry: &Entry,
+    text: &[u8],
+    package: &str,
+    flaws: &mut Vec<Flaw>,
+) -> Option<Vec<u8>> {
+    let header = &entry.header;
+    let mut refuse = |code, text: String, fix| {
+        flaws.push(flaw(source, package, code, text, fix));
+        None
+    };
+    if !header.is_map {
+        let fix = "remove the file, or name it in .indexignore";
+        return refuse("not-a-map", "this document is not a map".into(), fix);
+    }
+    if header.schema.is_empty() {
+        let fix =
+            "add schema: olm.package, olm.channel, olm.bundle or your own; or name the file in .indexignore";
+        return refuse("schema-missing", "this document has no schema".into(), fix);
+    }
+    let mut json = Vec::with_capacity(text.len());
+    // JSON cannot grow, but a number may be written in more digits than it had.
+    let limit = text.len() * 16 + 1024;
+    match canonical::write(&mut serde_json::Deserializer::from_slice(text), &mut json, limit) {
+        Ok(remarks) => {
+            for key in remarks.duplicates {
+                let problem = Problem::duplicate_key(Place::default(), header, &key);
+                flaws.push(Flaw { document: Some(source), other: None, problem });
+            }
+            Some(json)
+        }
+        Err(error) => {
+            let error = error.to_string();
+            let text = error.split(" at line ").next().unwrap_or_default().to_owned();
+            refuse("syntax", text, "correct the document; all others are loaded")
+        }
+    }
+}
+
+fn flaw(document: usize, package: &str, code: &'static str, text: String, fix: &'static str) -> Flaw {
+    let mut problem = Problem::new(Severity::Error, Place::default(), code, text, fix);
+    problem.package = Some(package.to_owned()).filter(|name| !name.is_empty());
+    Flaw { document: Some(document), other: None, problem }
+}
+
+/// A package from its canonical text, which was checked when it was written.
+pub(crate) fn open(package: &str, group: &Group, text: &Arc<String>) -> Option<Package> {
+    let document = |(schema, name, range): (&str, &str, _)| {
+        let header = Header {
+            schema: schema.to_owned(),
+            package: package.to_owned(),
+            name: name.to_owned(),
+            is_map: true,
+        };
+        Document { header, range, source: 0 }
+    };
+    let documents: Vec<Document> = group.documents().map(document).collect();
+    Assembly::of(package, text, &documents, true).package
+}
+
+/// The files of a catalog.
+pub(crate) struct Files<'a> {
+    origin: String,
+    inputs: Vec<Input<'a>>,
     problems: Vec<Problem>,
 }
 
-impl Loader {
-    /// Reads a folder; `ignores` holds the rules of the folders above it with their depth below the root.
-    fn folder(&mut self, dir: &Path, ignores: &mut Vec<(PathBuf, IgnoreFile)>) {
+impl<'a> Files<'a> {
+    pub fn of_bytes(origin: &str, bytes: &'a [u8]) -> Self {
+        let input = Input { path: origin.to_owned(), text: Text::Memory(bytes) };
+        Self { origin: origin.to_owned(), inputs: vec![input], problems: Vec::new() }
+    }
+
+    pub fn of_file(path: &Path) -> Self {
+        let mut files = Self::empty(path);
+        files.file(path, None);
+        files
+    }
+
+    /// Every file of a folder that is not ignored. `relative` leaves the folder's own name out of all places.
+    pub fn of_dir(dir: &Path, relative: bool) -> Self {
+        let mut files = Self::empty(dir);
+        files.folder(dir, &mut Vec::new(), relative.then_some(dir));
+        files
+    }
+
+    fn empty(path: &Path) -> Self {
+        Self { origin: path.display().to_string(), inputs: Vec::new(), problems: Vec::new() }
+    }
+
+    /// Reads a folder; `ignores` holds the rules of the folders above it.
+    fn folder(&mut self, dir: &Path, ignores: &mut Vec<Gitignore>, root: Option<&Path>) {
         let entries = match fs::read_dir(dir).and_then(Iterator::collect::<Result<Vec<_>, _>>) {
             Ok(entries) => entries,
-            Err(error) => return self.unreadable(dir, &error),
+            Err(error) => return self.unreadable(dir, root, &error),
         };
         if ignores.len() > DEEPEST {
-            return self
-                .unreadable(dir, &std::io::Error::other(format!("it is nested more than {DEEPEST} deep")));
+            let error = io::Error::other(format!("it is nested more than {DEEPEST} deep"));
+            return self.unreadable(dir, root, &error);
         }
-        let rules = match fs::read(dir.join(".indexignore")) {
-            Ok(text) => IgnoreFile::parse(&String::from_utf8_lossy(&text)),
-            Err(_) => IgnoreFile::default(),
+        let rules = dir.join(".indexignore");
+        let mut builder = GitignoreBuilder::new(dir);
+        let mistake = rules.exists().then(|| builder.add(&rules)).flatten();
+        let (rules, mistake) = match builder.build() {
+            Ok(rules) => (rules, mistake),
+            Err(error) => (Gitignore::empty(), Some(error)),
         };
-        ignores.push((dir.to_owned(), rules));
+        if let Some(error) = mistake {
+            let error = io::Error::other(error.to_string());
+            self.unreadable(&dir.join(".indexignore"), root, &error);
+        }
+        ignores.push(rules);
         let mut paths: Vec<PathBuf> = entries.iter().map(fs::DirEntry::path).collect();
         paths.sort();
         for path in paths {
@@ -77,132 +359,51 @@ impl Loader {
                 continue;
             }
             if path.is_dir() {
-                self.folder(&path, ignores);
+                self.folder(&path, ignores, root);
             } else {
-                self.file(&path);
+                self.file(&path, root);
             }
         }
         ignores.pop();
     }
 
-    fn file(&mut self, path: &Path) {
-        let read = fs::metadata(path).and_then(|metadata| {
-            if metadata.len() > LARGEST_FILE {
-                return Err(std::io::Error::other(format!("it has more than {LARGEST_FILE} bytes")));
+    fn file(&mut self, path: &Path, root: Option<&Path>) {
+        let opened = fs::metadata(path).and_then(|metadata| {
+            if !metadata.is_file() {
+                return Err(io::Error::other("it is not a regular file"));
             }
-            fs::read(path)
+            if metadata.len() > LARGEST_FILE {
+                return Err(io::Error::other(format!("it has more than {LARGEST_FILE} bytes")));
+            }
+            // Each open file counts against the process's limit; behind the first ones they are opened when read.
+            let file = File::open(path)?;
+            let file = (self.inputs.len() < MOST_OPEN).then_some(file);
+            Ok(Text::Disk { path: path.to_owned(), file, length: metadata.len() })
         });
-        match read {
-            Ok(bytes) => self.stream(&path.display().to_string(), &bytes),
-            Err(error) => self.unreadable(path, &error),
+        match opened {
+            Ok(text) => self.inputs.push(Input { path: shown(path, root), text }),
+            Err(error) => self.unreadable(path, root, &error),
         }
     }
 
-    fn stream(&mut self, path: &str, bytes: &[u8]) {
-        document::read(path, bytes, &mut |document| match document {
-            Ok(document) => self.document(document),
-            Err(Broken { place, message, package }) => self.problems.push(Problem {
-                severity: Severity::Error,
-                path: place.path,
-                line: place.line,
-                column: place.column,
-                package,
-                code: "syntax",
-                text: message,
-                fix: "correct the file; its other documents and all other packages are loaded",
-            }),
-        });
-    }
-
-    fn document(&mut self, Document { place, mut value }: Document) {
-        let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let (schema, name) = (text("schema"), text("name"));
-        let package = if schema == "olm.package" { name.clone() } else { text("package") };
-        if !value.is_object() {
-            let text = "this document is not a map".to_owned();
-            return self.refuse(
-                place,
-                None,
-                "not-a-map",
-                text,
-                "remove the file, or name it in .indexignore",
-            );
-        }
-        if schema.is_empty() {
-            let text = "this document has no schema".to_owned();
-            let fix = "add schema: olm.package, olm.channel, olm.bundle or your own; or name the file in .indexignore";
-            return self.refuse(
-                place,
-                Some(package).filter(|name| !name.is_empty()),
-                "schema-missing",
-                text,
-                fix,
-            );
-        }
-        value.sort_all_objects();
-        let json = Arc::from(value.to_string());
-        self.stored.push(Stored { place, document: StoredDocument { schema, package, name, json } });
-    }
-
-    fn refuse(
-        &mut self,
-        place: Place,
-        package: Option<String>,
-        code: &'static str,
-        text: String,
-        fix: &'static str,
-    ) {
-        let Place { path, line, column } = place;
-        self.problems.push(Problem {
-            severity: Severity::Error,
-            path,
-            line,
-            column,
-            package,
-            code,
-            text,
-            fix,
-        });
-    }
-
-    fn unreadable(&mut self, path: &Path, error: &std::io::Error) {
-        let place = Place { path: path.display().to_string(), line: 0, column: 0 };
-        self.refuse(
-            place,
-            None,
-            "unreadable",
-            format!("cannot be read: {error}"),
-            "check that it exists and may be read",
-        );
-    }
-
-    fn finish(mut self, origin: String) -> Catalog {
-        if self.stored.is_empty() && self.problems.is_empty() {
-            let place = Place { path: origin.clone(), line: 0, column: 0 };
-            let Place { path, line, column } = place;
-            self.problems.push(Problem {
-                severity: Severity::Warning,
-                path,
-                line,
-                column,
-                package: None,
-                code: "catalog-empty",
-                text: "there is nothing in it".to_owned(),
-                fix: "point to a folder or file with olm.package, olm.channel and olm.bundle documents",
-            });
-        }
-        Assembly::of(origin, self.stored, self.problems)
+    fn unreadable(&mut self, path: &Path, root: Option<&Path>, error: &io::Error) {
+        let place = Place { path: shown(path, root), ..Place::default() };
+        let text = format!("cannot be read: {error}");
+        let fix = "check that it exists and may be read";
+        self.problems.push(Problem::new(Severity::Error, place, "unreadable", text, fix));
     }
 }
 
+fn shown(path: &Path, root: Option<&Path>) -> String {
+    root.and_then(|root| path.strip_prefix(root).ok()).unwrap_or(path).display().to_string()
+}
+
 /// The rules of the nearest folder decide.
-fn is_ignored(path: &Path, ignores: &[(PathBuf, IgnoreFile)]) -> bool {
+fn is_ignored(path: &Path, ignores: &[Gitignore]) -> bool {
     let is_folder = path.is_dir();
-    ignores
-        .iter()
-        .rev()
-        .find_map(|(dir, rules)| rules.verdict(&path.strip_prefix(dir).ok()?.to_string_lossy(), is_folder))
-        .unwrap_or(false)
+    let verdict =
+        ignores.iter().rev().map(|rules| rules.matched(path, is_folder)).find(|found| !found.is_none());
+    matches!(verdict, Some(Match::Ignore(_)))
 }
 
 #[cfg(test)]

@@ -1,51 +1,161 @@
 //! What a catalog is.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use axum::body::Bytes;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use olm_bundle::{Bundle, BundleError, Gvk, PackageRequirement, Place};
 use olm_version::Version;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::assemble::Flaw;
+use crate::content::{Content, Recent};
 use crate::icon::Icon;
 use crate::problem::Problem;
 use crate::search::SearchIndex;
+use crate::summary::Summary;
 
-/// A catalog: packages with their channels and bundles.
+/// A catalog: what is in each package in short, and the packages themselves where they are kept.
 ///
-/// The text of every document is kept once, in canonical form; properties are slices of it and are
-/// parsed when they are asked for.
-#[derive(Debug, Clone, Default)]
+/// Only the index is in memory; [`Catalog::package`] reads a package when it is asked for.
+#[derive(Debug)]
 pub struct Catalog {
     /// Where it came from: a folder, or what the caller named it.
     pub origin: String,
     /// Digest of its content, `sha256:…`: independent of file names, order and formatting.
     pub digest: String,
-    /// The packages that are usable.
-    pub packages: BTreeMap<String, Package>,
     /// Everything that is wrong with it, in order of place.
     pub problems: Vec<Problem>,
-    /// Every document, in a fixed order; what is served.
-    pub(crate) documents: Vec<StoredDocument>,
+    /// By name of the package; documents that are of no package are under the empty name.
+    pub(crate) groups: BTreeMap<String, Group>,
+    pub(crate) content: Content,
+    pub(crate) recent: Recent,
     /// Made at the first search.
-    pub(crate) search_index: Arc<OnceLock<SearchIndex>>,
-    /// Its JSON lines in gzip, made at the first request for them.
-    pub(crate) gzip: Arc<OnceLock<Bytes>>,
+    pub(crate) search_index: OnceLock<SearchIndex>,
 }
 
-/// A document in canonical JSON with the keys that it is looked up by.
-#[derive(Debug, Clone)]
-pub(crate) struct StoredDocument {
-    pub schema: String,
-    pub package: String,
-    pub name: String,
-    pub json: Arc<str>,
+impl Default for Catalog {
+    fn default() -> Self {
+        Self {
+            origin: String::new(),
+            digest: String::new(),
+            problems: Vec::new(),
+            groups: BTreeMap::new(),
+            content: Content::Memory(BTreeMap::new()),
+            recent: Recent::default(),
+            search_index: OnceLock::new(),
+        }
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct Index<'a> {
+    digest: Cow<'a, str>,
+    packages: Vec<IndexLine<'a>>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct IndexLine<'a> {
+    summary: Cow<'a, Summary>,
+    words: Cow<'a, str>,
+}
+
+/// The documents that name the same package.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Group {
+    /// Digest of the documents as they were read, to know them again.
+    pub source: String,
+    /// Digest of the canonical text, in hex.
+    pub digest: String,
+    /// Length of the canonical text.
+    pub bytes: u64,
+    /// CRC-32 of the canonical text: enough to notice what a disk has lost, at a tenth of the digest's time.
+    pub checksum: u32,
+    /// The documents in the text, one a line: by schema, name and length without the line's end.
+    pub documents: Vec<(String, Vec<(String, usize)>)>,
+    /// `None` when the documents do not make a package that could be installed from.
+    pub summary: Option<Summary>,
+    /// What the package is found by, besides its summary.
+    pub words: String,
+    pub flaws: Vec<Flaw>,
+}
+
+impl Group {
+    /// Schema, name and place of each document in the text.
+    pub fn documents(&self) -> impl Iterator<Item = (&str, &str, Range<usize>)> {
+        let mut start = 0;
+        let all = self.documents.iter().flat_map(|(schema, named)| {
+            named.iter().map(|(name, length)| (schema.as_str(), name.as_str(), *length))
+        });
+        all.map(move |(schema, name, length)| {
+            let range = start..start + length;
+            start = range.end + 1;
+            (schema, name, range)
+        })
+    }
+}
+
+impl Catalog {
+    /// The packages in short, by name.
+    pub fn summaries(&self) -> impl Iterator<Item = &Summary> {
+        self.groups.values().filter_map(|group| group.summary.as_ref())
+    }
+
+    /// A package in short.
+    #[must_use]
+    pub fn summary(&self, package: &str) -> Option<&Summary> {
+        self.groups.get(package)?.summary.as_ref()
+    }
+
+    /// How many packages can be installed from.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.summaries().count()
+    }
+
+    /// All that is known of its packages without reading them, for another process: see [`Self::from_index`].
+    #[must_use]
+    pub fn index(&self) -> Vec<u8> {
+        let packages = self.groups.values().filter_map(|group| {
+            Some(IndexLine {
+                summary: Cow::Borrowed(group.summary.as_ref()?),
+                words: Cow::Borrowed(&group.words),
+            })
+        });
+        let index = Index { digest: Cow::Borrowed(&self.digest), packages: packages.collect() };
+        serde_json::to_vec(&index).unwrap_or_default()
+    }
+
+    /// A catalog that another process keeps: it can be listed and searched; its packages are read from there.
+    ///
+    /// # Errors
+    /// When the text is not what [`Self::index`] makes.
+    pub fn from_index(origin: &str, index: &[u8]) -> Result<Self, serde_json::Error> {
+        let Index { digest, packages } = serde_json::from_slice(index)?;
+        let group = |line: IndexLine<'_>| {
+            let summary = line.summary.into_owned();
+            let group = Group { summary: Some(summary), words: line.words.into_owned(), ..Group::default() };
+            (group.summary.as_ref().map(|summary| summary.name.clone()).unwrap_or_default(), group)
+        };
+        Ok(Self {
+            origin: origin.to_owned(),
+            digest: digest.into_owned(),
+            groups: packages.into_iter().map(group).collect(),
+            content: Content::Nowhere,
+            ..Self::default()
+        })
+    }
+
+    /// Whether there is no package at all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.summaries().next().is_none()
+    }
 }
 
 /// A package: one operator in all its versions.
@@ -126,12 +236,12 @@ pub struct RelatedImage {
 pub struct Property {
     /// Such as `olm.gvk`.
     pub type_: String,
-    document: Arc<str>,
+    document: Arc<String>,
     range: Range<usize>,
 }
 
 impl Property {
-    pub(crate) fn new(type_: String, document: Arc<str>, range: Range<usize>) -> Self {
+    pub(crate) fn new(type_: String, document: Arc<String>, range: Range<usize>) -> Self {
         Self { type_, document, range }
     }
 

@@ -37,18 +37,15 @@ impl Unknown {
 }
 
 impl Catalog {
-    /// A package by name.
-    ///
-    /// # Errors
-    /// [`Unknown`] with the nearest names.
-    pub fn package(&self, name: &str) -> Result<&Package, Unknown> {
-        self.packages.get(name).ok_or_else(|| self.nearest_package(name))
-    }
-
     /// The error for a package that is not there.
     #[must_use]
     pub fn nearest_package(&self, name: &str) -> Unknown {
-        Unknown::new("package", name, "is not in the catalog".into(), self.packages.keys().cloned().collect())
+        Unknown::new(
+            "package",
+            name,
+            "is not in the catalog".into(),
+            self.summaries().map(|s| s.name.clone()).collect(),
+        )
     }
 }
 

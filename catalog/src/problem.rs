@@ -1,9 +1,14 @@
 //! What is wrong with a catalog.
 
+use std::borrow::Cow;
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
+use crate::header::Header;
+
 /// How much of the catalog a problem costs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// Strict validators accept it; an author would want to know.
@@ -12,32 +17,110 @@ pub enum Severity {
     Error,
 }
 
+/// A place in a catalog file.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+pub struct Place {
+    /// File, or where the catalog came from.
+    pub path: String,
+    /// Counted from 1; 0 when the problem is not at one place.
+    pub line: usize,
+    /// Counted from 1; 0 when the problem is not at one place.
+    pub column: usize,
+}
+
 /// One thing that is wrong with a catalog. The rest of the catalog is loaded all the same.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {
     /// How bad it is.
     pub severity: Severity,
-    /// File it is in, or where the catalog came from.
-    pub path: String,
-    /// Line, counted from 1; 0 when the problem is not at one place.
-    pub line: usize,
-    /// Column, counted from 1; 0 when the problem is not at one place.
-    pub column: usize,
+    /// The start of the document that it is in, or the mistake itself where that is known.
+    #[serde(flatten)]
+    pub place: Place,
     /// Package it is about, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub package: Option<String>,
+    /// Channel it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub channel: Option<String>,
+    /// Bundle or entry of a channel that it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entry: Option<String>,
+    /// Field of the document, as a path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub field: Option<String>,
     /// Stable name of the rule, such as `channel-no-head`.
-    pub code: &'static str,
+    pub code: Cow<'static, str>,
     /// What is wrong.
     pub text: String,
     /// What to do about it.
-    pub fix: &'static str,
+    pub fix: Cow<'static, str>,
 }
+
+impl Problem {
+    pub(crate) fn new(
+        severity: Severity,
+        place: Place,
+        code: &'static str,
+        text: String,
+        fix: &'static str,
+    ) -> Self {
+        Self {
+            severity,
+            place,
+            package: None,
+            channel: None,
+            entry: None,
+            field: None,
+            code: code.into(),
+            text: printable(&text),
+            fix: fix.into(),
+        }
+    }
+
+    pub(crate) fn duplicate_key(place: Place, header: &Header, key: &str) -> Self {
+        let Header { schema, package, name, .. } = header;
+        let text = format!("{schema} {name:?} has the key {key} twice; the last one counts");
+        let problem = Self::new(
+            Severity::Warning,
+            place,
+            "duplicate-key",
+            text,
+            "keep one; other tools may choose the other",
+        );
+        Self {
+            package: Some(package.clone()).filter(|name| !name.is_empty()),
+            field: Some(key.to_owned()),
+            ..problem
+        }
+    }
+}
+
+/// Names come from strangers: one line that every terminal can show, and not longer than anybody reads.
+fn printable(text: &str) -> String {
+    let mut out = String::with_capacity(text.len().min(LONGEST_TEXT));
+    for c in text.chars() {
+        // What `Debug` escapes is what does not show: control, format and unassigned characters.
+        match c.escape_debug() {
+            shown if shown.len() > 1 && !matches!(c, '"' | '\'' | '\\') => out.extend(shown),
+            _ => out.push(c),
+        }
+        if out.len() > LONGEST_TEXT {
+            out.push('…');
+            break;
+        }
+    }
+    out
+}
+
+/// In bytes.
+const LONGEST_TEXT: usize = 1_000;
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.path)?;
-        if self.line > 0 {
-            write!(f, ":{}:{}", self.line, self.column)?;
+        let Place { path, line, column } = &self.place;
+        f.write_str(path)?;
+        if *line > 0 {
+            write!(f, ":{line}:{column}")?;
         }
         write!(f, ": {}", self.text)?;
         if !self.fix.is_empty() {

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
-
-use crate::model::{Catalog, Package};
+use crate::model::{Catalog, Group};
+use crate::summary::Summary;
 
 /// A package that fits a search.
-#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Hit {
     /// The package.
     pub package: String,
@@ -32,17 +31,15 @@ struct Indexed {
     categories: Vec<String>,
     /// Kinds as written, and in small letters.
     kinds: Vec<(String, String)>,
+    capability: String,
     text: String,
 }
-
-/// More of a description says nothing about what it is.
-const LONGEST_TEXT: usize = 4_000;
 
 impl Catalog {
     /// The packages that fit a text, best first; every package by name for an empty text.
     ///
     /// Every word of the text must fit somewhere. A word fits a name, a display name, a provided kind,
-    /// a keyword, a category, the provider or the description, in this order of worth; words of four
+    /// a keyword, a category, the provider, the capability level or the description, in this order of worth; words of four
     /// letters and more may have a typing error (of eight and more, two).
     #[must_use]
     pub fn search(&self, text: &str) -> Vec<Hit> {
@@ -56,47 +53,29 @@ impl Catalog {
 
 impl SearchIndex {
     fn of(catalog: &Catalog) -> Self {
-        Self { packages: catalog.packages.values().map(Indexed::of).collect() }
+        Self { packages: catalog.groups.values().filter_map(Indexed::of).collect() }
     }
 }
 
 impl Indexed {
-    fn of(package: &Package) -> Self {
-        let head = package.head();
-        let metadata = head.and_then(|bundle| bundle.csv_metadata()).unwrap_or_default();
-        let mut kinds: Vec<String> = head
-            .map(|bundle| bundle.provided_gvks().into_iter().map(|gvk| gvk.kind).collect())
-            .unwrap_or_default();
-        let owned = metadata.crd_descriptions.get("owned").and_then(Value::as_array);
-        kinds.extend(
-            owned.into_iter().flatten().filter_map(|crd| crd.get("kind")?.as_str().map(str::to_owned)),
-        );
+    fn of(group: &Group) -> Option<Self> {
+        let Summary { name, display_name, provider, keywords, categories, head, provides, .. } =
+            group.summary.as_ref()?;
+        let small = |words: &[String]| words.iter().map(|word| word.to_lowercase()).collect();
+        let mut kinds: Vec<&String> = head.iter().flat_map(|head| &head.kinds).collect();
+        kinds.extend(provides.iter().map(|gvk| &gvk.kind));
         kinds.sort();
         kinds.dedup();
-        let list = |text: &str| {
-            text.split(',').map(|word| word.trim().to_lowercase()).filter(|word| !word.is_empty()).collect()
-        };
-        let mut text = format!(
-            "{} {} {}",
-            package.description,
-            metadata.annotations.get("description").map(String::as_str).unwrap_or_default(),
-            metadata.description
-        )
-        .to_lowercase();
-        let mut end = text.len().min(LONGEST_TEXT);
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
-        text.truncate(end);
-        Self {
-            name: package.name.clone(),
-            display_name: metadata.display_name.to_lowercase(),
-            provider: metadata.provider.name.to_lowercase(),
-            keywords: metadata.keywords.iter().map(|word| word.to_lowercase()).collect(),
-            categories: metadata.annotations.get("categories").map(|text| list(text)).unwrap_or_default(),
-            kinds: kinds.into_iter().map(|kind| (kind.to_lowercase(), kind)).collect(),
-            text,
-        }
+        Some(Self {
+            name: name.clone(),
+            display_name: display_name.to_lowercase(),
+            provider: provider.to_lowercase(),
+            keywords: small(keywords),
+            categories: small(categories),
+            kinds: kinds.into_iter().map(|kind| (kind.to_lowercase(), kind.clone())).collect(),
+            capability: group.summary.as_ref()?.capability.to_lowercase(),
+            text: group.words.clone(),
+        })
     }
 
     fn fit(&self, words: &[String]) -> Option<Hit> {
@@ -126,6 +105,7 @@ impl Indexed {
             fits.extend(closeness(word, category).map(|fit| (fit * 4, format!("category {category}"))));
         }
         fits.extend(closeness(word, &self.provider).map(|fit| (fit * 3, "provider".to_owned())));
+        fits.extend(closeness(word, &self.capability).map(|fit| (fit * 2, format!("capability {word}"))));
         if self.text.contains(word) {
             fits.push((5, "description".to_owned()));
         }

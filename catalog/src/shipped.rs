@@ -1,6 +1,6 @@
 //! The catalog in this program.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use crate::model::Catalog;
 
@@ -11,7 +11,7 @@ const ETCD: &str = include_str!("../data/etcd/catalog.yaml");
 
 /// The catalog that is built into this program: package `etcd`.
 #[must_use]
-pub fn shipped() -> Catalog {
-    static SHIPPED: OnceLock<Catalog> = OnceLock::new();
-    SHIPPED.get_or_init(|| Catalog::from_bytes("shipped catalog", ETCD.as_bytes())).clone()
+pub fn shipped() -> Arc<Catalog> {
+    static SHIPPED: OnceLock<Arc<Catalog>> = OnceLock::new();
+    SHIPPED.get_or_init(|| Arc::new(Catalog::from_bytes("shipped catalog", ETCD.as_bytes()))).clone()
 }

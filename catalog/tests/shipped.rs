@@ -1,33 +1,52 @@
-//! The shipped catalog is what its bundles make.
+//! The shipped catalog is what its bundles make, and continues the package that it is named after.
 //!
-//! `UPDATE=1 cargo test -p olm-catalog --test shipped` writes it anew.
+//! `UPDATE=1 cargo test -p olm-catalog --test shipped` writes it anew; run it twice, the program holds a copy.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // a helper of a test may fail it
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
-use olm_catalog::{Severity, build};
+use olm_catalog::build::{self, Built, Format, Options};
+use olm_catalog::{Catalog, Package, Severity};
+
+const HEADER: &str =
+    "# Made of bundles/; do not edit. `UPDATE=1 cargo test -p olm-catalog --test shipped` writes it anew.\n";
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn data(what: &str) -> Option<PathBuf> {
+    let root =
+        std::env::var_os("OLM_SHARED_DATA").map_or_else(|| root().join("../../shared/data"), PathBuf::from);
+    let path = root.join(what);
+    if path.exists() {
+        return Some(path);
+    }
+    println!("skipped: {} is not there (set OLM_SHARED_DATA)", path.display());
+    None
+}
+
+fn built() -> Built {
+    let options = Options { strict: true, ..Options::default() };
+    build::from_bundle_repository(&root().join("../bundles"), &options)
+        .unwrap_or_else(|error| panic!("{error}"))
+}
 
 #[test]
 fn the_shipped_catalog_is_made_of_its_bundles() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let bundles = root.join("../bundles");
-    let fbc = match build::from_bundles(&bundles) {
-        Ok(fbc) if !fbc.files.is_empty() => fbc,
-        Ok(_) => return println!("skipped: there are no bundles in {}", bundles.display()),
-        Err(error) => panic!("{error}"),
-    };
-    if std::env::var_os("UPDATE").is_some() {
-        fbc.write(&root.join("data")).unwrap();
-    }
-    for (package, text) in &fbc.files {
-        let path = root.join("data").join(package).join("catalog.yaml");
+    let built = built();
+    assert!(!built.packages.is_empty());
+    for package in &built.packages {
+        let text = format!("{HEADER}{}", package.text(Format::Yaml));
+        let path = root().join("data").join(&package.name).join("catalog.yaml");
+        if std::env::var_os("UPDATE").is_some() {
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, &text).unwrap();
+        }
         let written = std::fs::read_to_string(&path).unwrap_or_default();
-        assert!(
-            written == *text,
-            "{} is not what bundles/ make; run this test with UPDATE=1",
-            path.display()
-        );
+        assert!(written == text, "{} is not what bundles/ make; run this test with UPDATE=1", path.display());
     }
 }
 
@@ -37,12 +56,86 @@ fn the_shipped_catalog_is_right() {
     let errors: Vec<_> =
         catalog.problems.iter().filter(|problem| problem.severity == Severity::Error).collect();
     assert!(errors.is_empty(), "{errors:?}");
-    let etcd = catalog.package("etcd").unwrap();
+    let etcd = catalog.package("etcd").unwrap().unwrap();
     for bundle in etcd.bundles.values() {
         let parsed = bundle.bundle().unwrap();
         assert_eq!(parsed.name(), bundle.name);
     }
     assert!(etcd.icon.is_some());
-    let unknown = catalog.package("etdc").unwrap_err();
-    assert_eq!(unknown.to_string(), "package \"etdc\" is not in the catalog; did you mean etcd?");
+    assert_eq!(etcd.default_channel, "singlenamespace-alpha");
+    assert_eq!(
+        etcd.channels.keys().collect::<Vec<_>>(),
+        ["alpha", "clusterwide-alpha", "singlenamespace-alpha"]
+    );
+}
+
+/// The channels that have an entry for a bundle, with the entry of ours that upgrades from it.
+fn edges<'a>(ours: &'a Package, channel: &str, installed: &str) -> Vec<&'a str> {
+    let entries = ours.channels.get(channel).into_iter().flat_map(|channel| &channel.entries);
+    let leads = entries.filter(|entry| {
+        entry.replaces.as_deref() == Some(installed) || entry.skips.iter().any(|skipped| skipped == installed)
+    });
+    leads.map(|entry| entry.name.as_str()).collect()
+}
+
+#[test]
+fn every_upstream_version_has_an_edge_to_ours_in_its_own_channel() {
+    // given: the package as it was published, as bundles and as package manifests (where 0.6.1 has another name)
+    for folder in ["bundles/operators/etcd", "bundles/packagemanifests/etcd"] {
+        let Some(dir) = data(folder) else { return };
+        let upstream = build::load(&dir).unwrap().package("etcd").unwrap().unwrap();
+        let ours = olm_catalog::shipped().package("etcd").unwrap().unwrap();
+        // then: every channel is there, and whatever is installed from it can be upgraded in it
+        assert_eq!(upstream.channels.keys().collect::<Vec<_>>(), ours.channels.keys().collect::<Vec<_>>());
+        assert_eq!(upstream.default_channel, ours.default_channel);
+        for channel in upstream.channels.values() {
+            assert!(channel.head().is_some(), "{}", channel.name);
+            for entry in &channel.entries {
+                assert_eq!(
+                    edges(&ours, &channel.name, &entry.name),
+                    ["etcdoperator.v0.10.0"],
+                    "{folder}: {} in {}",
+                    entry.name,
+                    channel.name
+                );
+            }
+        }
+        // and: from there the head is reached
+        for channel in ours.channels.values() {
+            let chain: Vec<&str> = channel.chain().iter().map(|entry| entry.name.as_str()).collect();
+            assert_eq!(chain, ["etcdoperator.v0.10.1", "etcdoperator.v0.10.0"], "{}", channel.name);
+        }
+    }
+}
+
+/// A repository that holds upstream's bundles and ours is one package with one head a channel.
+#[test]
+fn upstreams_bundles_and_ours_make_one_valid_package() {
+    let Some(upstream) = data("bundles/operators/etcd") else { return };
+    let mut text = String::new();
+    let mut entries: BTreeMap<String, Vec<serde_json::Value>> = BTreeMap::new();
+    let theirs = build::from_bundle_repository(&upstream, &Options::default()).unwrap();
+    for document in built().documents().chain(theirs.documents()) {
+        match document["schema"].as_str() {
+            Some("olm.channel") => {
+                let channel = entries.entry(document["name"].as_str().unwrap().to_owned()).or_default();
+                channel.extend(document["entries"].as_array().unwrap().iter().cloned());
+            }
+            Some("olm.package") if text.contains("olm.package\"") => {}
+            _ => text += &format!("{document}\n"),
+        }
+    }
+    for (name, entries) in &entries {
+        let document =
+            serde_json::json!({"schema": "olm.channel", "package": "etcd", "name": name, "entries": entries});
+        text += &format!("{document}\n");
+    }
+    let catalog = Catalog::from_bytes("both", text.as_bytes());
+    let errors: Vec<_> =
+        catalog.problems.iter().filter(|problem| problem.severity == Severity::Error).collect();
+    assert!(errors.is_empty(), "{errors:#?}");
+    let package = catalog.package("etcd").unwrap().unwrap();
+    for channel in package.channels.values() {
+        assert_eq!(channel.head().unwrap().name, "etcdoperator.v0.10.1", "{}", channel.name);
+    }
 }

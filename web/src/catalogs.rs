@@ -7,10 +7,10 @@ use std::{
 };
 
 use jiff::Timestamp;
-use olm_catalog::{Catalog, CsvMetadata, Icon, Package};
-use olm_manager::catalogs::{FetchError, Fetcher, LoadedCatalog};
+use olm_catalog::{Catalog, CsvMetadata, Icon, Summary};
+use olm_manager::catalogs::{FetchError, Fetcher, LoadedCatalog, ReadError};
 
-use crate::{icons, links::clean, markdown};
+use crate::{links::clean, markdown};
 
 /// Content younger than this is not asked for again.
 const FRESH: Duration = Duration::from_secs(2);
@@ -47,7 +47,6 @@ pub(crate) struct Source {
     pub(crate) catalog: Arc<Catalog>,
     /// By package name.
     cards: HashMap<String, Card>,
-    icons: HashMap<String, Icon>,
 }
 
 /// What a list shows of a package.
@@ -154,8 +153,15 @@ impl Snapshot {
         }
     }
 
-    pub(crate) fn icon(&self, hash: &str) -> Option<&Icon> {
-        self.sources.iter().find_map(|source| source.icons.get(hash))
+    /// The picture with a digest, which some package has as its icon.
+    pub(crate) async fn icon(&self, digest: &str) -> Result<Option<Icon>, ReadError> {
+        for loaded in &self.loaded {
+            let of = |summary: &&Summary| summary.icon.as_deref() == Some(digest);
+            if let Some(summary) = loaded.catalog.summaries().find(of) {
+                return loaded.icon(&summary.name).await;
+            }
+        }
+        Ok(None)
     }
 
     /// By `namespace.name`, or by the name alone.
@@ -182,24 +188,14 @@ impl Snapshot {
 
 impl Source {
     fn of(id: String, loaded: &LoadedCatalog) -> Self {
-        let mut cards = HashMap::new();
-        let mut pictures = HashMap::new();
-        for package in loaded.catalog.packages.values() {
-            let mut card = Card::of(package);
-            if let Some(icon) = &package.icon
-                && let Some(name) = icons::name(icon)
-            {
-                pictures.insert(name.clone(), icon.clone());
-                card.icon = Some(name);
-            }
-            cards.insert(package.name.clone(), card);
-        }
+        let cards =
+            loaded.catalog.summaries().map(|package| (package.name.clone(), Card::of(package))).collect();
         let display_name = if loaded.display_name.is_empty() {
             loaded.reference.name.clone()
         } else {
             clean(&loaded.display_name)
         };
-        Self { id, display_name, catalog: Arc::clone(&loaded.catalog), cards, icons: pictures }
+        Self { id, display_name, catalog: Arc::clone(&loaded.catalog), cards }
     }
 
     pub(crate) fn card(&self, package: &str) -> Option<&Card> {
@@ -213,29 +209,17 @@ impl Source {
 }
 
 impl Card {
-    fn of(package: &Package) -> Self {
-        let head = package.head();
-        let metadata = head.and_then(|bundle| bundle.csv_metadata()).unwrap_or_default();
-        let mut kinds: Vec<String> = head
-            .map(|b| b.provided_gvks().into_iter().map(|gvk| clean(&gvk.kind)).collect())
-            .unwrap_or_default();
-        kinds.sort();
-        kinds.dedup();
-        let short = metadata.annotations.get("description").filter(|text| !text.trim().is_empty());
-        let summary = match short {
-            Some(short) => markdown::summary(short),
-            None if !metadata.description.is_empty() => markdown::summary(&metadata.description),
-            None => markdown::summary(&package.description),
-        };
+    fn of(package: &Summary) -> Self {
+        let head = package.head.clone().unwrap_or_default();
         let mut card = Self {
-            display_name: display_name(&metadata, &package.name),
-            provider: clean(&metadata.provider.name),
-            summary,
-            capability: metadata.annotations.get("capabilities").map(|word| clean(word)).unwrap_or_default(),
+            display_name: clean(&package.display_name),
+            provider: clean(&package.provider),
+            summary: markdown::summary(&package.description),
+            capability: clean(&package.capability),
             channel: clean(&package.default_channel),
-            version: head.and_then(|b| b.version.as_ref()).map(ToString::to_string).unwrap_or_default(),
-            kinds,
-            icon: None,
+            version: clean(&head.version),
+            kinds: head.kinds.iter().map(|kind| clean(kind)).collect(),
+            icon: package.icon.clone(),
             deprecated: package.deprecated.is_some(),
             words: String::new(),
         };
@@ -245,7 +229,7 @@ impl Card {
             &card.provider,
             &card.summary,
             &card.kinds.join(" "),
-            &metadata.keywords.join(" "),
+            &package.keywords.join(" "),
         ]
         .join(" ")
         .to_lowercase();

@@ -31,20 +31,21 @@ pub(crate) fn unreachable_client() -> Client {
     Client::new(refuse, "default")
 }
 
-fn loaded(name: &str, catalog: Catalog) -> LoadedCatalog {
-    LoadedCatalog {
-        reference: CatalogRef { namespace: "olm".into(), name: name.into() },
-        display_name: "Community operators".into(),
-        publisher: "olm".into(),
-        priority: 0,
-        catalog: Arc::new(catalog),
-    }
+fn loaded(name: &str, catalog: impl Into<Arc<Catalog>>) -> LoadedCatalog {
+    let reference = CatalogRef { namespace: "olm".into(), name: name.into() };
+    let mut loaded = LoadedCatalog::new(reference, catalog.into());
+    loaded.display_name = "Community operators".into();
+    loaded.publisher = "olm".into();
+    loaded
+}
+
+fn etcd() -> Arc<olm_catalog::Package> {
+    olm_catalog::shipped().package("etcd").unwrap().unwrap()
 }
 
 /// The CRD of a bundle in the shipped catalog.
 fn crds() -> Vec<Value> {
-    let catalog = olm_catalog::shipped();
-    let bundle = catalog.packages["etcd"].head().unwrap().bundle().unwrap();
+    let bundle = etcd().head().unwrap().bundle().unwrap();
     bundle.crds().cloned().collect()
 }
 
@@ -57,8 +58,7 @@ pub(crate) fn cluster() -> Fake {
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": ns}}),
         );
     }
-    let catalog = olm_catalog::shipped();
-    let bundle = catalog.packages["etcd"].bundles["etcdoperator.v0.10.0"].bundle().unwrap();
+    let bundle = etcd().bundles["etcdoperator.v0.10.0"].bundle().unwrap();
     let mut csv = bundle.csv_raw.clone();
     csv["metadata"]["namespace"] = "etcd".into();
     csv["metadata"]["uid"] = "u2".into();
@@ -76,7 +76,7 @@ pub(crate) fn cluster() -> Fake {
     fake.put(&format!("{base}/subscriptions/etcd"), json!({
         "apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription",
         "metadata": {"name": "etcd", "namespace": "etcd", "uid": "u1", "creationTimestamp": "2026-11-21T09:00:00Z"},
-        "spec": {"name": "etcd", "source": "community", "sourceNamespace": "olm", "channel": catalog.packages["etcd"].default_channel, "installPlanApproval": "Manual"},
+        "spec": {"name": "etcd", "source": "community", "sourceNamespace": "olm", "channel": etcd().default_channel, "installPlanApproval": "Manual"},
         "status": {"installedCSV": "etcdoperator.v0.10.0", "currentCSV": "etcdoperator.v0.10.1", "state": "UpgradePending",
             "installPlanRef": {"name": "install-abc", "namespace": "etcd", "kind": "InstallPlan"}, "installplan": {"name": "install-abc", "kind": "InstallPlan"}},
     }));

@@ -1,11 +1,25 @@
 use std::fs;
 
 use super::*;
+use crate::Filter;
 
 const GOOD: &str = "---\nschema: olm.package\nname: good\ndefaultChannel: c\n---\nschema: olm.channel\npackage: good\nname: c\nentries:\n- name: good.v1\n---\nschema: olm.bundle\npackage: good\nname: good.v1\nimage: quay.io/a/b:1\nproperties:\n- type: olm.package\n  value: {packageName: good, version: 1.0.0}\n";
 
 fn codes(catalog: &Catalog) -> Vec<&str> {
-    catalog.problems.iter().map(|problem| problem.code).collect()
+    catalog.problems.iter().map(|problem| problem.code.as_ref()).collect()
+}
+
+fn names(catalog: &Catalog) -> Vec<&str> {
+    catalog.summaries().map(|summary| summary.name.as_str()).collect()
+}
+
+fn json_lines(catalog: &Catalog) -> Vec<u8> {
+    let mut out = Vec::new();
+    for document in catalog.documents(&Filter::default()) {
+        out.extend_from_slice(&document.unwrap());
+        out.push(b'\n');
+    }
+    out
 }
 
 #[test]
@@ -19,10 +33,10 @@ fn a_syntax_error_has_its_place_and_other_packages_load() {
     )
     .unwrap();
     let catalog = Catalog::load_dir(dir.path());
-    assert_eq!(catalog.packages.keys().collect::<Vec<_>>(), ["good"]);
+    assert_eq!(names(&catalog), ["good"]);
     let syntax = catalog.problems.iter().find(|problem| problem.code == "syntax").unwrap();
-    assert!(syntax.path.ends_with("broken.yaml"));
-    assert!((7..=8).contains(&syntax.line) && syntax.column > 0, "{syntax}");
+    assert!(syntax.place.path.ends_with("broken.yaml"));
+    assert!((7..=8).contains(&syntax.place.line) && syntax.place.column > 0, "{syntax}");
     assert_eq!(syntax.package.as_deref(), Some("broken"));
     assert!(syntax.to_string().contains("broken.yaml:"), "{syntax}");
 }
@@ -37,20 +51,20 @@ fn ignored_files_are_not_read() {
     fs::write(dir.path().join(".indexignore"), "*.md\ndocs/\n").unwrap();
     let catalog = Catalog::load_dir(dir.path());
     assert_eq!(codes(&catalog), Vec::<&str>::new());
-    assert_eq!(catalog.packages.len(), 1);
+    assert_eq!(catalog.len(), 1);
 }
 
 #[test]
 fn the_digest_is_of_the_content() {
     let yaml = Catalog::from_bytes("a", GOOD.as_bytes());
-    let json = Catalog::from_bytes("b", &yaml.to_json_lines());
+    let json = Catalog::from_bytes("b", &json_lines(&yaml));
     let mut chunks: Vec<&str> = GOOD.split("---\n").filter(|chunk| !chunk.is_empty()).collect();
     chunks.reverse();
     let reversed = Catalog::from_bytes("c", chunks.join("---\n").as_bytes());
     assert!(yaml.digest.starts_with("sha256:") && yaml.digest.len() == 71);
     assert_eq!(yaml.digest, json.digest);
     assert_eq!(yaml.digest, reversed.digest);
-    assert_eq!(yaml.to_json_lines(), json.to_json_lines());
+    assert_eq!(json_lines(&yaml), json_lines(&json));
     let other = Catalog::from_bytes("d", GOOD.replace("1.0.0", "1.0.1").as_bytes());
     assert_ne!(yaml.digest, other.digest);
 }
@@ -64,7 +78,7 @@ fn missing_bundles_are_found_in_every_channel() {
     assert_eq!(codes(&catalog), ["channel-entry-no-bundle", "channel-entry-no-bundle"]);
     assert!(missing[0].contains("channel a has entries without a bundle: gone.v1"), "{}", missing[0]);
     assert!(missing[0].starts_with("x:20:1: "), "{}", missing[0]);
-    assert_eq!(catalog.packages["good"].head().unwrap().name, "good.v1");
+    assert_eq!(catalog.package("good").unwrap().unwrap().head().unwrap().name, "good.v1");
 }
 
 #[test]
@@ -72,7 +86,7 @@ fn a_default_channel_stands_in() {
     let catalog =
         Catalog::from_bytes("x", GOOD.replace("defaultChannel: c", "defaultChannel: stable").as_bytes());
     assert_eq!(codes(&catalog), ["default-channel-unknown"]);
-    assert_eq!(catalog.packages["good"].default_channel, "c");
+    assert_eq!(catalog.summary("good").unwrap().default_channel, "c");
 }
 
 #[test]

@@ -17,6 +17,11 @@ pub const SOURCE_CONFIGMAP: &str = "configmap";
 pub const SOURCE_INTERNAL: &str = "internal";
 /// `spec.sourceType` of a catalog in a directory that the manager can read (not upstream).
 pub const SOURCE_DIRECTORY: &str = "directory";
+/// `spec.sourceType` of a catalog on a web server (not upstream).
+pub const SOURCE_HTTP: &str = "http";
+/// Annotation with an image that names parts of the Kubernetes version, such as
+/// `quay.io/org/catalog:v{kube_major_version}.{kube_minor_version}`; it takes the place of `spec.image`.
+pub const ANNOTATION_IMAGE_TEMPLATE: &str = "olm.catalogImageTemplate";
 
 /// What to serve as a catalog.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -41,7 +46,7 @@ pub const SOURCE_DIRECTORY: &str = "directory";
 )]
 #[serde(rename_all = "camelCase", default)]
 pub struct CatalogSourceSpec {
-    /// grpc, configmap, internal, or directory.
+    /// grpc, configmap, internal, directory, or http.
     #[serde(deserialize_with = "nul")]
     pub source_type: String,
     /// Image that holds the catalog (grpc).
@@ -53,9 +58,12 @@ pub struct CatalogSourceSpec {
     /// ConfigMap that holds the catalog (configmap).
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub config_map: Option<String>,
-    /// Directory of a file-based catalog on the manager's disk (directory; not upstream).
+    /// Path on the manager's disk: a catalog, a bundle repository, an OCI layout or an archive (directory; not upstream).
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub directory: Option<String>,
+    /// URL of a catalog: catalogd's /api/v1/all, a file, or an archive (http; not upstream).
+    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
     /// Higher wins where several catalogs could satisfy a dependency.
     #[serde(deserialize_with = "nul", skip_serializing_if = "is_zero")]
     pub priority: i32,
@@ -130,6 +138,12 @@ pub struct CatalogSourceStatus {
     /// Content digest of what is served (not upstream).
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
+    /// What was read in the end: the image by digest, or the digest of the content (not upstream).
+    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    pub resolved_source: Option<String>,
+    /// When the source was last read, or found unchanged (not upstream).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_success: Option<Time>,
     /// Number of packages served (not upstream).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub packages: Option<i32>,

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 /// A place in a file; line and column count from 1.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Place {
     /// The file, or the name of whatever was read.
     pub file: String,
@@ -60,6 +60,14 @@ pub enum BundleError {
         /// What is wrong.
         message: String,
     },
+    /// A file in `metadata/` parses, but is not what belongs there.
+    #[error("{place}: {message}")]
+    Metadata {
+        /// Where.
+        place: Place,
+        /// What is wrong.
+        message: String,
+    },
     /// There is no ClusterServiceVersion, or more than one.
     #[error("{origin} has {found} ClusterServiceVersions{names}; a bundle has exactly one")]
     CsvCount {
@@ -71,15 +79,48 @@ pub enum BundleError {
         names: String,
     },
     /// The ClusterServiceVersion does not have the type's shape.
-    #[error("ClusterServiceVersion {name} in {origin} does not parse: {message}")]
+    #[error("ClusterServiceVersion {name} in {origin} does not parse: {field}: {message}")]
     Csv {
         /// The bundle.
         origin: String,
         /// The name in the manifest.
         name: String,
-        /// What is wrong, with the field.
+        /// The field.
+        field: String,
+        /// Where the field is, for a bundle that was read from files.
+        place: Option<Place>,
+        /// What is wrong with it.
         message: String,
     },
+}
+
+impl BundleError {
+    /// The stable code of what is wrong, as findings have it.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Read { .. } => "file-unreadable",
+            Self::Layout { .. } => "bundle-layout",
+            Self::Syntax { .. } => "yaml-invalid",
+            Self::Shape { .. } => "manifest-shape",
+            Self::Metadata { .. } => "metadata-shape",
+            Self::CsvCount { .. } => "csv-count",
+            Self::Csv { .. } => "csv-shape",
+        }
+    }
+
+    /// Where it is, where that is known.
+    #[must_use]
+    pub fn place(&self) -> Option<Place> {
+        match self {
+            Self::Read { path, .. } => Some(Place { file: path.display().to_string(), line: 0, column: 0 }),
+            Self::Syntax { place, .. } | Self::Shape { place, .. } | Self::Metadata { place, .. } => {
+                Some(place.clone())
+            }
+            Self::Csv { place, .. } => place.clone(),
+            Self::Layout { .. } | Self::CsvCount { .. } => None,
+        }
+    }
 }
 
 /// Why a bundle cannot be turned into objects.

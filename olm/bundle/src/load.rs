@@ -1,58 +1,51 @@
-//! Reading bundles from folders and from catalog objects.
+//! Reading bundles from folders, from files in memory and from catalog objects.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Component, Path, PathBuf};
+mod metadata;
+mod tree;
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde_json::Value;
 
 use crate::error::{BundleError, Place};
-use crate::model::{self, Bundle, Property, kind, name};
+use crate::model::{self, Bundle, kind, name};
+use crate::provenance::{Provenance, Spot};
+use crate::validate::{Severity, note, repeated_keys};
 use crate::yaml::{self, Document};
+use metadata::Metadata;
+use tree::{LARGEST_BUNDLE, Tree};
 
-/// The largest real bundle has 6.8 MB in all; a file beyond this is not a manifest.
-const LARGEST_FILE: u64 = 64 << 20;
+/// Problems that are kept; more do not help anybody, and must not fill the memory.
+const MOST_PROBLEMS: usize = 200;
 
 impl Bundle {
     /// Reads a `registry+v1` folder: `manifests/` and `metadata/`.
     ///
     /// Annotations, dependencies and properties are looked for in every file of `metadata/`, whatever
-    /// its name, as upstream does.
+    /// its name, as upstream does. Links that lead out of the folder are refused.
     ///
     /// # Errors
     /// [`BundleError`], with file, line and column where it is a mistake in a file.
     pub fn from_dir(dir: &Path) -> Result<Self, BundleError> {
-        let layout = |what: &str| BundleError::Layout { path: dir.to_owned(), what: what.to_owned() };
-        let metadata_dir = dir.join("metadata");
-        if !metadata_dir.is_dir() {
-            return Err(layout("there is no metadata/"));
-        }
-        let mut metadata = Metadata::default();
-        for path in files(&metadata_dir)? {
-            let file = path.display().to_string();
-            for document in yaml::documents(&file, &read(&path)?)? {
-                metadata.add(&file, &document)?;
-            }
-        }
-        if metadata.annotations.is_empty() {
-            return Err(layout("no file in metadata/ has annotations"));
-        }
+        strict(read_dir(dir))
+    }
 
-        let manifests = metadata.annotations.get(model::MANIFESTS).map_or("manifests/", String::as_str);
-        let manifests_dir = inside(dir, manifests)
-            .ok_or_else(|| layout(&format!("the annotation {} points outside of it", model::MANIFESTS)))?;
-        if !manifests_dir.is_dir() {
-            return Err(layout(&format!("there is no {manifests}")));
-        }
-        let mut objects = Vec::new();
-        for path in files(&manifests_dir)? {
-            let file = path.display().to_string();
-            for document in yaml::documents(&file, &read(&path)?)? {
-                let place = Place { file: file.clone(), line: document.line, column: 1 };
-                objects.push(check_shape(place, document.value)?);
-            }
-        }
-        assemble(&dir.display().to_string(), objects, metadata)
+    /// Reads a bundle out of files in memory: path, such as `manifests/csv.yaml`, and content. Other files than
+    /// those of the bundle may be among them; paths that lead upwards are left out.
+    ///
+    /// # Errors
+    /// As [`Bundle::from_dir`].
+    pub fn from_files<'a, P, C>(
+        origin: &str,
+        files: impl IntoIterator<Item = (P, C)>,
+    ) -> Result<Self, BundleError>
+    where
+        P: Into<String>,
+        C: Into<Cow<'a, [u8]>>,
+    {
+        strict(read_files(origin, files))
     }
 
     /// Makes a bundle of manifests, as catalogs hold them inline.
@@ -61,205 +54,212 @@ impl Bundle {
     /// [`BundleError::CsvCount`] when there is not exactly one ClusterServiceVersion, and
     /// [`BundleError::Shape`] when a manifest is no object.
     pub fn from_objects(objects: Vec<Value>) -> Result<Self, BundleError> {
-        let checked: Result<Vec<Value>, BundleError> = objects
-            .into_iter()
-            .enumerate()
-            .map(|(index, object)| {
-                let file = format!("object {} of the bundle", index + 1);
-                check_shape(Place { file, line: 0, column: 0 }, object)
-            })
-            .collect();
-        assemble("the bundle", checked?, Metadata::default())
+        let mut load = Load::default();
+        for (index, object) in objects.into_iter().enumerate() {
+            let place = Place { file: format!("object {} of the bundle", index + 1), line: 0, column: 0 };
+            load.add_object(place, object, None);
+        }
+        strict(load.assemble("the bundle"))
     }
 }
 
-fn assemble(origin: &str, objects: Vec<Value>, metadata: Metadata) -> Result<Bundle, BundleError> {
-    let (mut csvs, objects): (Vec<Value>, Vec<Value>) =
-        objects.into_iter().partition(|object| kind(object) == "ClusterServiceVersion");
-    if csvs.len() != 1 {
-        let names: Vec<&str> = csvs.iter().map(name).collect();
-        let names = if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) };
-        return Err(BundleError::CsvCount { origin: origin.to_owned(), found: csvs.len(), names });
-    }
-    let csv_raw = csvs.remove(0);
-    let broken = |message: &str| BundleError::Csv {
-        origin: origin.to_owned(),
-        name: name(&csv_raw).to_owned(),
-        message: message.to_owned(),
-    };
-    if name(&csv_raw).is_empty() {
-        return Err(broken("metadata.name is missing; it is the bundle's identity"));
-    }
-    let csv = serde_json::from_value(csv_raw.clone()).map_err(|error| broken(&error.to_string()))?;
-    let Metadata { annotations, properties, dependencies } = metadata;
-    Ok(Bundle { csv, csv_raw, objects, annotations, properties, dependencies })
+/// What could be read, and everything that stands in the way of a bundle.
+pub(crate) struct Loaded {
+    pub bundle: Option<Bundle>,
+    pub problems: Vec<BundleError>,
 }
 
-fn check_shape(place: Place, object: Value) -> Result<Value, BundleError> {
-    let text = |field: &str| object.get(field).and_then(Value::as_str).is_some_and(|text| !text.is_empty());
-    let missing = match (object.is_object(), text("apiVersion"), text("kind")) {
-        (false, ..) => "this is not a manifest: it is not a map",
-        (_, false, _) => "this is not a manifest: apiVersion is missing",
-        (_, _, false) => "this is not a manifest: kind is missing",
-        _ => return Ok(object),
-    };
-    Err(BundleError::Shape { place, message: missing.to_owned() })
+fn strict(loaded: Loaded) -> Result<Bundle, BundleError> {
+    match (loaded.problems.into_iter().next(), loaded.bundle) {
+        (Some(problem), _) => Err(problem),
+        (None, Some(bundle)) => Ok(bundle),
+        (None, None) => {
+            Err(BundleError::CsvCount { origin: "the bundle".into(), found: 0, names: String::new() })
+        }
+    }
+}
+
+pub(crate) fn read_dir(dir: &Path) -> Loaded {
+    match Tree::on_disk(dir) {
+        Ok(tree) => read_tree(&tree),
+        Err(problem) => Loaded { bundle: None, problems: vec![problem] },
+    }
+}
+
+pub(crate) fn read_files<'a, P, C>(origin: &str, files: impl IntoIterator<Item = (P, C)>) -> Loaded
+where
+    P: Into<String>,
+    C: Into<Cow<'a, [u8]>>,
+{
+    let files = files.into_iter().map(|(path, content)| (path.into(), content.into()));
+    read_tree(&Tree::in_memory(origin, files))
+}
+
+fn read_tree(tree: &Tree<'_>) -> Loaded {
+    let mut load = Load::default();
+    let layout = |what: &str| BundleError::Layout { path: tree.root(), what: what.to_owned() };
+    if tree.is_folder("metadata") {
+        load.metadata_files(tree);
+        if load.metadata.annotations.is_empty() {
+            load.problems.push(layout("no file in metadata/ has annotations"));
+        }
+    } else {
+        load.problems.push(layout("there is no metadata/"));
+    }
+
+    let annotated =
+        load.metadata.annotations.get(model::MANIFESTS).map_or("manifests/", String::as_str).to_owned();
+    match tree::normal(&annotated) {
+        None => {
+            load.problems.push(layout(&format!("the annotation {} points outside of it", model::MANIFESTS)))
+        }
+        Some(folder) if tree.is_folder(&folder) => load.manifest_files(tree, &folder),
+        Some(_) => load.problems.push(layout(&format!("there is no {annotated}"))),
+    }
+    load.assemble(&tree.root().display().to_string())
 }
 
 #[derive(Default)]
-struct Metadata {
-    annotations: BTreeMap<String, String>,
-    properties: Vec<Property>,
-    dependencies: Vec<Property>,
+struct Load {
+    metadata: Metadata,
+    objects: Vec<(Value, Option<Spot>)>,
+    provenance: Provenance,
+    problems: Vec<BundleError>,
+    bytes: u64,
 }
 
-impl Metadata {
-    fn add(&mut self, file: &str, document: &Document) -> Result<(), BundleError> {
-        let bad = |message: String| BundleError::Shape {
-            place: Place { file: file.to_owned(), line: document.line, column: 1 },
-            message,
+impl Load {
+    fn metadata_files(&mut self, tree: &Tree<'_>) {
+        for path in self.list(tree, "metadata") {
+            for (document, spot) in self.read(tree, &path) {
+                let file = tree.shown(&path);
+                let problems = self.metadata.add(&file, &document, spot, &mut self.provenance);
+                self.problems.extend(problems);
+            }
+        }
+    }
+
+    fn manifest_files(&mut self, tree: &Tree<'_>, folder: &str) {
+        for path in self.list(tree, folder) {
+            let documents = self.read(tree, &path);
+            let file = tree.shown(&path);
+            if let Some((second, _)) = documents.get(1) {
+                let place = Place { file: file.clone(), line: second.line, column: 1 };
+                let text = format!("the file has {} documents; opm reads the first only", documents.len());
+                let fix = "put each manifest into a file of its own";
+                self.provenance.notes.push(note(Severity::Warning, "manifest-documents", place, text, fix));
+            }
+            for (document, spot) in documents {
+                let place = Place { file: file.clone(), line: document.line, column: 1 };
+                self.add_object(place, document.value, Some(spot));
+            }
+        }
+    }
+
+    /// The files of a folder; subfolders are not part of a bundle.
+    fn list(&mut self, tree: &Tree<'_>, folder: &str) -> Vec<String> {
+        let listing = match tree.list(folder) {
+            Ok(listing) => listing,
+            Err(problem) => {
+                self.problems.push(problem);
+                return Vec::new();
+            }
         };
-        let section = |key: &str| document.value.get(key).filter(|value| !value.is_null());
-        if let Some(annotations) = section("annotations") {
-            let map = annotations.as_object().ok_or_else(|| bad("annotations is not a map".into()))?;
-            for (key, value) in map {
-                // Numbers and booleans are what YAML makes of an unquoted `4.6` or `true`.
-                let value = match value {
-                    Value::String(text) => text.clone(),
-                    Value::Bool(_) | Value::Number(_) => value.to_string(),
-                    _ => return Err(bad(format!("annotation {key} is not a text"))),
-                };
-                self.annotations.insert(key.clone(), value);
+        for inner in listing.folders {
+            let place = Place { file: tree.shown(&format!("{folder}/{inner}")), line: 0, column: 0 };
+            let text = "it is a folder; what is in it is not part of the bundle".to_owned();
+            let fix = format!("move its files to {folder}/, or remove it");
+            self.provenance.notes.push(note(Severity::Warning, "bundle-subfolder", place, text, &fix));
+        }
+        listing.files.into_iter().map(|file| format!("{folder}/{file}")).collect()
+    }
+
+    /// The documents of a file that can be read; the mistakes in the others become problems.
+    fn read(&mut self, tree: &Tree<'_>, path: &str) -> Vec<(Document, Spot)> {
+        let file = tree.shown(path);
+        let text: Arc<str> = match tree.read(path).and_then(|content| {
+            self.bytes += content.len() as u64;
+            if self.bytes > LARGEST_BUNDLE {
+                let text = format!("with it, the bundle has more than {LARGEST_BUNDLE} bytes");
+                let source = std::io::Error::new(std::io::ErrorKind::FileTooLarge, text);
+                return Err(BundleError::Read { path: PathBuf::from(&file), source });
+            }
+            yaml::text_of(&file, &content).map(Arc::from)
+        }) {
+            Ok(text) => text,
+            Err(problem) => {
+                self.problems.push(problem);
+                return Vec::new();
+            }
+        };
+        let (documents, mistakes) = yaml::read(&file, &text);
+        let room = MOST_PROBLEMS.saturating_sub(self.problems.len());
+        self.problems.extend(mistakes.into_iter().take(room));
+        let source = self.provenance.add_source(&file, text);
+        let mut read = Vec::new();
+        for document in documents {
+            let spot = Provenance::spot(source, &document);
+            let notes = repeated_keys(&self.provenance, spot, &document.repeated);
+            self.provenance.notes.extend(notes);
+            read.push((document, spot));
+        }
+        read
+    }
+
+    fn add_object(&mut self, place: Place, object: Value, spot: Option<Spot>) {
+        let text =
+            |field: &str| object.get(field).and_then(Value::as_str).is_some_and(|text| !text.is_empty());
+        let missing = match (object.is_object(), text("apiVersion"), text("kind")) {
+            (false, ..) => "this is not a manifest: it is not a map",
+            (_, false, _) => "this is not a manifest: apiVersion is missing",
+            (_, _, false) => "this is not a manifest: kind is missing",
+            _ => return self.objects.push((object, spot)),
+        };
+        if self.problems.len() < MOST_PROBLEMS {
+            self.problems.push(BundleError::Shape { place, message: missing.to_owned() });
+        }
+    }
+
+    fn assemble(mut self, origin: &str) -> Loaded {
+        let (mut csvs, objects): (Vec<_>, Vec<_>) =
+            self.objects.into_iter().partition(|(object, _)| kind(object) == "ClusterServiceVersion");
+        if csvs.len() != 1 {
+            let names: Vec<&str> = csvs.iter().map(|(csv, _)| name(csv)).collect();
+            let names = if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) };
+            let found = csvs.len();
+            // Where a file could not be read, the ClusterServiceVersion may be in it.
+            let known = found == 0
+                && self.problems.iter().any(|problem| !matches!(problem, BundleError::Layout { .. }));
+            if !known {
+                self.problems.push(BundleError::CsvCount { origin: origin.to_owned(), found, names });
+            }
+            if csvs.is_empty() {
+                return Loaded { bundle: None, problems: self.problems };
             }
         }
-        for (key, list) in [("properties", &mut self.properties), ("dependencies", &mut self.dependencies)] {
-            if let Some(entries) = section(key) {
-                let entries: Vec<Property> = serde_json::from_value(entries.clone())
-                    .map_err(|error| bad(format!("{key} is not a list of type and value: {error}")))?;
-                list.extend(entries);
-            }
+        let (csv_raw, spot) = csvs.swap_remove(0);
+        let mut broken = |field: String, message: String| {
+            let place =
+                spot.and_then(|spot| self.provenance.places(spot, &[&field]).into_iter().flatten().next());
+            let (origin, name) = (origin.to_owned(), name(&csv_raw).to_owned());
+            self.problems.push(BundleError::Csv { origin, name, field, place, message });
+        };
+        if name(&csv_raw).is_empty() {
+            broken("metadata.name".into(), "it is missing; it is the bundle's identity".into());
         }
-        Ok(())
+        let csv = serde_path_to_error::deserialize(&csv_raw).unwrap_or_else(|error| {
+            broken(error.path().to_string(), error.inner().to_string());
+            Default::default()
+        });
+        let Metadata { annotations, properties, dependencies, .. } = self.metadata;
+        self.provenance.csv = spot;
+        let (objects, spots): (Vec<Value>, Vec<Option<Spot>>) = objects.into_iter().unzip();
+        self.provenance.objects = spots.into_iter().flatten().collect();
+        let provenance = Arc::new(self.provenance);
+        let bundle = Bundle { csv, csv_raw, objects, annotations, properties, dependencies, provenance };
+        Loaded { bundle: Some(bundle), problems: self.problems }
     }
-}
-
-/// The files of a folder by name; subfolders and hidden files are not part of a bundle.
-fn files(dir: &Path) -> Result<Vec<PathBuf>, BundleError> {
-    let unreadable = |source| BundleError::Read { path: dir.to_owned(), source };
-    let mut files = Vec::new();
-    for entry in fs::read_dir(dir).map_err(unreadable)? {
-        let path = entry.map_err(unreadable)?.path();
-        let hidden = path.file_name().is_none_or(|name| name.to_string_lossy().starts_with('.'));
-        if path.is_file() && !hidden {
-            files.push(path);
-        }
-    }
-    files.sort();
-    Ok(files)
-}
-
-fn read(path: &Path) -> Result<Vec<u8>, BundleError> {
-    let unreadable = |source| BundleError::Read { path: path.to_owned(), source };
-    let size = fs::metadata(path).map_err(unreadable)?.len();
-    if size > LARGEST_FILE {
-        let text = format!("it has {size} bytes; a manifest has at most {LARGEST_FILE}");
-        return Err(unreadable(std::io::Error::new(std::io::ErrorKind::FileTooLarge, text)));
-    }
-    fs::read(path).map_err(unreadable)
-}
-
-/// A relative path below a folder; `None` when it leads out of it.
-fn inside(dir: &Path, relative: &str) -> Option<PathBuf> {
-    let relative = Path::new(relative);
-    let down = |component| matches!(component, Component::Normal(_) | Component::CurDir);
-    relative.components().all(down).then(|| dir.join(relative))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const ANNOTATIONS: &str = "annotations:\n  operators.operatorframework.io.bundle.package.v1: p\n";
-    const CSV: &str = "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata: {name: p.v1.0.0}\nspec: {version: 1.0.0}\n";
-
-    fn bundle(files: &[(&str, &str)]) -> (tempfile::TempDir, Result<Bundle, BundleError>) {
-        let dir = tempfile::tempdir().unwrap();
-        for (path, text) in files {
-            let path = dir.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-        let bundle = Bundle::from_dir(dir.path());
-        (dir, bundle)
-    }
-
-    #[test]
-    fn every_section_is_read_from_every_metadata_file() {
-        let (_dir, bundle) = bundle(&[
-            ("metadata/annotations.yaml", ANNOTATIONS),
-            (
-                "metadata/properties.yaml",
-                "properties:\n- {type: a, value: 1}\ndependencies:\n- {type: b, value: {c: d}}\n",
-            ),
-            ("manifests/csv.yaml", CSV),
-            ("manifests/.hidden.yaml", "not: [a manifest"),
-            (
-                "manifests/two.yaml",
-                "---\napiVersion: v1\nkind: Service\nmetadata: {name: a}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\n",
-            ),
-        ]);
-        let bundle = bundle.unwrap();
-        assert_eq!((bundle.name(), bundle.package()), ("p.v1.0.0", Some("p")));
-        assert_eq!(bundle.properties.len(), 1);
-        assert_eq!(bundle.dependencies[0].type_, "b");
-        assert_eq!(bundle.objects.iter().map(kind).collect::<Vec<_>>(), ["Service", "ConfigMap"]);
-    }
-
-    #[test]
-    fn what_is_wrong_is_named() {
-        let cases: [(&[(&str, &str)], &str); 7] = [
-            (&[("manifests/csv.yaml", CSV)], "no metadata/"),
-            (&[("metadata/a.yaml", ANNOTATIONS)], "no manifests/"),
-            (&[("metadata/a.yaml", "x: y\n"), ("manifests/csv.yaml", CSV)], "has annotations"),
-            (
-                &[("metadata/a.yaml", ANNOTATIONS), ("manifests/a.yaml", "kind: A\n")],
-                "a.yaml:1:1: this is not a manifest: apiVersion is missing",
-            ),
-            (&[("metadata/a.yaml", ANNOTATIONS), ("manifests/a.yaml", "a: b\nc: [\n")], "a.yaml:"),
-            (
-                &[("metadata/a.yaml", ANNOTATIONS), ("manifests/a.yaml", CSV), ("manifests/b.yaml", CSV)],
-                "has 2 ClusterServiceVersions (p.v1.0.0, p.v1.0.0)",
-            ),
-            (
-                &[(
-                    "metadata/a.yaml",
-                    "annotations: {operators.operatorframework.io.bundle.manifests.v1: ../..}\n",
-                )],
-                "points outside",
-            ),
-        ];
-        for (files, expected) in cases {
-            let (_dir, bundle) = bundle(files);
-            let message = bundle.unwrap_err().to_string();
-            assert!(message.contains(expected), "{message}");
-        }
-    }
-
-    #[test]
-    fn objects_need_a_named_csv() {
-        assert!(
-            Bundle::from_objects(Vec::new())
-                .unwrap_err()
-                .to_string()
-                .contains("has 0 ClusterServiceVersions")
-        );
-        let nameless = serde_json::json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion"});
-        assert!(
-            Bundle::from_objects(vec![nameless])
-                .unwrap_err()
-                .to_string()
-                .contains("metadata.name is missing")
-        );
-        assert!(Bundle::from_objects(vec![Value::Null]).unwrap_err().to_string().contains("object 1"));
-    }
-}
+mod tests;

@@ -1,10 +1,13 @@
 //! What a bundle is.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use olm_api::csv::ClusterServiceVersion;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+use crate::provenance::Provenance;
 
 /// One version of one operator: its ClusterServiceVersion, the manifests beside it and its metadata.
 ///
@@ -24,6 +27,8 @@ pub struct Bundle {
     pub properties: Vec<Property>,
     /// `dependencies.yaml`.
     pub dependencies: Vec<Property>,
+    /// Where each part was read from.
+    pub(crate) provenance: Arc<Provenance>,
 }
 
 /// A typed value: an entry of `properties`, of `dependencies`, or of a catalog's bundle.
@@ -50,6 +55,20 @@ pub(crate) const MANIFESTS: &str = "operators.operatorframework.io.bundle.manife
 pub(crate) const METADATA: &str = "operators.operatorframework.io.bundle.metadata.v1";
 
 impl Bundle {
+    /// A bundle of what is on a cluster already: its ClusterServiceVersion, typed and as it is, and its other objects.
+    #[must_use]
+    pub fn from_installed(csv: ClusterServiceVersion, csv_raw: Value, objects: Vec<Value>) -> Self {
+        Self {
+            csv,
+            csv_raw,
+            objects,
+            annotations: BTreeMap::new(),
+            properties: Vec::new(),
+            dependencies: Vec::new(),
+            provenance: Arc::default(),
+        }
+    }
+
     /// The bundle's identity: the name of its ClusterServiceVersion.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -66,6 +85,12 @@ impl Bundle {
     #[must_use]
     pub fn version(&self) -> Option<olm_version::Version> {
         self.version_text().and_then(|text| olm_version::Version::parse(text).ok())
+    }
+
+    /// `spec.release`: which packaging of the version it is.
+    #[must_use]
+    pub fn release(&self) -> Option<&str> {
+        self.csv_raw.pointer("/spec/release").and_then(Value::as_str).filter(|text| !text.is_empty())
     }
 
     /// `spec.displayName`, or the name where there is none.

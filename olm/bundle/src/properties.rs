@@ -36,8 +36,11 @@ pub fn bundle_properties(bundle: &Bundle, package: &str) -> Vec<Property> {
     properties.extend(annotated(bundle));
     properties.extend(bundle.dependencies.iter().map(requirement));
     if !properties.iter().any(|property| property.type_ == "olm.package") {
-        let version = bundle.version_text().unwrap_or_default();
-        properties.push(property("olm.package", json!({"packageName": package, "version": version})));
+        let mut value = json!({"packageName": package, "version": bundle.version_text().unwrap_or_default()});
+        if let Some(release) = bundle.release() {
+            value["release"] = release.into();
+        }
+        properties.push(property("olm.package", value));
     }
     properties.extend(bundle.provided_gvks().into_iter().map(|gvk| property("olm.gvk", json!(gvk))));
     properties.extend(bundle.required_gvks().into_iter().map(|gvk| property("olm.gvk.required", json!(gvk))));
@@ -104,7 +107,7 @@ pub(crate) fn versions(crd: &Value) -> Vec<&str> {
     names
 }
 
-fn api_service(description: &Value) -> Gvk {
+pub(crate) fn api_service(description: &Value) -> Gvk {
     let text = |field: &str| description.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
     Gvk { group: text("group"), version: text("version"), kind: text("kind") }
 }

@@ -1,10 +1,29 @@
 //! YAML as people write it into manifests, with the place of every mistake.
+//!
+//! Memory is bounded: a file takes at most [`MEMORY_FACTOR`] times its size (and one MiB more), whatever its
+//! anchors, lists and keys multiply to; what would take more is refused.
+
+mod locate;
+mod tracked;
+
+use std::ops::Range;
 
 use serde_json::Value;
-use serde_saphyr::Budget;
 use serde_saphyr::options::DuplicateKeyPolicy;
 
 use crate::error::{BundleError, Place};
+
+pub(crate) use locate::{join, locate};
+use tracked::{Budget, Tracked};
+
+/// How many times its own size a file may take in memory at most. The densest texts are lists of digits and maps
+/// of short keys: two bytes become a value of 72 or an entry of 120, and lists and maps grow by doubling.
+pub const MEMORY_FACTOR: usize = 192;
+
+/// The tolerant reader keeps a hundred bytes for each byte before it looks at any limit. What needs it is small.
+const LARGEST_TOLERATED: usize = 2 << 20;
+/// Mistakes of one file that are kept; what is behind them is not read.
+const MOST_MISTAKES: usize = 20;
 
 /// A document and the line it starts at.
 #[derive(Debug, Clone)]
@@ -13,6 +32,10 @@ pub struct Document {
     pub line: usize,
     /// The content.
     pub value: Value,
+    /// Keys that are there more than once, as field paths; the last one counts.
+    pub repeated: Vec<String>,
+    /// Where it is in the text, which begins behind a byte order mark.
+    pub(crate) range: Range<usize>,
 }
 
 /// The documents of a YAML or JSON file; empty ones are left out.
@@ -20,28 +43,55 @@ pub struct Document {
 /// # Errors
 /// The first mistake, with file, line and column.
 pub fn documents(file: &str, bytes: &[u8]) -> Result<Vec<Document>, BundleError> {
-    let text = utf8(file, bytes)?;
+    let (documents, mistakes) = read(file, text_of(file, bytes)?);
+    match mistakes.into_iter().next() {
+        Some(mistake) => Err(mistake),
+        None => Ok(documents),
+    }
+}
+
+/// The documents that can be read, and the mistakes in the others.
+pub(crate) fn read(file: &str, text: &str) -> (Vec<Document>, Vec<BundleError>) {
     if let Some(documents) = json_documents(text) {
-        return Ok(documents);
+        return (documents, Vec::new());
     }
     let mut documents = Vec::new();
+    let mut mistakes = Vec::new();
+    let mut budget = Budget::of_file();
     for chunk in split(text) {
-        let value: Value = match serde_saphyr::from_str_with_options(chunk.text, options()) {
-            Ok(value) => value,
-            // Real manifests hold text that only libyaml, which Go's parser descends from, lets pass.
-            Err(error) => {
-                serde_yaml::from_str(chunk.text).map_err(|_| syntax_error(file, chunk.line, &error))?
+        match parse(chunk.text, &mut budget) {
+            Ok(Tracked { value: Value::Null, .. }) => {}
+            Ok(Tracked { value, repeated }) => {
+                let start = chunk.text.as_ptr() as usize - text.as_ptr() as usize;
+                let range = start..start + chunk.text.len();
+                documents.push(Document { line: chunk.line, value, repeated: repeated.paths(), range });
             }
-        };
-        if !value.is_null() {
-            documents.push(Document { line: chunk.line, value });
+            Err(error) => {
+                mistakes.push(syntax_error(file, chunk.line, &error));
+                if mistakes.len() == MOST_MISTAKES {
+                    break;
+                }
+            }
         }
     }
-    Ok(documents)
+    (documents, mistakes)
+}
+
+fn parse(text: &str, budget: &mut Budget) -> Result<Tracked, serde_saphyr::Error> {
+    budget.read(text.len(), || serde_saphyr::from_str_with_options(text, options())).or_else(|error| {
+        if text.len() > LARGEST_TOLERATED {
+            return Err(error);
+        }
+        // Real manifests hold text that only libyaml, which Go's parser descends from, lets pass.
+        budget.read(text.len(), || serde_yaml::from_str(text)).map_err(|_| error)
+    })
 }
 
 /// The text of a file without its byte order mark.
-fn utf8<'a>(file: &str, bytes: &'a [u8]) -> Result<&'a str, BundleError> {
+///
+/// # Errors
+/// Where it is not UTF-8.
+pub(crate) fn text_of<'a>(file: &str, bytes: &'a [u8]) -> Result<&'a str, BundleError> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Ok(text.strip_prefix('\u{feff}').unwrap_or(text)),
         Err(error) => {
@@ -59,8 +109,27 @@ fn json_documents(text: &str) -> Option<Vec<Document>> {
     if !text.trim_start().starts_with(['{', '[']) {
         return None;
     }
-    let values: Result<Vec<Value>, _> = serde_json::Deserializer::from_str(text).into_iter().collect();
-    Some(values.ok()?.into_iter().map(|value| Document { line: 1, value }).collect())
+    let mut documents = Vec::new();
+    let mut stream = serde_json::Deserializer::from_str(text).into_iter::<Tracked>();
+    let mut budget = Budget::of_file();
+    let mut line = 1;
+    loop {
+        let before = stream.byte_offset();
+        let next = budget.read(text.len(), || stream.next());
+        let Some(Ok(Tracked { value, repeated })) = next else {
+            return next.is_none().then_some(documents);
+        };
+        let text = &text[before..stream.byte_offset()];
+        let blank = text.len() - text.trim_start().len();
+        line += newlines(&text[..blank]);
+        let range = before + blank..before + text.len();
+        documents.push(Document { line, value, repeated: repeated.paths(), range });
+        line += newlines(&text[blank..]);
+    }
+}
+
+fn newlines(text: &str) -> usize {
+    text.bytes().filter(|byte| *byte == b'\n').count()
 }
 
 /// A part of a YAML stream that holds at most one document.
@@ -121,10 +190,10 @@ fn has_content(line: &str) -> bool {
 /// of two equal keys counts. The budget lets CustomResourceDefinitions of several megabytes pass and
 /// stops anchors that multiply.
 fn options() -> serde_saphyr::Options {
-    let mut budget = Budget::default();
-    budget.max_depth = 128;
+    let mut budget = serde_saphyr::Budget::default();
+    budget.max_depth = tracked::MOST_LEVELS;
     budget.max_events = 4_000_000;
-    budget.max_nodes = 2_000_000;
+    budget.max_nodes = tracked::LARGEST_DOCUMENT;
     serde_saphyr::options! {
         budget: Some(budget),
         duplicate_keys: DuplicateKeyPolicy::LastWins,
@@ -151,86 +220,4 @@ fn syntax_error(file: &str, first_line: usize, error: &serde_saphyr::Error) -> B
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn values(text: &str) -> Vec<Value> {
-        documents("test.yaml", text.as_bytes()).unwrap().into_iter().map(|document| document.value).collect()
-    }
-
-    fn message(text: &str) -> String {
-        documents("test.yaml", text.as_bytes()).unwrap_err().to_string()
-    }
-
-    #[test]
-    fn several_documents_with_their_lines() {
-        let text = "# comment\n---\na: 1\n---\n\n--- # empty\n---\nb: |\n  ---\n  text\n...\n";
-        let documents = documents("test.yaml", text.as_bytes()).unwrap();
-        assert_eq!(documents.len(), 2);
-        assert_eq!(documents[0].value, serde_json::json!({"a": 1}));
-        assert_eq!(documents[1].value, serde_json::json!({"b": "---\ntext\n"}));
-        assert_eq!(documents[1].line, 7);
-    }
-
-    #[test]
-    fn a_mistake_has_file_line_and_column() {
-        let message = message("a: 1\n---\nb:\n  - c\n d: [\n");
-        assert!(message.starts_with("test.yaml:"), "{message}");
-        let line: usize = message.split(':').nth(1).unwrap().parse().unwrap();
-        assert!((4..=6).contains(&line), "{message}");
-        assert!(!message.contains('\n'), "{message}");
-    }
-
-    #[test]
-    fn what_manifests_rely_on() {
-        assert_eq!(values("a: 1\na: 2\n"), [serde_json::json!({"a": 2})]);
-        assert_eq!(values("mode: 0644\n"), [serde_json::json!({"mode": 420})]);
-        assert_eq!(values("x: &a {k: v}\ny: *a\nz:\n  <<: *a\n")[0]["z"], serde_json::json!({"k": "v"}));
-        assert_eq!(values("{\n\t\"a\": 1\n}"), [serde_json::json!({"a": 1})]);
-        assert_eq!(values("\u{feff}a: b\r\n"), [serde_json::json!({"a": "b"})]);
-        assert_eq!(
-            values("v: 1.2.3\nd: 2019-02-28 01:03:00\nq: '1'\n"),
-            [serde_json::json!({"v": "1.2.3", "d": "2019-02-28 01:03:00", "q": "1"})]
-        );
-        assert_eq!(values("1: a\ntrue: b\n"), [serde_json::json!({"1": "a", "true": "b"})]);
-    }
-
-    #[test]
-    fn not_utf8_names_the_place() {
-        let error = documents("x.yaml", b"a: 1\nb: \xff\n").unwrap_err().to_string();
-        assert_eq!(error, "x.yaml:2:4: the file is not UTF-8");
-    }
-
-    #[test]
-    fn an_anchor_bomb_is_refused() {
-        let mut bomb = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
-        for level in 1..12 {
-            let alias = format!("*a{}", level - 1);
-            bomb += &format!("a{level}: &a{level} [{}]\n", vec![alias; 10].join(", "));
-        }
-        assert!(message(&bomb).starts_with("test.yaml:"));
-    }
-
-    #[test]
-    fn deep_nesting_is_refused_not_a_crash() {
-        let text = "[".repeat(100_000);
-        assert!(documents("test.yaml", text.as_bytes()).is_err());
-        let text =
-            "a:\n".to_owned() + &(1..5_000).map(|n| format!("{}a:\n", " ".repeat(n))).collect::<String>();
-        assert!(documents("test.yaml", text.as_bytes()).is_err());
-    }
-
-    proptest! {
-        #[test]
-        fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-            let _ = documents("x", &bytes);
-        }
-
-        #[test]
-        fn no_yaml_like_text_panics(text in "[-a: \\[\\]{}&*!|>'\"#%\n.0]{0,80}") {
-            let _ = documents("x", text.as_bytes());
-        }
-    }
-}
+mod tests;

@@ -2,33 +2,51 @@
 
 use std::{fmt::Write as _, io::IsTerminal as _};
 
+use crate::output::printable;
+
 /// Exit codes, stable and documented in `olm --help`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
 pub enum Code {
     /// Anything not named below.
-    Unexpected = 1,
+    Unexpected,
+    /// The answer of a command that checks or compares: not valid, or different. It is 1, as opm, operator-sdk and
+    /// diff have it.
+    No,
     /// The command line is wrong.
-    Usage = 2,
+    Usage,
     /// Package, catalog, channel, version or installation not found.
-    NotFound = 3,
+    NotFound,
     /// Refused by preflight or policy.
-    Refused = 4,
+    Refused,
     /// No version satisfies the request.
-    Unresolvable = 5,
+    Unresolvable,
     /// It did not happen in time.
-    Timeout = 6,
+    Timeout,
     /// The user may not do this.
-    Forbidden = 7,
+    Forbidden,
     /// Waiting for approval.
-    NeedsApproval = 8,
+    NeedsApproval,
+    /// A command that checks or compares could not find out.
+    Unanswered,
     /// Interrupted from the keyboard.
-    Interrupted = 130,
+    Interrupted,
 }
 
 impl Code {
     pub fn as_u8(self) -> u8 {
-        self as u8
+        match self {
+            Self::Unexpected | Self::No => 1,
+            Self::Usage => 2,
+            Self::NotFound => 3,
+            Self::Refused => 4,
+            Self::Unresolvable => 5,
+            Self::Timeout => 6,
+            Self::Forbidden => 7,
+            Self::NeedsApproval => 8,
+            // 9 is left for bulk operations that are done in part.
+            Self::Unanswered => 10,
+            Self::Interrupted => 130,
+        }
     }
 }
 
@@ -39,7 +57,9 @@ Exit codes:
   1 unexpected error          6 it did not happen in time
   2 wrong command line        7 forbidden
   3 not found                 8 waiting for approval (with --wait)
-  4 refused                   130 interrupted";
+  4 refused                   130 interrupted
+  validate, diff and build --check end with 1 for \"not valid\" or \"different\", and with 10 when that cannot be
+  found out";
 
 /// A command that failed: what happened, and what may help.
 #[derive(Debug)]
@@ -54,6 +74,20 @@ impl Failure {
         Self { code, message: message.into(), hints: Vec::new() }
     }
 
+    /// The answer no, where the command has said all there is to say.
+    pub fn no() -> Self {
+        Self::new(Code::No, "")
+    }
+
+    /// For commands whose exit code 1 is an answer: an unexpected error is told apart from it.
+    #[must_use]
+    pub fn unanswered(mut self) -> Self {
+        if self.code == Code::Unexpected {
+            self.code = Code::Unanswered;
+        }
+        self
+    }
+
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
@@ -65,10 +99,15 @@ impl Failure {
     }
 
     fn render(&self, color: bool) -> String {
+        if self.message.is_empty() {
+            return String::new();
+        }
         let (red, cyan, off) = if color { ("\x1b[31m", "\x1b[36m", "\x1b[0m") } else { ("", "", "") };
-        let mut out = format!("{red}error{off}: {}\n", self.message.trim_end());
+        // Messages quote what strangers wrote.
+        let lines: Vec<String> = self.message.trim_end().lines().map(printable).collect();
+        let mut out = format!("{red}error{off}: {}\n", lines.join("\n"));
         for hint in &self.hints {
-            let _ = writeln!(out, "{cyan}hint{off}: {hint}");
+            let _ = writeln!(out, "{cyan}hint{off}: {}", printable(hint));
         }
         out
     }
@@ -77,6 +116,13 @@ impl Failure {
 impl From<anyhow::Error> for Failure {
     fn from(error: anyhow::Error) -> Self {
         Self::new(Code::Unexpected, format!("{error:#}"))
+    }
+}
+
+impl From<&olm_catalog::Unknown> for Failure {
+    /// The error names the nearest.
+    fn from(unknown: &olm_catalog::Unknown) -> Self {
+        Self::new(Code::NotFound, unknown.to_string())
     }
 }
 
@@ -122,5 +168,19 @@ mod tests {
         let failure = Failure::new(Code::NotFound, "package `ectd` not found").hint("did you mean `etcd`?");
         assert_eq!(failure.render(false), "error: package `ectd` not found\nhint: did you mean `etcd`?\n");
         assert_eq!(failure.code.as_u8(), 3);
+    }
+
+    #[test]
+    fn an_answer_says_nothing_more_and_an_error_is_told_apart_from_it() {
+        assert_eq!(Failure::no().render(true), "");
+        assert_eq!(Failure::no().unanswered().code.as_u8(), 1);
+        assert_eq!(Failure::new(Code::Unexpected, "x").unanswered().code.as_u8(), 10);
+        assert_eq!(Failure::new(Code::NotFound, "x").unanswered().code.as_u8(), 3);
+    }
+
+    #[test]
+    fn what_strangers_wrote_does_not_reach_the_terminal_raw() {
+        let failure = Failure::new(Code::NotFound, "a\x1b[2Jb\nc").hint("d\x07");
+        assert_eq!(failure.render(false), "error: a?[2Jb\nc\nhint: d?\n");
     }
 }

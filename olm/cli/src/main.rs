@@ -4,7 +4,10 @@ mod args;
 mod commands;
 mod context;
 mod exit;
+mod names;
+mod oci;
 mod output;
+mod source;
 
 use std::process::ExitCode;
 

@@ -1,11 +1,11 @@
 //! `-o table|json|yaml|name`: data on standard output, everything else on standard error.
 
-use std::io::Write as _;
+use std::io::{BufWriter, Stdout, Write as _};
 
 use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
 
-use crate::exit::Failure;
+use crate::exit::{Code, Failure};
 
 /// How a command prints what it found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
@@ -19,6 +19,124 @@ pub enum Format {
     Yaml,
     /// Names only, one a line.
     Name,
+}
+
+/// How a report is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum Report {
+    /// Lines for people.
+    #[default]
+    Text,
+    /// JSON with a stable schema.
+    Json,
+    /// The same as YAML.
+    Yaml,
+}
+
+/// How a verdict on a bundle is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum Judgement {
+    /// Lines for people.
+    #[default]
+    Text,
+    /// JSON with a stable schema.
+    Json,
+    /// The same as YAML.
+    Yaml,
+    /// JSON as operator-sdk prints it.
+    JsonAlpha1,
+}
+
+/// How documents of a catalog are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum Documents {
+    /// A document a line.
+    #[default]
+    Json,
+    /// Documents with `---` between them.
+    Yaml,
+}
+
+/// Standard output for what may be long: buffered, and closed quietly when nobody reads any more.
+#[derive(Debug)]
+pub struct Stream {
+    out: BufWriter<Stdout>,
+    closed: bool,
+}
+
+impl Stream {
+    pub fn new() -> Self {
+        Self { out: BufWriter::new(std::io::stdout()), closed: false }
+    }
+
+    /// Whether the reader has gone: what is written from now on is lost.
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    pub fn line(&mut self, text: &str) -> Result<(), Failure> {
+        self.bytes(text.as_bytes())?;
+        self.bytes(b"\n")
+    }
+
+    pub fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        if self.closed {
+            return Ok(());
+        }
+        let written = self.out.write_all(bytes);
+        self.judge(written)
+    }
+
+    pub fn end(mut self) -> Result<(), Failure> {
+        if self.closed {
+            return Ok(());
+        }
+        let written = self.out.flush();
+        self.judge(written)
+    }
+
+    fn judge(&mut self, written: std::io::Result<()>) -> Result<(), Failure> {
+        match written {
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {
+                self.closed = true;
+                Ok(())
+            }
+            Err(error) => {
+                Err(Failure::new(Code::Unexpected, format!("failed to write to standard output: {error}")))
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+}
+
+impl Report {
+    /// Data as JSON or YAML, or the text.
+    pub fn print<T: Serialize>(self, item: &T, text: impl FnOnce() -> String) -> Result<(), Failure> {
+        let mut out = Stream::new();
+        match self {
+            Self::Text => out.bytes(text().as_bytes())?,
+            Self::Json => out.line(&to_json(item)?)?,
+            Self::Yaml => out.bytes(to_yaml(item)?.as_bytes())?,
+        }
+        out.end()
+    }
+}
+
+impl Documents {
+    /// Writes one document, given as JSON.
+    pub fn write(self, out: &mut Stream, json: &[u8]) -> Result<(), Failure> {
+        match self {
+            Self::Json => {
+                out.bytes(json)?;
+                out.bytes(b"\n")
+            }
+            Self::Yaml => {
+                let document: serde_json::Value = serde_json::from_slice(json).map_err(anyhow::Error::from)?;
+                out.bytes(b"---\n")?;
+                out.bytes(to_yaml(&document)?.as_bytes())
+            }
+        }
+    }
 }
 
 /// Something that can be printed in every format.

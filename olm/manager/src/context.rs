@@ -18,10 +18,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     backoff::Backoff,
-    catalogs::CatalogStore,
+    catalogs::{BundleImages, Cache, CacheError, CatalogStore, Refresh, Registries},
+    controllers::catalog_source::Jobs,
     engine::Refusal,
     metrics::Metrics,
     resources::{ResourceError, Resources, short},
+    run::Options,
 };
 
 /// Reconciliations of one kind at a time.
@@ -36,6 +38,10 @@ pub(crate) struct Ctx {
     pub(crate) resources: Resources,
     pub(crate) recorder: Recorder,
     pub(crate) catalogs: Arc<CatalogStore>,
+    pub(crate) jobs: Arc<Jobs>,
+    pub(crate) images: Arc<BundleImages>,
+    pub(crate) refresh: Arc<Refresh>,
+    pub(crate) registries: Registries,
     pub(crate) backoff: Arc<Backoff>,
     pub(crate) metrics: Arc<Metrics>,
     /// The manager's namespace: catalogs in it are visible from everywhere.
@@ -72,17 +78,24 @@ impl Error {
 }
 
 impl Ctx {
-    pub(crate) fn new(client: Client, namespace: &str, identity: &str) -> Self {
+    pub(crate) fn new(client: Client, options: &Options) -> Result<Self, CacheError> {
+        let Options { namespace, identity, .. } = options;
+        let cache = Arc::new(Cache::open(options.cache_dir.as_deref())?);
+        let (refresh, metrics) = (Arc::<Refresh>::default(), Arc::<Metrics>::default());
         let reporter = Reporter { controller: "olm-manager".into(), instance: Some(identity.to_owned()) };
-        Self {
+        Ok(Self {
             resources: Resources::new(client.clone()),
             recorder: Recorder::new(client.clone(), reporter),
             client,
             catalogs: Arc::default(),
+            images: BundleImages::new(cache.bundles()),
+            jobs: Arc::new(Jobs::new(cache, Arc::clone(&refresh), Arc::clone(&metrics))),
+            refresh,
+            registries: options.registries.clone(),
             backoff: Arc::default(),
-            metrics: Arc::default(),
-            namespace: namespace.to_owned(),
-        }
+            metrics,
+            namespace: namespace.clone(),
+        })
     }
 
     /// Tells `kubectl describe` about it. Best effort: an event that is lost must not stop the work.

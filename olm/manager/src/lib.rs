@@ -4,7 +4,7 @@
 //! * [`manifests`]: everything that puts `olm` on a cluster
 //! * [`engine`]: what a Subscription would change, as a plan
 //! * [`ops`]: what console buttons and commands do: install, approve, upgrade, uninstall, list, status
-//! * [`catalogs`]: catalogs in memory, and reading them from outside the manager
+//! * [`catalogs`]: catalogs, their bundles, and reading both from outside the manager
 
 mod backoff;
 pub mod catalogs;

@@ -2,6 +2,7 @@
 
 use std::{
     net::SocketAddr,
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -13,6 +14,7 @@ use olm_api::CatalogSource;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    catalogs::{CacheError, Registries},
     context::Ctx,
     controllers,
     http::{Serving, router},
@@ -31,6 +33,10 @@ pub struct Options {
     pub identity: String,
     /// Whether it waits for the lease before it does anything; without, it must be the only one.
     pub leader_election: bool,
+    /// Where it keeps catalogs over restarts; `None` is a fresh folder that goes with the process.
+    pub cache_dir: Option<PathBuf>,
+    /// How registries are reached.
+    pub registries: Registries,
 }
 
 impl Options {
@@ -42,6 +48,8 @@ impl Options {
             listen: Some(SocketAddr::from(([0, 0, 0, 0], HTTP_PORT))),
             identity: identity.into(),
             leader_election: true,
+            cache_dir: None,
+            registries: Registries::default(),
         }
     }
 }
@@ -49,6 +57,9 @@ impl Options {
 /// The manager stopped, and not because it was asked to.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// Catalogs cannot be kept.
+    #[error(transparent)]
+    Cache(#[from] CacheError),
     /// The port cannot be had.
     #[error("failed to listen on {address}: {source}")]
     Listen {
@@ -72,10 +83,10 @@ pub enum Error {
 /// released.
 ///
 /// # Errors
-/// [`Error`] when the port is taken, the lease is lost or a controller ends. The process should then exit: whoever
+/// [`Error`] when the cache or the port cannot be had, the lease is lost or a controller ends. The process should then exit: whoever
 /// supervises it starts it again, and it carries on from what is on the cluster.
 pub async fn run(client: Client, options: Options, shutdown: CancellationToken) -> Result<(), Error> {
-    let ctx = Arc::new(Ctx::new(client.clone(), &options.namespace, &options.identity));
+    let ctx = Arc::new(Ctx::new(client.clone(), &options)?);
     let serving = Serving {
         catalogs: Arc::clone(&ctx.catalogs),
         metrics: Arc::clone(&ctx.metrics),

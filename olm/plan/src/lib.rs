@@ -30,6 +30,6 @@ pub use plan::{
     PlannedObject, RejectedView, Reversible, Why,
 };
 pub use uninstall::{make_uninstall_plan, uninstall_reads};
-pub use universe::{bundle_of, universe_of};
+pub use universe::{bundle_of, needs_of, universe_of};
 
 pub use olm_bundle::Phase;

@@ -1,5 +1,8 @@
 //! From catalogs to what the resolver chooses from.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use olm_catalog::BundleEntry;
 use olm_resolver::{
     AnyNeed, Bundle, Catalog, CatalogRef, Channel, Entry, Gvk, Health, Package, PackageNeed, Range, Universe,
@@ -7,16 +10,27 @@ use olm_resolver::{
 use olm_version::parse_lenient;
 use serde::Deserialize;
 
-/// What the resolver chooses from. Catalogs have priority 0 and are healthy; see [`Universe::set_priority`] and
-/// [`Universe::set_unavailable`].
-pub fn universe_of(catalogs: &[(CatalogRef, &olm_catalog::Catalog)]) -> Universe {
-    Universe::new(catalogs.iter().map(|(id, catalog)| (id.clone(), catalog_of(catalog))))
+/// What the resolver chooses from: the packages that matter, of each catalog. Catalogs have priority 0 and are healthy;
+/// see [`Universe::set_priority`] and [`Universe::set_unavailable`].
+pub fn universe_of(catalogs: &[(CatalogRef, Vec<Arc<olm_catalog::Package>>)]) -> Universe {
+    Universe::new(catalogs.iter().map(|(id, packages)| {
+        let packages = packages.iter().map(|package| (package.name.clone(), package_of(package))).collect();
+        (id.clone(), Catalog { priority: 0, health: Health::Ready, packages })
+    }))
 }
 
-fn catalog_of(catalog: &olm_catalog::Catalog) -> Catalog {
-    let packages =
-        catalog.packages.iter().map(|(name, package)| (name.clone(), package_of(package))).collect();
-    Catalog { priority: 0, health: Health::Ready, packages }
+/// What the bundles of a package may need: names of packages, and APIs that a package may provide.
+pub fn needs_of(package: &olm_catalog::Package) -> (BTreeSet<String>, BTreeSet<Gvk>) {
+    let (mut packages, mut apis) = (BTreeSet::new(), BTreeSet::new());
+    for bundle in package_of(package).bundles.into_values() {
+        packages.extend(bundle.requires_packages.into_iter().map(|need| need.package));
+        apis.extend(bundle.requires_apis);
+        for choice in bundle.requires_any {
+            packages.extend(choice.packages.into_iter().map(|need| need.package));
+            apis.extend(choice.apis);
+        }
+    }
+    (packages, apis)
 }
 
 fn package_of(package: &olm_catalog::Package) -> Package {

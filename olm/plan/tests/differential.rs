@@ -39,8 +39,10 @@ fn shared(path: &str) -> Option<PathBuf> {
 fn load() -> Option<Universe> {
     let catalog = shared("catalogs/community-dev.json")?;
     let catalog = olm_catalog::Catalog::from_bytes("community-dev", &std::fs::read(catalog).unwrap());
-    assert!(catalog.packages.len() >= 40, "{:?}", catalog.problems);
-    Some(universe_of(&[(id(), &catalog)]))
+    assert!(catalog.len() >= 40, "{:?}", catalog.problems);
+    let packages =
+        catalog.summaries().map(|summary| catalog.package(&summary.name).unwrap().unwrap()).collect();
+    Some(universe_of(&[(id(), packages)]))
 }
 
 fn id() -> CatalogRef {

@@ -11,6 +11,6 @@ mod suggest;
 mod version;
 
 pub use range::{Range, RangeError};
-pub use semver::Version;
+pub use semver::{Prerelease, Version};
 pub use suggest::{distance, suggest};
 pub use version::{parse_lenient, precedence};

@@ -10,15 +10,15 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use olm_tests::{Cluster, DevCluster, etcd, processes};
 
-struct Row {
-    what: &'static str,
-    measured: f64,
-    limit: f64,
-    unit: &'static str,
-    note: String,
-}
+#[path = "../bench/mod.rs"]
+mod catalogs;
+
+use catalogs::{Row, report};
 
 fn main() -> ExitCode {
+    if let Some(done) = catalogs::sub_mode() {
+        return done;
+    }
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -28,27 +28,18 @@ fn main() -> ExitCode {
         }
     };
     match runtime.block_on(run()) {
-        Ok(rows) => report(&rows),
+        Ok(rows) => match catalogs::rows() {
+            Ok(more) => report(&rows.into_iter().chain(more).collect::<Vec<_>>()),
+            Err(error) => {
+                eprintln!("error: {error:#}");
+                ExitCode::FAILURE
+            }
+        },
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
         }
     }
-}
-
-fn report(rows: &[Row]) -> ExitCode {
-    println!("\n{:<58} {:>10} {:>10} {:>7}  note", "what", "measured", "limit", "ratio");
-    let mut broken = 0;
-    for row in rows {
-        let ratio = row.measured / row.limit;
-        let mark = if ratio > 1.0 { "  OVER" } else { "" };
-        broken += usize::from(ratio > 1.0);
-        println!(
-            "{:<58} {:>7.2} {:<2} {:>7.2} {:<2} {:>6.2}  {}{mark}",
-            row.what, row.measured, row.unit, row.limit, row.unit, ratio, row.note
-        );
-    }
-    if broken > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
 async fn run() -> Result<Vec<Row>> {

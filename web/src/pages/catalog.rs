@@ -94,7 +94,7 @@ fn model(snapshot: &Snapshot, query: &str, installed: &[Installed]) -> Model {
     let mut tiles: BTreeMap<String, Tile> = BTreeMap::new();
     for source in &snapshot.sources {
         let hits: Vec<(String, u32, Option<String>)> = if query.is_empty() {
-            source.catalog.packages.keys().map(|name| (name.clone(), 0, None)).collect()
+            source.catalog.summaries().map(|summary| (summary.name.clone(), 0, None)).collect()
         } else {
             source
                 .catalog
@@ -123,7 +123,7 @@ fn model(snapshot: &Snapshot, query: &str, installed: &[Installed]) -> Model {
         name: s.reference(),
         display_name: s.display_name.clone(),
         digest: s.catalog.digest.clone(),
-        packages: s.catalog.packages.len(),
+        packages: s.catalog.len(),
         problems: s.catalog.problems.len(),
     });
     Model {

@@ -16,7 +16,7 @@ use olm_plan::{Plan, PlanAction};
 use serde::Serialize;
 use serde_json::json;
 
-use super::package::{Found, Pick, is_label, version_of};
+use super::package::{self, Found, Pick, is_label, version_of};
 use crate::{
     app::App,
     caller::{Caller, Page},
@@ -85,7 +85,8 @@ pub(crate) async fn submit(
     let Posted { caller, fields } = posted;
     let form = Form::read(&fields);
     let snapshot = app.catalogs.read().await;
-    let found = Found::find(&snapshot, &source, &package, &form.pick)?;
+    let whole = package::read(&snapshot, &source, &package).await?;
+    let found = Found::find(&snapshot, &source, &whole, &form.pick)?;
     let request = request(&found, &form, &caller).await;
     let done = match check(&request) {
         Err(error) => Err(error),
@@ -147,10 +148,11 @@ async fn show(
 ) -> Result<Response, WebError> {
     let snapshot: Arc<Snapshot> = app.catalogs.read().await;
     // A version that the newly chosen channel does not have: the newest of that channel.
-    let found = match Found::find(&snapshot, source, package, &form.pick) {
+    let whole = package::read(&snapshot, source, package).await?;
+    let found = match Found::find(&snapshot, source, &whole, &form.pick) {
         Err(_) if form.pick.version.is_some() => {
             let pick = Pick { channel: form.pick.channel.clone(), version: None };
-            Found::find(&snapshot, source, package, &pick)?
+            Found::find(&snapshot, source, &whole, &pick)?
         }
         found => found?,
     };

@@ -6,11 +6,12 @@ use axum::{
     extract::{Path, Query, State},
     response::Response,
 };
+use http::StatusCode;
 use maud::{Markup, PreEscaped, html};
 use olm_api::csv::CrdDescription;
 use olm_catalog::{BundleEntry, Channel, CsvMetadata, Package};
 use olm_manager::{
-    catalogs::LoadedCatalog,
+    catalogs::{LoadedCatalog, ReadError},
     ops::{self, Installed},
 };
 use serde::{Deserialize, Serialize};
@@ -47,25 +48,46 @@ pub(crate) struct Found<'a> {
     pub(crate) newest: bool,
 }
 
+/// Reads a package of a catalog.
+pub(crate) async fn read(snapshot: &Snapshot, source: &str, package: &str) -> Result<Arc<Package>, WebError> {
+    let found = snapshot.source(source).ok_or_else(|| unknown_catalog(snapshot, source))?;
+    let loaded = snapshot.loaded_of(found).ok_or_else(|| unknown_catalog(snapshot, source))?;
+    let read = loaded.package(package).await.map_err(|error| catalog_unreadable(&error))?;
+    read.ok_or_else(|| {
+        let near = found.catalog.search(package).into_iter().take(3).map(|hit| hit.package).collect();
+        unknown("package", package, near)
+    })
+}
+
+fn unknown(what: &str, name: &str, known: Vec<String>) -> WebError {
+    let error = WebError::not_found(format!("{what} `{}` does not exist", clean(name)));
+    if known.is_empty() { error } else { error.hint(format!("there is {}", known.join(", "))) }
+}
+
+fn unknown_catalog(snapshot: &Snapshot, source: &str) -> WebError {
+    unknown("catalog", source, snapshot.sources.iter().map(|s| s.id.clone()).collect())
+}
+
+/// The manager, or the disk, does not give what it should.
+pub(crate) fn catalog_unreadable(error: &ReadError) -> WebError {
+    WebError::new(
+        StatusCode::BAD_GATEWAY,
+        "catalog-unreadable",
+        "The catalog cannot be read",
+        clean(&error.to_string()),
+    )
+    .hint("try again in a moment; `kubectl logs -n olm deploy/olm-manager` says more")
+}
+
 impl<'a> Found<'a> {
     pub(crate) fn find(
         snapshot: &'a Snapshot,
         source: &str,
-        package: &str,
+        package: &'a Package,
         pick: &Pick,
     ) -> Result<Self, WebError> {
-        let unknown = |what: &str, name: &str, known: Vec<String>| {
-            let error = WebError::not_found(format!("{what} `{}` does not exist", clean(name)));
-            if known.is_empty() { error } else { error.hint(format!("there is {}", known.join(", "))) }
-        };
-        let found = snapshot.source(source).ok_or_else(|| {
-            unknown("catalog", source, snapshot.sources.iter().map(|s| s.id.clone()).collect())
-        })?;
-        let (package, card) =
-            found.catalog.packages.get(package).zip(found.card(package)).ok_or_else(|| {
-                let near = found.catalog.search(package).into_iter().take(3).map(|hit| hit.package).collect();
-                unknown("package", package, near)
-            })?;
+        let found = snapshot.source(source).ok_or_else(|| unknown_catalog(snapshot, source))?;
+        let card = found.card(&package.name).ok_or_else(|| unknown("package", &package.name, Vec::new()))?;
         let wanted = pick.channel.as_deref().filter(|c| !c.is_empty()).unwrap_or(&package.default_channel);
         let channel = package
             .channels
@@ -85,9 +107,7 @@ impl<'a> Found<'a> {
             unknown("version", pick.version.as_deref().unwrap_or("newest"), known)
         })?;
         let newest = head.is_some_and(|head| head.name == bundle.name);
-        let loaded = snapshot.loaded_of(found).ok_or_else(|| {
-            unknown("catalog", source, snapshot.sources.iter().map(|s| s.id.clone()).collect())
-        })?;
+        let loaded = snapshot.loaded_of(found).ok_or_else(|| unknown_catalog(snapshot, source))?;
         Ok(Self { source: found, loaded, package, card, channel, bundle, newest })
     }
 
@@ -183,7 +203,8 @@ pub(crate) async fn page(
     Query(pick): Query<Pick>,
 ) -> Result<Response, WebError> {
     let (snapshot, installed) = tokio::join!(app.catalogs.read(), ops::list_installed(&caller.client, None));
-    let found = Found::find(&snapshot, &source, &package, &pick)?;
+    let whole = read(&snapshot, &source, &package).await?;
+    let found = Found::find(&snapshot, &source, &whole, &pick)?;
     let metadata = found.bundle.csv_metadata().unwrap_or_default();
     let mut installed = installed.unwrap_or_default();
     installed.retain(|i| i.package == found.package.name);

@@ -1,107 +1,177 @@
-//! CustomResourceDefinitions: those that are listed and those that are there.
+//! CustomResourceDefinitions: those that are listed, those that are there, and what is in them.
+//!
+//! What is in them follows the validation of the API server for both versions of the API. Not checked are the syntax
+//! of patterns and of rules in CEL, and whether default values fit their schema.
 
-use std::collections::BTreeMap;
+mod conversion;
+mod naming;
+mod schema;
+mod versions;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
 use super::Findings;
+use super::finding::quote;
 use crate::model::{Bundle, name};
-use crate::properties::versions;
+use crate::properties;
+use crate::provenance::Origin;
+
+/// Versions that a fix lists.
+const MOST_SHOWN: usize = 10;
+
+const V1: &str = "apiextensions.k8s.io/v1";
+const V1BETA1: &str = "apiextensions.k8s.io/v1beta1";
 
 pub(super) fn check(bundle: &Bundle, findings: &mut Findings) {
-    let mut crds: BTreeMap<&str, &Value> = BTreeMap::new();
-    for crd in bundle.crds() {
-        if crds.insert(name(crd), crd).is_some() {
-            let field = format!("CustomResourceDefinition {}", name(crd));
-            findings.error("crd-duplicate", field, "the bundle has it twice; keep one with all versions");
-        }
-        shape(crd, findings);
-    }
-
-    let owned = bundle.owned_crds();
-    for (index, owned) in owned.iter().enumerate() {
-        let field = format!("spec.customresourcedefinitions.owned[{index}]");
-        let Some(crd) = crds.get(owned.name.as_str()) else {
-            let nearest = olm_version::suggest(&owned.name, crds.keys().copied(), 1);
-            let hint = nearest.first().map(|near| format!("; there is {near}")).unwrap_or_default();
-            findings.error(
-                "crd-missing",
-                field,
-                format!("{} is owned but not in the bundle{hint}", owned.name),
-            );
+    for (index, crd) in bundle.objects.iter().enumerate() {
+        if crate::model::kind(crd) != "CustomResourceDefinition" {
             continue;
-        };
-        let kind = text(crd, "/spec/names/kind");
-        if kind != owned.kind {
-            let text = format!("kind is {:?} here and {kind:?} in the CustomResourceDefinition", owned.kind);
-            findings.error("crd-kind-mismatch", format!("{field}.kind"), text);
         }
-        if !versions(crd).contains(&owned.version.as_str()) {
-            let text = format!(
-                "{} has no version {:?}; it has {}",
-                owned.name,
-                owned.version,
-                versions(crd).join(", ")
-            );
-            findings.error("crd-version-missing", format!("{field}.version"), text);
-        } else if !served(crd, &owned.version) {
-            let text = format!("version {} of {} is not served", owned.version, owned.name);
-            findings.error("crd-version-not-served", format!("{field}.version"), text);
+        let mut findings = findings.of(Origin::Object(index));
+        let api = text(crd, "/apiVersion");
+        match api {
+            V1 => {}
+            V1BETA1 => findings.warn(
+                "crd-api-removed",
+                "apiVersion",
+                "Kubernetes 1.22 and later do not serve this version, so that it cannot be installed there",
+                format!("write {V1}"),
+            ),
+            other => {
+                let text = format!("{other:?} is no version of this API");
+                findings.error("crd-api-unknown", "apiVersion", text, format!("write {V1}"));
+                continue;
+            }
         }
+        let crd = Crd { raw: crd, v1: api == V1 };
+        naming::check(&crd, &mut findings);
+        versions::check(&crd, &mut findings);
+        conversion::check(&crd, &mut findings);
     }
-    for name in crds.keys().filter(|name| !owned.iter().any(|owned| owned.name == **name)) {
-        let text = "it is in the bundle but not among spec.customresourcedefinitions.owned; list it there";
-        findings.error("crd-not-owned", format!("CustomResourceDefinition {name}"), text);
-    }
+    repeated(bundle, findings);
+    owned(bundle, findings);
 }
 
-fn shape(crd: &Value, findings: &mut Findings) {
-    let field = format!("CustomResourceDefinition {}", name(crd));
-    let v1 = text(crd, "/apiVersion") == "apiextensions.k8s.io/v1";
-    if !v1 {
-        let text = "it is not of apiextensions.k8s.io/v1; Kubernetes 1.22 removed the older one, so it cannot be installed";
-        findings.warn("crd-api-removed", format!("{field}: apiVersion"), text);
-    }
-    let expected = format!("{}.{}", text(crd, "/spec/names/plural"), text(crd, "/spec/group"));
-    if name(crd) != expected {
-        let text = format!("the name must be spec.names.plural and spec.group: {expected:?}");
-        findings.error("crd-name", format!("{field}: metadata.name"), text);
-    }
-    if v1 {
-        let versions =
-            crd.pointer("/spec/versions").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-        let stored =
-            versions.iter().filter(|version| version.get("storage") == Some(&Value::Bool(true))).count();
-        if stored != 1 {
-            let text = format!("exactly one version must have storage: true, and {stored} have");
-            findings.error("crd-storage", format!("{field}: spec.versions"), text);
-        }
-        for version in versions.iter().filter(|version| version.pointer("/schema/openAPIV3Schema").is_none())
-        {
-            let text = "a version needs a schema (schema.openAPIV3Schema)";
-            findings.error(
-                "crd-schema-missing",
-                format!("{field}: spec.versions {}", text_of(version, "name")),
-                text,
-            );
-        }
-    }
+/// A CustomResourceDefinition and the version of its API.
+struct Crd<'a> {
+    raw: &'a Value,
+    v1: bool,
 }
 
-fn served(crd: &Value, version: &str) -> bool {
-    let listed = crd.pointer("/spec/versions").and_then(Value::as_array);
-    // The old API's single spec.version is served.
-    listed
-        .into_iter()
-        .flatten()
-        .find(|entry| text_of(entry, "name") == version)
-        .is_none_or(|entry| entry.get("served") != Some(&Value::Bool(false)))
+impl<'a> Crd<'a> {
+    fn text(&self, pointer: &str) -> &'a str {
+        text(self.raw, pointer)
+    }
+
+    fn list(&self, pointer: &str) -> &'a [Value] {
+        self.raw.pointer(pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    fn get(&self, pointer: &str) -> Option<&'a Value> {
+        self.raw.pointer(pointer).filter(|value| !value.is_null())
+    }
 }
 
 fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn text_of<'a>(value: &'a Value, field: &str) -> &'a str {
-    value.get(field).and_then(Value::as_str).unwrap_or_default()
+/// Group, version and kind must be there once, even across files.
+fn repeated(bundle: &Bundle, findings: &mut Findings) {
+    let mut names = BTreeSet::new();
+    let mut apis = BTreeSet::new();
+    for (index, crd) in bundle.objects.iter().enumerate() {
+        if crate::model::kind(crd) != "CustomResourceDefinition" {
+            continue;
+        }
+        let (group, kind) = (text(crd, "/spec/group"), text(crd, "/spec/names/kind"));
+        let versions: BTreeSet<&str> = properties::versions(crd).into_iter().collect();
+        let twice =
+            versions.into_iter().filter(|version| !apis.insert((group, *version, kind))).collect::<Vec<_>>();
+        let mut findings = findings.of(Origin::Object(index));
+        if !names.insert(name(crd)) {
+            let text = "the bundle has it twice";
+            findings.error("crd-duplicate", "metadata.name", text, "keep one with all versions");
+        } else if !twice.is_empty() {
+            let text = format!("another one has {kind} of {group} in {}", twice.join(", "));
+            findings.error("crd-duplicate", "spec.versions", text, "keep one of the two");
+        }
+    }
+}
+
+/// What the ClusterServiceVersion says of a CustomResourceDefinition is compared with.
+struct Present<'a> {
+    kind: &'a str,
+    /// Whether each version is served.
+    versions: BTreeMap<&'a str, bool>,
+}
+
+impl<'a> Present<'a> {
+    fn of(crd: &'a Value) -> Self {
+        let listed = crd.pointer("/spec/versions").and_then(Value::as_array);
+        let is_served = |entry: &Value| entry.get("served") != Some(&Value::Bool(false));
+        let mut versions: BTreeMap<&str, bool> =
+            listed.into_iter().flatten().map(|entry| (text(entry, "/name"), is_served(entry))).collect();
+        // The old API's single spec.version is served.
+        for version in properties::versions(crd) {
+            versions.entry(version).or_insert(true);
+        }
+        versions.remove("");
+        Self { kind: text(crd, "/spec/names/kind"), versions }
+    }
+}
+
+fn owned(bundle: &Bundle, findings: &mut Findings) {
+    let crds: BTreeMap<&str, Present<'_>> = bundle.crds().map(|crd| (name(crd), Present::of(crd))).collect();
+    let owned = bundle.owned_crds();
+    for (index, owned) in owned.iter().enumerate() {
+        let mut findings = findings.of(Origin::Csv);
+        let field = format!("spec.customresourcedefinitions.owned[{index}]");
+        let Some(crd) = crds.get(owned.name.as_str()) else {
+            let nearest = findings.near(&owned.name, crds.keys().copied());
+            let fix = match nearest {
+                Some(near) => format!("add it, or write {near}"),
+                None => "add it to manifests/, or remove the entry".to_owned(),
+            };
+            let text = format!("{} is owned but not in the bundle", owned.name);
+            findings.error("crd-missing", format!("{field}.name"), text, fix);
+            continue;
+        };
+        if crd.kind != owned.kind {
+            let text = format!(
+                "kind is {} here and {} in the CustomResourceDefinition",
+                quote(&owned.kind),
+                quote(crd.kind)
+            );
+            findings.error("crd-kind-mismatch", format!("{field}.kind"), text, format!("write {}", crd.kind));
+        }
+        let field = format!("{field}.version");
+        match crd.versions.get(owned.version.as_str()) {
+            None => {
+                let versions: Vec<&str> = crd.versions.keys().copied().take(MOST_SHOWN).collect();
+                let text = format!("{} has no version {}", owned.name, quote(&owned.version));
+                findings.error(
+                    "crd-version-missing",
+                    field,
+                    text,
+                    format!("write one of {}", versions.join(", ")),
+                );
+            }
+            Some(false) => {
+                let text = format!("version {} of {} is not served", owned.version, owned.name);
+                findings.error("crd-version-not-served", field, text, "serve it, or own another one");
+            }
+            Some(true) => {}
+        }
+    }
+    let listed: BTreeSet<&str> = owned.iter().map(|owned| owned.name.as_str()).collect();
+    for (index, crd) in bundle.objects.iter().enumerate() {
+        if crate::model::kind(crd) == "CustomResourceDefinition" && !listed.contains(name(crd)) {
+            let text = "it is in the bundle but not among spec.customresourcedefinitions.owned";
+            let fix = "list it there, or remove it";
+            findings.of(Origin::Object(index)).error("crd-not-owned", "metadata.name", text, fix);
+        }
+    }
 }

@@ -5,147 +5,204 @@ use std::collections::BTreeSet;
 use olm_version::{Range, Version, parse_lenient};
 use serde_json::Value;
 
+use super::finding::{Of, quote};
+use super::names::is_label_value;
 use super::{Findings, is_dns_subdomain};
-use crate::csv::InstallMode;
 use crate::model::Bundle;
+use crate::provenance::Origin;
+
+/// The fields of `spec`.
+const SPEC_FIELDS: [&str; 24] = [
+    "annotations",
+    "apiservicedefinitions",
+    "cleanup",
+    "customresourcedefinitions",
+    "description",
+    "displayName",
+    "icon",
+    "install",
+    "installModes",
+    "keywords",
+    "labels",
+    "links",
+    "maintainers",
+    "maturity",
+    "minKubeVersion",
+    "nativeAPIs",
+    "provider",
+    "relatedImages",
+    "release",
+    "replaces",
+    "selector",
+    "skips",
+    "version",
+    "webhookdefinitions",
+];
 
 pub(super) fn check(bundle: &Bundle, findings: &mut Findings) {
-    names(bundle, findings);
-    versions(bundle, findings);
-    install_modes(bundle, findings);
-    deployments(bundle, findings);
+    let mut csv = findings.of(Origin::Csv);
+    if bundle.csv_raw.get("apiVersion").and_then(Value::as_str) != Some("operators.coreos.com/v1alpha1") {
+        // Upstream puts its own there, so that such bundles install.
+        let text =
+            "a ClusterServiceVersion is of operators.coreos.com/v1alpha1; the API server knows no other";
+        csv.warn("csv-api-version", "apiVersion", text, "write operators.coreos.com/v1alpha1");
+    }
+    names(bundle, &mut csv);
+    versions(bundle, &mut csv);
+    fields(bundle, &mut csv);
+    release(bundle, &mut csv);
 }
 
-fn names(bundle: &Bundle, findings: &mut Findings) {
+fn names(bundle: &Bundle, findings: &mut Of<'_>) {
     for (field, name) in [("metadata.name", Some(bundle.name())), ("spec.replaces", bundle.replaces())] {
         if let Some(name) = name
-            && (!is_dns_subdomain(name) || name.len() > 63)
+            && (!is_dns_subdomain(name) || !is_label_value(name))
         {
-            let text = format!("{name:?} must be at most 63 lower-case letters, digits, \"-\" and \".\"");
-            findings.error("csv-name-invalid", field, text);
+            let text = format!("{} is no name that labels can hold", quote(name));
+            let fix = "write at most 63 lower-case letters, digits, \"-\" and \".\", with a letter or digit at both ends";
+            findings.error("csv-name-invalid", field, text, fix);
         }
     }
     if bundle.replaces() == Some(bundle.name()) {
         findings.error(
             "csv-replaces-itself",
             "spec.replaces",
-            "a bundle cannot replace itself; name its predecessor",
+            "a bundle cannot replace itself",
+            "name its predecessor",
         );
     }
-    if bundle.csv.spec.display_name.is_empty() {
-        findings.warn(
-            "csv-display-name-missing",
-            "spec.displayName",
-            "people see the technical name instead",
-        );
+    let mut seen = BTreeSet::new();
+    for (index, skip) in bundle.skips().into_iter().enumerate() {
+        let field = format!("spec.skips[{index}]");
+        if skip.is_empty() {
+            findings.error("csv-skip-empty", field, "it is empty", "name a bundle or remove the entry");
+        } else if skip == bundle.name() {
+            let text = "a bundle that skips itself can never be installed";
+            findings.error("csv-skips-itself", field, text, "remove the entry");
+        } else if !seen.insert(skip) {
+            let text = format!("{} is listed twice", quote(skip));
+            findings.warn("csv-skip-duplicate", field, text, "remove one of the two");
+        }
     }
 }
 
-fn versions(bundle: &Bundle, findings: &mut Findings) {
+fn versions(bundle: &Bundle, findings: &mut Of<'_>) {
     match bundle.version_text() {
         None => findings.error(
             "csv-version-missing",
             "spec.version",
-            "catalogs need a semantic version such as 1.2.3",
+            "catalogs need the version",
+            "write a semantic version such as 1.2.3",
         ),
         Some(text) => {
             if let Err(error) = Version::parse(text) {
-                let text = format!("{text:?} is not a semantic version: {error}");
-                findings.error("csv-version-invalid", "spec.version", text);
+                let text = format!("{} is not a semantic version: {error}", quote(text));
+                findings.error(
+                    "csv-version-invalid",
+                    "spec.version",
+                    text,
+                    "write MAJOR.MINOR.PATCH, without \"v\"",
+                );
             }
         }
     }
-    if let Some(text) = bundle.csv.spec.min_kube_version.as_deref()
-        && let Err(error) = parse_lenient(text)
-    {
-        let text = format!("{text:?} is not a version: {error}");
-        findings.error("csv-min-kube-version-invalid", "spec.minKubeVersion", text);
+    let field = "spec.minKubeVersion";
+    let least = match bundle.csv_raw.pointer("/spec/minKubeVersion") {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(text)) => text.trim().to_owned(),
+        Some(other) => other.to_string(),
+    };
+    match least.as_str() {
+        "" => {
+            let text = "nothing says which versions of Kubernetes it runs on, so that it is offered on all";
+            findings.warn(
+                "csv-min-kube-version-missing",
+                field,
+                text,
+                "write the oldest version, such as 1.25.0",
+            );
+        }
+        text if Version::parse(text).is_ok() => {}
+        text => {
+            let why = match parse_lenient(text) {
+                Ok(_) => "a part of it is missing or too much".to_owned(),
+                Err(error) => error.to_string(),
+            };
+            let text = format!("{} is not a semantic version: {why}", quote(text));
+            findings.error(
+                "csv-min-kube-version-invalid",
+                field,
+                text,
+                "write MAJOR.MINOR.PATCH, such as 1.25.0",
+            );
+        }
     }
     if let Some(source) = bundle.skip_range() {
         let field = "metadata.annotations[olm.skipRange]";
         match Range::parse(source) {
-            Err(error) => findings.error("csv-skip-range-invalid", field, format!("{source:?}: {error}")),
+            Err(error) => {
+                let text = format!("{}: {error}", quote(source));
+                findings.error("csv-skip-range-invalid", field, text, "write a range such as >=1.0.0 <1.2.3");
+            }
             Ok(range) => {
                 if let Some(remark) = range.remark() {
-                    findings.warn("csv-skip-range-remark", field, format!("{source:?}: {remark}"));
+                    let text = format!("{}: {remark}", quote(source));
+                    findings.warn("csv-skip-range-remark", field, text, "write it with < and >=");
+                }
+                if let Some(version) = bundle.version().filter(|version| range.contains(version)) {
+                    let text = format!("the range contains the bundle's own version {version}");
+                    findings.warn("csv-skip-range-self", field, text, format!("end it with <{version}"));
                 }
             }
         }
     }
-    let annotations = bundle.csv_raw.pointer("/metadata/annotations").and_then(Value::as_object);
-    for key in annotations.into_iter().flat_map(|map| map.keys()) {
-        if key.eq_ignore_ascii_case("olm.skipRange") && key != "olm.skipRange" {
-            let field = format!("metadata.annotations[{key}]");
-            findings.error("csv-annotation-case", field, "it has no effect; the annotation is olm.skipRange");
+}
+
+fn fields(bundle: &Bundle, findings: &mut Of<'_>) {
+    let Some(spec) = bundle.csv_raw.get("spec").and_then(Value::as_object) else {
+        return findings.error("csv-spec-missing", "spec", "there is no spec", "describe the operator in it");
+    };
+    if spec.get("displayName").and_then(Value::as_str).is_none_or(str::is_empty) {
+        let text = "people see the technical name instead";
+        findings.warn("csv-display-name-missing", "spec.displayName", text, "write a name for people");
+    }
+    for key in spec.keys().filter(|key| !SPEC_FIELDS.contains(&key.as_str())) {
+        let same = SPEC_FIELDS.iter().find(|known| known.eq_ignore_ascii_case(key));
+        let field = crate::yaml::join("spec", key);
+        match same {
+            Some(known) => {
+                let text = "opm reads it, because Go ignores case; the API server drops it";
+                findings.warn("csv-field-case", field, text, format!("write {known}"));
+            }
+            None => {
+                let nearest = findings.near(key, SPEC_FIELDS);
+                let fix = nearest.map(|near| format!("did you mean {near}? "));
+                let fix = fix.unwrap_or_default() + "remove what a ClusterServiceVersion does not have";
+                findings.warn("csv-field-unknown", field, "the API server drops it", fix);
+            }
         }
     }
 }
 
-fn install_modes(bundle: &Bundle, findings: &mut Findings) {
-    let mut seen = BTreeSet::new();
-    for (index, mode) in bundle.list("/spec/installModes").iter().enumerate() {
-        let field = format!("spec.installModes[{index}].type");
-        let name = mode.get("type").and_then(Value::as_str).unwrap_or_default();
-        if !InstallMode::ALL.iter().any(|known| known.as_str() == name) {
-            let known = InstallMode::ALL.map(InstallMode::as_str);
-            let nearest = olm_version::suggest(name, known, 1);
-            let hint = nearest.first().map(|near| format!("; did you mean {near}?")).unwrap_or_default();
-            findings.error(
-                "install-mode-unknown",
-                field,
-                format!("{name:?} is not one of {}{hint}", known.join(", ")),
-            );
-        } else if !seen.insert(name) {
-            findings.error("install-mode-duplicate", field, format!("{name} is listed twice"));
-        }
+/// A bundle with a release has it in its name.
+fn release(bundle: &Bundle, findings: &mut Of<'_>) {
+    let (Some(release), Some(package)) = (bundle.release(), bundle.package()) else { return };
+    let version = bundle.version_text().unwrap_or_default();
+    let expected = format!("{package}-v{version}-{release}");
+    if bundle.name() != expected {
+        let text = format!(
+            "with spec.release, the name of a bundle follows from package, version and release; it is {}",
+            quote(bundle.name())
+        );
+        findings.error("csv-name-release", "metadata.name", text, format!("write {expected}"));
     }
-    if bundle.install_modes().is_empty() {
-        let text = "no install mode is supported, so that the operator cannot be installed anywhere";
-        findings.error("install-modes-none", "spec.installModes", text);
+    if bundle.version().is_some_and(|version| !version.build.is_empty()) {
+        let text = "build metadata (+...) and a release say the same thing twice";
+        findings.error("csv-version-release", "spec.version", text, "leave one of the two out");
     }
-}
-
-fn deployments(bundle: &Bundle, findings: &mut Findings) {
-    let strategy =
-        bundle.csv_raw.pointer("/spec/install/strategy").and_then(Value::as_str).unwrap_or_default();
-    if strategy != "deployment" {
-        let text = format!("{strategy:?} is not a strategy; \"deployment\" is the only one");
-        findings.error("install-strategy", "spec.install.strategy", text);
-    }
-    if bundle.deployments().is_empty() {
-        let text = "there is no deployment: nothing will run";
-        findings.warn("deployment-missing", "spec.install.spec.deployments", text);
-    }
-    let mut seen = BTreeSet::new();
-    for (index, deployment) in bundle.deployments().iter().enumerate() {
-        let field = format!("spec.install.spec.deployments[{index}]");
-        let name = deployment.get("name").and_then(Value::as_str).unwrap_or_default();
-        if !is_dns_subdomain(name) {
-            let text = format!("{name:?} must be made of lower-case letters, digits, \"-\" and \".\"");
-            findings.error("deployment-name-invalid", format!("{field}.name"), text);
-        } else if !seen.insert(name) {
-            findings.error(
-                "deployment-name-duplicate",
-                format!("{field}.name"),
-                format!("{name} is used twice"),
-            );
-        }
-        let containers = deployment.pointer("/spec/template/spec/containers").and_then(Value::as_array);
-        if containers.is_none_or(Vec::is_empty) {
-            let text = "there are no containers";
-            findings.error(
-                "deployment-no-containers",
-                format!("{field}.spec.template.spec.containers"),
-                text,
-            );
-        }
-        let selector = deployment.pointer("/spec/selector/matchLabels").and_then(Value::as_object);
-        let labels = deployment.pointer("/spec/template/metadata/labels").and_then(Value::as_object);
-        if let Some(selector) = selector
-            && selector.iter().any(|(key, value)| labels.and_then(|labels| labels.get(key)) != Some(value))
-        {
-            let text = "it does not match the labels of the pod template, which the API server refuses";
-            findings.error("deployment-selector", format!("{field}.spec.selector"), text);
-        }
+    if Version::parse(&format!("0.0.0-{release}")).is_err() {
+        let text = format!("{} is no release", quote(release));
+        let fix = "write numbers and words separated by dots, without leading zeros";
+        findings.error("csv-release-invalid", "spec.release", text, fix);
     }
 }

@@ -5,7 +5,9 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use super::Findings;
+use super::finding::quote;
 use crate::model::Bundle;
+use crate::provenance::Origin;
 
 /// The formats that browsers show and catalogs may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,34 +76,31 @@ fn is_svg(data: &[u8]) -> bool {
 }
 
 pub(super) fn check(bundle: &Bundle, findings: &mut Findings) {
+    let mut csv = findings.of(Origin::Csv);
     let Some(icon) = bundle.list("/spec/icon").first() else {
-        return findings.warn("icon-missing", "spec.icon", "catalogs show a placeholder instead");
+        return csv.warn("icon-missing", "spec.icon", "catalogs show a placeholder instead", "add one");
     };
     let text = |key: &str| icon.get(key).and_then(Value::as_str).unwrap_or_default();
     let encoded: String = text("base64data").split_whitespace().collect();
+    let field = "spec.icon[0].base64data";
     if encoded.is_empty() {
-        return findings.warn(
+        return csv.warn(
             "icon-missing",
-            "spec.icon[0].base64data",
+            field,
             "it is empty; catalogs show a placeholder instead",
+            "add one",
         );
     }
     let Ok(data) = STANDARD.decode(&encoded) else {
-        return findings.warn(
-            "icon-not-base64",
-            "spec.icon[0].base64data",
-            "it is not base64 and cannot be shown",
-        );
+        let text = "it is not base64 and cannot be shown";
+        return csv.warn("icon-not-base64", field, text, "write the output of `base64 ICON`");
     };
     let Some(kind) = sniff(&data) else {
-        return findings.warn(
-            "icon-not-image",
-            "spec.icon[0].base64data",
-            "it is not a PNG, JPEG, GIF or SVG picture",
-        );
+        let text = "it is not a PNG, JPEG, GIF or SVG picture and cannot be shown";
+        return csv.warn("icon-not-image", field, text, "encode a picture of one of these formats");
     };
     if kind.mediatype() != text("mediatype") {
-        let text = format!("it says {:?} and the picture is {}", text("mediatype"), kind.mediatype());
-        findings.warn("icon-mediatype", "spec.icon[0].mediatype", text);
+        let text = format!("it says {} and the picture is {}", quote(text("mediatype")), kind.mediatype());
+        csv.warn("icon-mediatype", "spec.icon[0].mediatype", text, format!("write {}", kind.mediatype()));
     }
 }

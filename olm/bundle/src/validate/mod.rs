@@ -1,82 +1,147 @@
 //! What is wrong with a bundle.
 //!
-//! The codes are stable: scripts and the documentation refer to them.
+//! The codes are stable: scripts and the documentation refer to them. The default suite is what
+//! `opm alpha bundle validate` and the default validators of upstream's library check, and what they miss; further
+//! [`Suite`]s are chosen by upstream's names.
 
+mod annotations;
+mod categories;
+mod community;
+mod conditions;
+mod constraint;
 mod crds;
 mod csv;
 mod examples;
+mod finding;
+mod hub;
 mod icon;
+mod images;
+mod install;
 mod metadata;
+mod names;
 mod objects;
+mod package_manifest;
+mod practices;
+mod removed_apis;
+mod shapes;
+mod size;
+mod stability;
+mod suite;
 
+use std::borrow::Cow;
+use std::path::Path;
+
+use crate::error::BundleError;
+use crate::load::{self, Loaded};
 use crate::model::Bundle;
 
+pub use finding::{Finding, Severity};
+pub(crate) use finding::{Findings, note, repeated_keys};
 pub use icon::{ImageKind, sniff};
-
-/// How bad a finding is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    /// The bundle is wrong.
-    Error,
-    /// The bundle works; an author would want to know.
-    Warning,
-}
-
-/// One thing that is wrong with a bundle.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct Finding {
-    /// Stable name of the rule, such as `crd-missing`.
-    pub code: &'static str,
-    /// How bad it is.
-    pub severity: Severity,
-    /// The field, as a path from the manifest it is in.
-    pub field: String,
-    /// What is wrong and what to do about it.
-    pub text: String,
-}
+pub(crate) use names::is_dns_subdomain;
+pub use package_manifest::check_package_manifest;
+pub use suite::{Options, Suite, SuiteError};
 
 impl Bundle {
-    /// Everything that is wrong with the bundle, errors first.
+    /// Everything that is wrong with the bundle by the default suite, errors first.
     #[must_use]
     pub fn validate(&self) -> Vec<Finding> {
+        self.validate_with(&Options::default())
+    }
+
+    /// [`Bundle::validate`] with further suites.
+    #[must_use]
+    pub fn validate_with(&self, options: &Options) -> Vec<Finding> {
         let mut findings = Findings::default();
         csv::check(self, &mut findings);
+        install::check(self, &mut findings);
+        conditions::check(self, &mut findings);
         crds::check(self, &mut findings);
         examples::check(self, &mut findings);
         icon::check(self, &mut findings);
+        images::check(self, &mut findings);
         objects::check(self, &mut findings);
+        shapes::check(self, &mut findings);
+        annotations::check(self, &mut findings);
         metadata::check(self, &mut findings);
-        findings.0.sort_by_key(|finding| finding.severity);
-        findings.0
+        size::check(self, &mut findings);
+        for suite in &options.suites {
+            suite.run(self, options, &mut findings);
+        }
+        findings.finish(self)
     }
 }
 
-#[derive(Default)]
-struct Findings(Vec<Finding>);
+/// A bundle that was read as far as possible, and everything that is wrong with it.
+#[derive(Debug)]
+pub struct Checked {
+    /// The bundle; `None` where there is no ClusterServiceVersion in it. It may lack parts that findings name.
+    pub bundle: Option<Bundle>,
+    /// Everything that is wrong, errors first.
+    pub findings: Vec<Finding>,
+}
 
-impl Findings {
-    fn error(&mut self, code: &'static str, field: impl Into<String>, text: impl Into<String>) {
-        self.0.push(Finding { code, severity: Severity::Error, field: field.into(), text: text.into() });
-    }
-
-    fn warn(&mut self, code: &'static str, field: impl Into<String>, text: impl Into<String>) {
-        self.0.push(Finding { code, severity: Severity::Warning, field: field.into(), text: text.into() });
+impl Checked {
+    /// Whether nothing is wrong with it but what warnings say.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        self.findings.iter().all(|finding| finding.severity != Severity::Error)
     }
 }
 
-/// Whether a text is a DNS-1123 subdomain: dot-separated labels of lower-case letters, digits and `-`.
-pub(crate) fn is_dns_subdomain(name: &str) -> bool {
-    name.len() <= 253 && name.split('.').all(is_dns_label)
+/// Reads and validates a folder. What cannot be read is a finding; the rest is checked all the same.
+#[must_use]
+pub fn check_dir(dir: &Path, options: &Options) -> Checked {
+    checked(load::read_dir(dir), options)
 }
 
-fn is_dns_label(label: &str) -> bool {
-    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    !label.is_empty()
-        && label.len() <= 63
-        && label.chars().all(inner)
-        && !label.starts_with('-')
-        && !label.ends_with('-')
+/// Reads and validates files in memory, as [`Bundle::from_files`] reads them.
+#[must_use]
+pub fn check_files<'a, P, C>(
+    origin: &str,
+    files: impl IntoIterator<Item = (P, C)>,
+    options: &Options,
+) -> Checked
+where
+    P: Into<String>,
+    C: Into<Cow<'a, [u8]>>,
+{
+    checked(load::read_files(origin, files), options)
+}
+
+fn checked(loaded: Loaded, options: &Options) -> Checked {
+    let Loaded { bundle, problems } = loaded;
+    let mut findings: Vec<Finding> = problems.iter().map(finding_of).collect();
+    findings.extend(bundle.iter().flat_map(|bundle| bundle.validate_with(options)));
+    findings.sort_by_key(|finding| finding.severity);
+    Checked { bundle, findings }
+}
+
+fn finding_of(problem: &BundleError) -> Finding {
+    let place = problem.place();
+    let (object, field, text) = match problem {
+        BundleError::Read { source, .. } => (String::new(), String::new(), source.to_string()),
+        BundleError::Syntax { message, .. }
+        | BundleError::Shape { message, .. }
+        | BundleError::Metadata { message, .. } => (String::new(), String::new(), message.clone()),
+        BundleError::Csv { name, field, message, .. } => {
+            (format!("ClusterServiceVersion {name}"), field.clone(), message.clone())
+        }
+        BundleError::Layout { .. } | BundleError::CsvCount { .. } => {
+            (String::new(), String::new(), problem.to_string())
+        }
+    };
+    let fix = match problem {
+        BundleError::Read { .. } => "make it a readable file of the bundle, or remove it",
+        BundleError::Layout { .. } => "see `olm bundle --help` for the layout of a bundle",
+        BundleError::Syntax { .. } => "correct the YAML",
+        BundleError::Shape { .. } => "correct or remove the document",
+        BundleError::Metadata { .. } => "correct it; see the documentation of bundles",
+        BundleError::CsvCount { .. } => "keep one ClusterServiceVersion in manifests/",
+        BundleError::Csv { .. } => "correct the field",
+    };
+    let (code, fix) = (problem.code(), fix.to_owned());
+    Finding { code, severity: Severity::Error, place, object, field, text, fix }
 }
 
 #[cfg(test)]

@@ -4,6 +4,9 @@ use serde_json::{Value, json};
 
 use super::*;
 
+mod parts;
+mod suites;
+
 fn good() -> (Value, Vec<Value>) {
     let icon = base64::engine::general_purpose::STANDARD.encode("<svg xmlns='http://www.w3.org/2000/svg'/>");
     let csv = json!({
@@ -20,14 +23,14 @@ fn good() -> (Value, Vec<Value>) {
             "customresourcedefinitions": {"owned": [{"name": "things.example.com", "version": "v1", "kind": "Thing"}]},
             "install": {"strategy": "deployment", "spec": {"deployments": [{"name": "op", "spec": {
                 "selector": {"matchLabels": {"a": "b"}},
-                "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"serviceAccountName": "op", "containers": [{"name": "c"}]}},
+                "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"serviceAccountName": "op", "containers": [{"name": "c", "image": "example.com/c:v1"}]}},
             }}]}},
         },
     });
     let crd = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "things.example.com"},
-        "spec": {"group": "example.com", "names": {"plural": "things", "kind": "Thing"}, "versions": [
+        "spec": {"group": "example.com", "scope": "Namespaced", "names": {"plural": "things", "kind": "Thing"}, "versions": [
             {"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}},
         ]},
     });
@@ -38,7 +41,12 @@ fn codes(change: impl FnOnce(&mut Value, &mut Vec<Value>)) -> Vec<&'static str> 
     let (mut csv, mut objects) = good();
     change(&mut csv, &mut objects);
     objects.push(csv);
-    let bundle = Bundle::from_objects(objects).unwrap();
+    let mut bundle = Bundle::from_objects(objects).unwrap();
+    // A release is checked against the package's name.
+    bundle.properties.push(crate::Property {
+        type_: "olm.package".into(),
+        value: json!({"packageName": "p", "version": "1.0.0"}),
+    });
     bundle.validate().iter().map(|finding| finding.code).collect()
 }
 
@@ -88,13 +96,13 @@ fn each_mistake_has_its_code() {
         (&["crd-missing", "crd-not-owned"], |csv, _| {
             csv["spec"]["customresourcedefinitions"]["owned"][0]["name"] = "thing.example.com".into()
         }),
-        (&["crd-kind-mismatch"], |csv, _| {
+        (&["crd-kind-mismatch", "alm-examples-incomplete"], |csv, _| {
             csv["spec"]["customresourcedefinitions"]["owned"][0]["kind"] = "Thingy".into()
         }),
         (&["crd-version-missing"], |csv, _| {
             csv["spec"]["customresourcedefinitions"]["owned"][0]["version"] = "v2".into()
         }),
-        (&["crd-version-not-served"], |_, objects| {
+        (&["crd-version-not-served", "crd-not-served"], |_, objects| {
             objects[0]["spec"]["versions"][0]["served"] = false.into()
         }),
         (&["crd-storage"], |_, objects| objects[0]["spec"]["versions"][0]["storage"] = false.into()),
@@ -118,11 +126,129 @@ fn each_mistake_has_its_code() {
         (&["service-account-clash"], |_, objects| {
             objects.push(json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "op"}}))
         }),
-        (&["properties-invalid"], |csv, _| csv["metadata"]["annotations"]["olm.properties"] = "{}".into()),
+        (&["properties-invalid", "csv-annotation-properties"], |csv, _| {
+            csv["metadata"]["annotations"]["olm.properties"] = "{}".into()
+        }),
+        (&["csv-api-version"], |csv, _| csv["apiVersion"] = "operators.example.com/v1".into()),
+        (&["csv-min-kube-version-invalid"], |csv, _| csv["spec"]["minKubeVersion"] = "1.20".into()),
+        (&["csv-min-kube-version-missing"], |csv, _| csv["spec"]["minKubeVersion"] = "".into()),
+        (&["csv-min-kube-version-missing", "csv-field-case"], |csv, _| {
+            csv["spec"]["MinKubeVersion"] = csv["spec"]["minKubeVersion"].take()
+        }),
+        (&["csv-field-unknown"], |csv, _| csv["spec"]["keyword"] = "x".into()),
+        (&["csv-display-name-missing"], |csv, _| csv["spec"]["displayName"] = "".into()),
+        (&["csv-skips-itself"], |csv, _| csv["spec"]["skips"] = json!(["p.v1.0.0"])),
+        (&["csv-skip-empty"], |csv, _| csv["spec"]["skips"] = json!([""])),
+        (&["csv-skip-duplicate"], |csv, _| csv["spec"]["skips"] = json!(["p.v0.1.0", "p.v0.1.0"])),
+        (&["csv-skip-range-self"], |csv, _| {
+            csv["metadata"]["annotations"]["olm.skipRange"] = "<=1.0.0".into()
+        }),
+        (&["install-modes-missing"], |csv, _| csv["spec"]["installModes"] = json!([])),
+        (
+            &["install-mode-duplicate"],
+            |csv, _| csv["spec"]["installModes"] = json!([{"type": "AllNamespaces", "supported": true}, {"type": "AllNamespaces", "supported": true}]),
+        ),
+        (&["deployment-shape"], |csv, _| {
+            csv["spec"]["install"]["spec"]["deployments"][0]["spec"]["replicas"] = "many".into()
+        }),
+        (&["container-image-invalid"], |csv, _| {
+            csv["spec"]["install"]["spec"]["deployments"][0]["spec"]["template"]["spec"]["containers"][0]["image"] =
+                "a/b@".into()
+        }),
+        (&["permission-account"], |csv, _| {
+            csv["spec"]["install"]["spec"]["permissions"] = json!([{"rules": []}])
+        }),
+        (&["related-image-invalid"], |csv, _| {
+            csv["spec"]["relatedImages"] = json!([{"name": "a", "image": "quay.io/a/b@"}])
+        }),
+        (&["related-image-invalid"], |csv, _| {
+            csv["spec"]["relatedImages"] = json!([{"name": "a", "image": "oci://quay.io/a/b:v1"}])
+        }),
+        (&["related-image-empty"], |csv, _| {
+            csv["spec"]["relatedImages"] = json!([{"name": "a", "image": ""}])
+        }),
+        (&["related-image-name"], |csv, _| {
+            csv["spec"]["relatedImages"] = json!([{"image": "quay.io/a/b:v1"}])
+        }),
+        (&["csv-crd-duplicate"], |csv, _| {
+            let owned = csv["spec"]["customresourcedefinitions"]["owned"][0].clone();
+            csv["spec"]["customresourcedefinitions"]["owned"] = json!([owned.clone(), owned]);
+        }),
+        (&["csv-field-missing"], |csv, _| {
+            csv["spec"]["customresourcedefinitions"]["required"] = json!([{"name": "a.b", "kind": "A"}])
+        }),
+        (&["api-service-deployment", "alm-examples-incomplete"], |csv, _| {
+            csv["spec"]["apiservicedefinitions"] =
+                json!({"owned": [{"name": "a", "group": "g", "version": "v1", "kind": "A"}]})
+        }),
+        (
+            &["webhook-type", "webhook-deployment", "webhook-review-versions", "webhook-side-effects"],
+            |csv, _| {
+                csv["spec"]["webhookdefinitions"] =
+                    json!([{"type": "Webhook", "generateName": "a", "deploymentName": "x"}])
+            },
+        ),
+        (&["webhook-conversion-foreign", "webhook-conversion-install-mode"], |csv, _| {
+            csv["spec"]["installModes"] = json!([{"type": "OwnNamespace", "supported": true}]);
+            csv["spec"]["webhookdefinitions"] = json!([{
+                "type": "ConversionWebhook", "generateName": "a", "deploymentName": "op",
+                "admissionReviewVersions": ["v1"], "conversionCRDs": ["others.example.com"],
+            }]);
+        }),
+        (&["crd-scope"], |_, objects| objects[0]["spec"]["scope"] = "namespaced".into()),
+        (
+            &["crd-group", "crd-missing", "crd-not-owned", "alm-examples-foreign", "alm-examples-incomplete"],
+            |csv, objects| {
+                csv["spec"]["customresourcedefinitions"]["owned"][0]["name"] = "things.x.example.com".into();
+                csv["metadata"]["annotations"]["alm-examples"] =
+                    "[{\"apiVersion\": \"y/v1\", \"kind\": \"Thing\"}]".into();
+                objects[0]["spec"]["group"] = "example".into();
+                objects[0]["metadata"]["name"] = "things.example".into();
+            },
+        ),
+        (&["crd-names", "crd-names"], |_, objects| {
+            objects[0]["spec"]["names"]["listKind"] = "Thing".into();
+            objects[0]["spec"]["names"]["shortNames"] = json!(["T"]);
+        }),
+        (&["crd-version-duplicate", "crd-storage"], |_, objects| {
+            let version = objects[0]["spec"]["versions"][0].clone();
+            objects[0]["spec"]["versions"] = json!([version.clone(), version]);
+        }),
+        (&["crd-field-removed"], |_, objects| objects[0]["spec"]["version"] = "v1".into()),
+        (&["crd-preserve-unknown-fields"], |_, objects| {
+            objects[0]["spec"]["preserveUnknownFields"] = true.into()
+        }),
+        (&["crd-api-unknown"], |_, objects| objects[0]["apiVersion"] = "apiextensions.k8s.io/v2".into()),
+        (&["crd-conversion"], |_, objects| objects[0]["spec"]["conversion"] = json!({"strategy": "Webhook"})),
+        (&["crd-conversion-review-versions"], |_, objects| {
+            objects[0]["spec"]["conversion"] = json!({"strategy": "Webhook", "webhook": {
+                "clientConfig": {"service": {"name": "a", "namespace": "b"}},
+            }})
+        }),
+        (&["crd-columns"], |_, objects| {
+            objects[0]["spec"]["versions"][0]["additionalPrinterColumns"] =
+                json!([{"name": "a", "jsonPath": ".a", "type": "text"}])
+        }),
+        (&["crd-scale"], |_, objects| {
+            objects[0]["spec"]["versions"][0]["subresources"] =
+                json!({"scale": {"specReplicasPath": "spec.x", "statusReplicasPath": ".status.x"}})
+        }),
+        (&["object-shape"], |_, objects| {
+            objects.push(json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "x"}, "spec": {"ports": 80}}))
+        }),
+        (&["label-value-invalid"], |_, objects| {
+            objects.push(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "labels": {"a": "b c"}}}))
+        }),
+        (&["object-duplicate"], |_, objects| {
+            let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}});
+            objects.extend([map.clone(), map]);
+        }),
+        (&["alm-examples-twice"], |csv, _| csv["metadata"]["annotations"]["olm.examples"] = "[]".into()),
+        (&["csv-name-release"], |csv, _| csv["spec"]["release"] = "1".into()),
     ];
-    for (expected, change) in cases {
-        assert_eq!(&codes(change), expected);
-    }
+    let found = cases.iter().map(|(expected, change)| (*expected, codes(change)));
+    let wrong: Vec<_> = found.filter(|(expected, found)| expected != found).collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 /// Any JSON, with the names that the code looks for.

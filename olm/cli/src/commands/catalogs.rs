@@ -2,40 +2,33 @@
 
 use std::sync::Arc;
 
-use olm_catalog::{Catalog, Package, Unknown};
+use olm_catalog::Package;
 use olm_manager::catalogs::{CatalogRef, Fetcher, LoadedCatalog};
 
+use super::catalog;
 use crate::{
-    args::{CatalogArgs, Global},
+    args::{CatalogArgs, Global, RegistryArgs},
     context,
     exit::{Code, Failure},
+    names,
 };
 
 /// Reads them. What is wrong with a directory's catalog is told on standard error; the rest of it counts.
 pub async fn read(global: &Global, args: &CatalogArgs) -> Result<Vec<LoadedCatalog>, Failure> {
     let catalogs = match &args.catalog_dir {
-        Some(dir) => {
-            if !dir.is_dir() {
-                return Err(Failure::new(Code::NotFound, format!("{} is not a directory", dir.display())));
-            }
-            let catalog = Catalog::load_dir(dir);
-            for problem in &catalog.problems {
-                eprintln!("warning: {problem}");
-            }
-            vec![LoadedCatalog {
-                reference: CatalogRef { namespace: String::new(), name: dir.display().to_string() },
-                display_name: dir.display().to_string(),
-                publisher: String::new(),
-                priority: 0,
-                catalog: Arc::new(catalog),
-            }]
+        Some(text) => {
+            let catalog = catalog::load(text, &RegistryArgs::default()).await?;
+            let reference = CatalogRef { namespace: String::new(), name: text.clone() };
+            vec![LoadedCatalog::new(reference, Arc::new(catalog))]
         }
         None => {
             let client = context::connect(global).await?;
-            Fetcher::service_proxy(client).fetch().await.map_err(|e| {
+            let catalogs = Fetcher::service_proxy(client).fetch().await.map_err(|e| {
                 Failure::new(Code::Unexpected, e.to_string())
                     .hint("is the manager running? kubectl get pods -n olm")
-            })?
+            })?;
+            names::keep(global, &catalogs);
+            catalogs
         }
     };
     let Some(wanted) = &args.catalog else { return Ok(catalogs) };
@@ -61,22 +54,21 @@ pub fn is_named(reference: &CatalogRef, wanted: &str) -> bool {
 }
 
 /// A package in the first catalog that has it.
-pub fn find<'a>(
+pub async fn find<'a>(
     catalogs: &'a [LoadedCatalog],
     package: &str,
-) -> Result<(&'a LoadedCatalog, &'a Package), Failure> {
-    let found = catalogs.iter().find_map(|c| c.catalog.packages.get(package).map(|p| (c, p)));
-    found.ok_or_else(|| {
-        let names: Vec<String> = catalogs.iter().flat_map(|c| c.catalog.packages.keys().cloned()).collect();
-        let failure = Failure::new(Code::NotFound, format!("package `{package}` not found"));
-        match olm_version::suggest(package, &names, 3) {
-            nearest if nearest.is_empty() => failure.hint("run `olm search` to see what the catalogs have"),
-            nearest => failure.hint(format!("did you mean {}?", nearest.join(", "))),
+) -> Result<(&'a LoadedCatalog, Arc<Package>), Failure> {
+    for catalog in catalogs {
+        let read = catalog.package(package).await;
+        if let Some(found) = read.map_err(|error| Failure::new(Code::Unexpected, error.to_string()))? {
+            return Ok((catalog, found));
         }
+    }
+    let names: Vec<String> =
+        catalogs.iter().flat_map(|c| c.catalog.summaries().map(|s| s.name.clone())).collect();
+    let failure = Failure::new(Code::NotFound, format!("package `{package}` not found"));
+    Err(match olm_version::suggest(package, &names, 3) {
+        nearest if nearest.is_empty() => failure.hint("run `olm search` to see what the catalogs have"),
+        nearest => failure.hint(format!("did you mean {}?", nearest.join(", "))),
     })
-}
-
-/// An unknown name as a failure with exit code 3.
-pub fn unknown(unknown: &Unknown) -> Failure {
-    Failure::new(Code::NotFound, unknown.to_string())
 }

@@ -2,6 +2,7 @@
 
 use olm_manager::{
     Options,
+    catalogs::Registries,
     manifests::{ManifestOptions, manifests as objects},
 };
 use tokio_util::sync::CancellationToken;
@@ -19,7 +20,12 @@ pub async fn run(global: &Global, args: ManagerArgs) -> Result<(), Failure> {
         .ok()
         .filter(|name| !name.is_empty())
         .unwrap_or_else(|| format!("olm-manager-{}", std::process::id()));
-    let mut options = Options { listen: Some(args.listen), ..Options::new(identity) };
+    let mut options = Options {
+        listen: Some(args.listen),
+        cache_dir: args.cache_dir,
+        registries: Registries { file: args.registries, authorities: args.pull_cas_dir },
+        ..Options::new(identity)
+    };
     if let Ok(namespace) = std::env::var("POD_NAMESPACE") {
         options.namespace = namespace;
     }

@@ -1,6 +1,8 @@
 //! One command a file.
 
 mod approve;
+mod bundle;
+mod catalog;
 mod catalogs;
 mod console;
 #[cfg(feature = "devcluster")]
@@ -56,6 +58,8 @@ async fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Token(args) => up::token(args).await,
         #[cfg(feature = "devcluster")]
         Command::Dev(args) => dev::run(args),
+        Command::Catalog(args) => catalog::run(args).await,
+        Command::Bundle(args) => bundle::run(args).await,
         Command::Manifests(args) => manager::manifests(&args),
         Command::Version(out) => version::run(&global, out).await,
         Command::Completion { shell } => {

@@ -28,11 +28,10 @@ pub async fn run(global: &Global, args: SearchArgs) -> Result<(), Failure> {
     let mut found: Vec<Found> = Vec::new();
     for loaded in &catalogs {
         for hit in loaded.catalog.search(&text) {
-            let Some(package) = loaded.catalog.packages.get(&hit.package) else { continue };
-            let head = package.head();
+            let Some(package) = loaded.catalog.summary(&hit.package) else { continue };
             found.push(Found {
-                display_name: head.and_then(|h| h.csv_metadata()).map(|m| m.display_name).unwrap_or_default(),
-                version: head.and_then(|h| h.version.as_ref()).map(ToString::to_string).unwrap_or_default(),
+                display_name: package.display_name.clone(),
+                version: package.head.as_ref().map(|head| head.version.clone()).unwrap_or_default(),
                 channel: package.default_channel.clone(),
                 catalog: loaded.reference.name.clone(),
                 package: hit.package,

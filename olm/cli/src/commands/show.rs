@@ -49,11 +49,11 @@ struct ShownVersion {
 
 pub async fn run(global: &Global, args: ShowArgs) -> Result<(), Failure> {
     let catalogs = catalogs::read(global, &args.source).await?;
-    let (loaded, package) = catalogs::find(&catalogs, &args.package)?;
+    let (loaded, package) = catalogs::find(&catalogs, &args.package).await?;
     let channels: Vec<&Channel> = match &args.channel {
         Some(name) => {
             let channel = package.channels.get(name);
-            vec![channel.ok_or_else(|| catalogs::unknown(&package.nearest_channel(name)))?]
+            vec![channel.ok_or_else(|| Failure::from(&package.nearest_channel(name)))?]
         }
         None => package.channels.values().collect(),
     };
@@ -65,7 +65,7 @@ pub async fn run(global: &Global, args: ShowArgs) -> Result<(), Failure> {
         provider: metadata.provider.name,
         catalog: loaded.reference.name.clone(),
         default_channel: package.default_channel.clone(),
-        channels: channels.iter().map(|c| channel(package, c)).collect(),
+        channels: channels.iter().map(|c| channel(&package, c)).collect(),
         provides: head.map(|h| h.provided_gvks().iter().map(api).collect()).unwrap_or_default(),
         requires: head
             .map(|h| {

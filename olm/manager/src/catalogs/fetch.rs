@@ -9,6 +9,8 @@ use http::{Request, StatusCode, header};
 use kube::{Client, Config, client::Body};
 use olm_catalog::Catalog;
 
+use super::remote::Remote;
+
 use super::{IndexEntry, LoadedCatalog};
 use crate::manifests::{HTTP_PORT, MANAGER, NAMESPACE};
 
@@ -59,11 +61,9 @@ fn plain(mut config: Config) -> Config {
     config
 }
 
-/// Reads served catalogs, and each content only once: by ETag, the second time is one small request.
+/// Reads the indexes of served catalogs, and each only once: by ETag, the second time is one small request.
 pub struct Fetcher {
-    client: Client,
-    prefix: String,
-    from: String,
+    server: Server,
     cache: Mutex<HashMap<String, Cached>>,
 }
 
@@ -71,6 +71,15 @@ pub struct Fetcher {
 struct Cached {
     etag: String,
     catalog: Arc<Catalog>,
+    remote: Arc<Remote>,
+}
+
+/// A manager that serves catalogs.
+#[derive(Clone)]
+pub(super) struct Server {
+    client: Client,
+    prefix: String,
+    from: String,
 }
 
 impl Fetcher {
@@ -95,7 +104,7 @@ impl Fetcher {
     }
 
     fn new(client: Client, prefix: String, from: String) -> Self {
-        Self { client, prefix, from, cache: Mutex::default() }
+        Self { server: Server { client, prefix, from }, cache: Mutex::default() }
     }
 
     /// All catalogs that are being served, best first: by priority, then by name.
@@ -108,13 +117,14 @@ impl Fetcher {
         let index = self.index().await?;
         let mut out = Vec::with_capacity(index.len());
         for entry in index {
-            if let Some(catalog) = self.content(&entry).await? {
+            if let Some(Cached { catalog, remote, .. }) = self.content(&entry).await? {
                 out.push(LoadedCatalog {
                     reference: entry.reference(),
                     display_name: entry.display_name,
                     publisher: entry.publisher,
                     priority: entry.priority,
                     catalog,
+                    home: super::Home::Remote(remote),
                 });
             }
         }
@@ -127,33 +137,34 @@ impl Fetcher {
     /// # Errors
     /// As [`Self::fetch`].
     pub async fn index(&self) -> Result<Vec<IndexEntry>, FetchError> {
-        let (status, _, body) = self.get("/catalogs", None).await?;
-        self.expect_ok("/catalogs", status, &body)?;
-        serde_json::from_slice(&body).map_err(|e| FetchError::Malformed {
-            from: format!("{}/catalogs", self.from),
-            text: e.to_string(),
-        })
+        let (status, _, body) = self.server.get("/catalogs", None).await?;
+        self.server.expect_ok("/catalogs", status, &body)?;
+        serde_json::from_slice(&body).map_err(|e| self.server.malformed("/catalogs", &e))
     }
 
-    async fn content(&self, entry: &IndexEntry) -> Result<Option<Arc<Catalog>>, FetchError> {
-        let path = format!("/catalogs/{}/{}/api/v1/all", entry.namespace, entry.name);
+    async fn content(&self, entry: &IndexEntry) -> Result<Option<Cached>, FetchError> {
+        let base = format!("/catalogs/{}/{}/api/v1", entry.namespace, entry.name);
+        let path = format!("{base}/index");
         let cached = self.cache.lock().unwrap_or_else(PoisonError::into_inner).get(&path).cloned();
-        let (status, etag, body) = self.get(&path, cached.as_ref().map(|c| c.etag.as_str())).await?;
+        let (status, etag, body) = self.server.get(&path, cached.as_ref().map(|c| c.etag.as_str())).await?;
         match (status, cached) {
-            (StatusCode::NOT_MODIFIED, Some(cached)) => return Ok(Some(cached.catalog)),
+            (StatusCode::NOT_MODIFIED, Some(cached)) => return Ok(Some(cached)),
             (StatusCode::NOT_FOUND, _) => return Ok(None),
-            _ => self.expect_ok(&path, status, &body)?,
+            _ => self.server.expect_ok(&path, status, &body)?,
         }
         let origin = format!("{}/{}", entry.namespace, entry.name);
-        let catalog = Arc::new(Catalog::from_bytes(&origin, &body));
-        if let Some(etag) = etag {
-            let cached = Cached { etag, catalog: Arc::clone(&catalog) };
-            self.cache.lock().unwrap_or_else(PoisonError::into_inner).insert(path, cached);
+        let catalog = Catalog::from_index(&origin, &body).map_err(|e| self.server.malformed(&path, &e))?;
+        let remote = Arc::new(Remote::new(self.server.clone(), base));
+        let cached = Cached { etag: etag.unwrap_or_default(), catalog: Arc::new(catalog), remote };
+        if !cached.etag.is_empty() {
+            self.cache.lock().unwrap_or_else(PoisonError::into_inner).insert(path, cached.clone());
         }
-        Ok(Some(catalog))
+        Ok(Some(cached))
     }
+}
 
-    async fn get(
+impl Server {
+    pub(super) async fn get(
         &self,
         path: &str,
         etag: Option<&str>,
@@ -174,7 +185,7 @@ impl Fetcher {
         Ok((parts.status, etag, body.to_vec()))
     }
 
-    fn expect_ok(&self, path: &str, status: StatusCode, body: &[u8]) -> Result<(), FetchError> {
+    pub(super) fn expect_ok(&self, path: &str, status: StatusCode, body: &[u8]) -> Result<(), FetchError> {
         if status.is_success() {
             return Ok(());
         }
@@ -189,5 +200,9 @@ impl Fetcher {
             status: status.as_u16(),
             text: if text.is_empty() { text } else { format!(": {text}") },
         })
+    }
+
+    pub(super) fn malformed(&self, path: &str, error: &impl ToString) -> FetchError {
+        FetchError::Malformed { from: format!("{}{path}", self.from), text: error.to_string() }
     }
 }

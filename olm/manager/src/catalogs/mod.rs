@@ -1,16 +1,38 @@
 //! Catalogs in memory: what is loaded, in which order it counts, and how others read it.
 
+mod access;
+mod bundles;
+mod cache;
+mod document;
 mod fetch;
+mod own;
+mod registries;
+mod remote;
 mod store;
 
 use std::sync::Arc;
 
-use olm_catalog::Catalog;
+use olm_bundle::Bundle;
+use olm_catalog::{BundleEntry, Catalog, ContentError, Icon, Package};
 use serde::{Deserialize, Serialize};
 
+pub(crate) use access::Access;
+pub use bundles::BundleImageError;
+pub(crate) use bundles::BundleImages;
+pub use cache::CacheError;
+#[cfg(test)]
+pub(crate) use cache::temporary;
+pub(crate) use cache::{Cache, Record, hex, store_key};
 pub use fetch::{FetchError, Fetcher};
 pub use olm_resolver::CatalogRef;
+pub(crate) use own::{Own, Refresh};
+pub use registries::Registries;
+pub(crate) use remote::NoBundle;
+use remote::Remote;
 pub(crate) use store::{CatalogStore, Entry, Problem};
+
+/// Namespace and name of a CatalogSource.
+pub(crate) type Key = (String, String);
 
 /// A catalog with what its CatalogSource says about it.
 #[derive(Debug, Clone)]
@@ -23,8 +45,102 @@ pub struct LoadedCatalog {
     pub publisher: String,
     /// Higher is preferred where several catalogs could provide a dependency.
     pub priority: i32,
-    /// The content.
+    /// What is in it: to list and to search. [`Self::package`] reads a package.
     pub catalog: Arc<Catalog>,
+    /// Where its packages and bundles are read.
+    pub(crate) home: Home,
+}
+
+/// Where the packages and bundles of a catalog are read.
+#[derive(Debug, Clone)]
+pub(crate) enum Home {
+    /// From the catalog itself; bundles that are images are out of reach.
+    Here,
+    /// The manager's own: packages from its store, bundles that are images from their registries.
+    Own(Arc<Own>),
+    /// From the manager, by another process.
+    Remote(Arc<Remote>),
+}
+
+/// A package or a bundle cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// From this process's own store.
+    #[error(transparent)]
+    Content(#[from] ContentError),
+    /// From the manager.
+    #[error(transparent)]
+    Fetch(#[from] FetchError),
+    /// The bundle's image.
+    #[error(transparent)]
+    Image(#[from] BundleImageError),
+    /// The bundle is not what a bundle should be.
+    #[error("{0}")]
+    Bundle(String),
+}
+
+impl LoadedCatalog {
+    /// A catalog that this process has.
+    #[must_use]
+    pub fn new(reference: CatalogRef, catalog: Arc<Catalog>) -> Self {
+        let display_name = reference.name.clone();
+        Self { reference, display_name, publisher: String::new(), priority: 0, catalog, home: Home::Here }
+    }
+
+    /// A package of it; `None` when it has none of that name.
+    ///
+    /// # Errors
+    /// [`ReadError`]
+    pub async fn package(&self, name: &str) -> Result<Option<Arc<Package>>, ReadError> {
+        match &self.home {
+            Home::Remote(remote) => Ok(remote.package(&self.catalog, name).await?),
+            Home::Here => Ok(self.catalog.package(name)?),
+            Home::Own(own) => {
+                let read = self.catalog.package(name);
+                if read.is_err() {
+                    own.damaged();
+                }
+                Ok(read?)
+            }
+        }
+    }
+
+    /// The bundle of an entry of one of its packages: the manifests inside the catalog, or those of its image.
+    ///
+    /// # Errors
+    /// [`ReadError`]
+    pub async fn bundle(&self, entry: &BundleEntry) -> Result<Bundle, ReadError> {
+        if entry.is_inline() {
+            return entry.bundle().map_err(|error| ReadError::Bundle(error.to_string()));
+        }
+        let document = self.document(entry).await?;
+        document::bundle(&document).map_err(ReadError::Bundle)
+    }
+
+    /// The document of a bundle that is an image, with the manifests inside.
+    pub(crate) async fn document(&self, entry: &BundleEntry) -> Result<Arc<[u8]>, ReadError> {
+        let Some(image) = &entry.image else {
+            return Err(ReadError::Bundle("it has neither manifests inside the catalog nor an image".into()));
+        };
+        match &self.home {
+            Home::Remote(remote) => remote.document(entry, image).await,
+            Home::Own(own) => Ok(own.document(entry, image).await?),
+            Home::Here => Err(ReadError::Bundle(format!(
+                "its manifests are in image {image}, and this catalog is not served by a manager, which would pull it"
+            ))),
+        }
+    }
+
+    /// The icon of a package.
+    ///
+    /// # Errors
+    /// [`ReadError`]
+    pub async fn icon(&self, package: &str) -> Result<Option<Icon>, ReadError> {
+        match &self.home {
+            Home::Remote(remote) => Ok(remote.icon(package).await?),
+            _ => Ok(self.catalog.package(package)?.and_then(|package| package.icon.clone())),
+        }
+    }
 }
 
 /// One line of the manager's `GET /catalogs`.

@@ -5,33 +5,45 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
+use jiff::Timestamp;
 use olm_catalog::Catalog;
 use tokio::sync::watch;
 
-use super::{IndexEntry, LoadedCatalog};
+use super::{IndexEntry, Key, LoadedCatalog};
 
 /// What is known of one CatalogSource after it was looked at.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Entry {
     /// The last good content; `None` when there never was any.
     pub(crate) loaded: Option<LoadedCatalog>,
     /// Why the last look brought no content.
     pub(crate) problem: Option<Problem>,
-    /// What the content was made from, to skip reading what did not change.
-    pub(crate) fingerprint: String,
+    /// When the source was last read or found unchanged.
+    pub(crate) last_success: Option<Timestamp>,
+    /// Of the files that were read.
+    pub(crate) bytes: u64,
 }
 
 /// Why a CatalogSource cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
+    /// As upstream has it in `status.reason`.
     pub(crate) reason: &'static str,
+    /// The cause in particular, as the condition has it.
+    pub(crate) code: &'static str,
     pub(crate) message: String,
+}
+
+impl Problem {
+    pub(crate) fn new(reason: &'static str, code: &'static str, message: impl Into<String>) -> Self {
+        Self { reason, code, message: message.into() }
+    }
 }
 
 /// Last good content by CatalogSource. Readers get a snapshot and never wait for a load.
 #[derive(Debug)]
 pub(crate) struct CatalogStore {
-    entries: RwLock<BTreeMap<(String, String), Entry>>,
+    entries: RwLock<BTreeMap<Key, Entry>>,
     /// Counts changes of content.
     changes: watch::Sender<u64>,
 }
@@ -71,8 +83,13 @@ impl CatalogStore {
     }
 
     /// Every CatalogSource that something is known of.
-    pub(crate) fn keys(&self) -> Vec<(String, String)> {
+    pub(crate) fn keys(&self) -> Vec<Key> {
         self.entries.read().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
+    }
+
+    /// Everything that is known.
+    pub(crate) fn all(&self) -> BTreeMap<Key, Entry> {
+        self.entries.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(crate) fn remove(&self, namespace: &str, name: &str) {
@@ -104,7 +121,7 @@ impl CatalogStore {
     /// The index that is served at `/catalogs`.
     pub(crate) fn index(&self) -> Vec<IndexEntry> {
         let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
-        let line = |((namespace, name), entry): (&(String, String), &Entry)| {
+        let line = |((namespace, name), entry): (&Key, &Entry)| {
             let loaded = entry.loaded.as_ref()?;
             Some(IndexEntry {
                 namespace: namespace.clone(),
@@ -113,7 +130,7 @@ impl CatalogStore {
                 publisher: loaded.publisher.clone(),
                 priority: loaded.priority,
                 digest: loaded.catalog.digest.clone(),
-                packages: loaded.catalog.packages.len(),
+                packages: loaded.catalog.len(),
                 problems: loaded.catalog.problems.len(),
                 stale: entry.problem.as_ref().map(|p| p.message.clone()).unwrap_or_default(),
             })

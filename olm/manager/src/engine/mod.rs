@@ -17,6 +17,7 @@ use olm_plan::{ClusterFacts, Phase, Plan, PlanInput, make_plan, reads};
 use olm_resolver::{Action, ChosenBundle, Resolved, resolve};
 
 pub use refusal::Refusal;
+pub(crate) use request::read;
 pub(crate) use snapshot::{Snapshot, package_of};
 
 use crate::{catalogs::LoadedCatalog, resources::Resources};
@@ -92,7 +93,7 @@ pub(crate) async fn change_to(
         bundle: bundle.to_owned(),
         catalog: format!("{}/{}", source.reference.namespace, source.reference.name),
     };
-    let package = source.catalog.packages.get(&spec.name).ok_or_else(missing)?;
+    let package = request::read(source, &spec.name).await?.ok_or_else(missing)?;
     let entry = package.bundles.get(bundle).ok_or_else(missing)?;
     let chosen = ChosenBundle {
         catalog: source.reference.clone(),
@@ -102,7 +103,7 @@ pub(crate) async fn change_to(
         version: entry.version.clone(),
     };
     // What was installed before: the new ClusterServiceVersion may be there already.
-    let installed = snapshot.installed_before(subscription, source, bundle);
+    let installed = snapshot.installed_before(subscription, Some(&package), bundle);
     let resolved = Resolved {
         subscription: request::id(subscription),
         action: if installed.is_some() { Action::Upgrade } else { Action::Install },
@@ -124,9 +125,10 @@ async fn choose(
     snapshot: &Snapshot,
 ) -> Result<Resolved, Refusal> {
     let source = source_of(catalogs, subscription)?;
-    let installed = snapshot.installed(subscription, source);
+    let package = request::read(source, &subscription.spec.name).await?;
+    let installed = snapshot.installed(subscription, package.as_deref());
     let request = request::request(subscription, installed)?;
-    let universe = request::universe(catalogs);
+    let universe = request::universe(catalogs, &request).await?;
     let facts = snapshot::facts(resources, &universe, &request, snapshot).await?;
     let resolution = resolve(&universe, std::slice::from_ref(&request), &facts)
         .map_err(|explanation| Refusal::Unresolvable(Box::new(explanation)))?;
@@ -144,20 +146,14 @@ async fn work_out(
 ) -> Result<Change, Refusal> {
     let namespace = request::namespace(subscription);
     let source = catalogs.iter().find(|c| c.reference == resolved.chosen.catalog);
-    let entry = source
-        .and_then(|source| source.catalog.packages.get(&resolved.chosen.package))
-        .and_then(|package| package.bundles.get(&resolved.chosen.name));
-    let (Some(source), Some(entry)) = (source, entry) else {
-        return Err(Refusal::BundleGone {
-            bundle: resolved.chosen.name.clone(),
-            catalog: format!("{}/{}", resolved.chosen.catalog.namespace, resolved.chosen.catalog.name),
-        });
+    let gone = || Refusal::BundleGone {
+        bundle: resolved.chosen.name.clone(),
+        catalog: resolved.chosen.catalog.to_string(),
     };
-    let bundle = entry.bundle().map_err(|error| Refusal::Bundle {
-        bundle: entry.name.clone(),
-        text: error.to_string(),
-        image: entry.image.clone().filter(|_| !entry.is_inline()),
-    })?;
+    let source = source.ok_or_else(gone)?;
+    let package = request::read(source, &resolved.chosen.package).await?.ok_or_else(gone)?;
+    let entry = package.bundles.get(&resolved.chosen.name).ok_or_else(gone)?;
+    let bundle = source.bundle(entry).await.map_err(|error| Refusal::bundle(&entry.name, &source.reference, error))?;
 
     let targets = targets::targets(&namespace, &bundle, &snapshot.groups);
     let options = RenderOptions {
@@ -241,12 +237,6 @@ pub(crate) fn bundle_of(csv: &ClusterServiceVersion) -> Bundle {
             "spec": { "group": crd.group(), "versions": [{ "name": crd.version }], "names": { "kind": crd.kind } },
         })
     };
-    Bundle {
-        csv: csv.clone(),
-        csv_raw: raw,
-        objects: csv.spec.owned_crds().iter().map(crd).collect(),
-        annotations: Default::default(),
-        properties: Vec::new(),
-        dependencies: Vec::new(),
-    }
+    let crds = csv.spec.owned_crds().iter().map(crd).collect();
+    Bundle::from_installed(csv.clone(), raw, crds)
 }

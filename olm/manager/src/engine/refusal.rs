@@ -1,8 +1,14 @@
 //! Why there is no plan.
 
+use std::time::Duration;
+
 use olm_resolver::Explanation;
 
-use crate::{ops, resources::ResourceError};
+use crate::{
+    catalogs::{BundleImageError, CatalogRef, ReadError},
+    ops,
+    resources::ResourceError,
+};
 
 /// Why there is no plan.
 #[derive(Debug, thiserror::Error)]
@@ -18,6 +24,14 @@ pub enum Refusal {
         /// Nearest names that exist.
         nearest: Vec<String>,
     },
+    /// A package of the catalog cannot be read.
+    #[error("catalog {catalog} cannot be read: {text}")]
+    CatalogUnreadable {
+        /// `namespace/name`.
+        catalog: String,
+        /// Why.
+        text: String,
+    },
     /// A field of the Subscription cannot be read.
     #[error("Subscription spec.{field}: {text}")]
     Field {
@@ -27,20 +41,20 @@ pub enum Refusal {
         text: String,
     },
     /// The bundle cannot be read.
-    #[error(
-        "bundle {bundle} cannot be read: {}",
-        image.as_ref().map_or_else(
-            || text.clone(),
-            |image| format!("its manifests are in image {image}, and this version of olm does not pull bundle images")
-        )
-    )]
+    #[error("bundle {bundle} cannot be read: {text}")]
     Bundle {
         /// The bundle.
         bundle: String,
         /// What is wrong.
         text: String,
-        /// The image that it is in, when it is not inline.
-        image: Option<String>,
+    },
+    /// The bundle's image cannot be read.
+    #[error("bundle {bundle} cannot be read: {source}; it is tried again")]
+    BundleImage {
+        /// The bundle.
+        bundle: String,
+        /// What is wrong.
+        source: BundleImageError,
     },
     /// The bundle was chosen, and is not in the catalog any more.
     #[error("bundle {bundle} is not in catalog {catalog} any more")]
@@ -68,8 +82,9 @@ impl Refusal {
         match self {
             Self::Unresolvable(explanation) => explanation.code.as_str(),
             Self::UnknownCatalog { .. } => "UnknownCatalog",
+            Self::CatalogUnreadable { .. } => "CatalogUnreadable",
             Self::Field { .. } => "InvalidField",
-            Self::Bundle { image: Some(_), .. } => "BundleImageUnsupported",
+            Self::BundleImage { source, .. } => source.code,
             Self::Bundle { .. } => "BundleInvalid",
             Self::BundleGone { .. } => "BundleGone",
             Self::Resource(_) => "ClusterUnreadable",
@@ -77,9 +92,28 @@ impl Refusal {
         }
     }
 
+    pub(super) fn bundle(bundle: &str, catalog: &CatalogRef, error: ReadError) -> Self {
+        let bundle = bundle.to_owned();
+        match error {
+            ReadError::Image(source) => Self::BundleImage { bundle, source },
+            ReadError::Bundle(text) => Self::Bundle { bundle, text },
+            error @ (ReadError::Content(_) | ReadError::Fetch(_)) => {
+                Self::CatalogUnreadable { catalog: catalog.to_string(), text: error.to_string() }
+            }
+        }
+    }
+
+    /// When to look again, although nothing of the cluster has changed: what is refused is told meanwhile.
+    pub(crate) fn retry(&self) -> Option<Duration> {
+        match self {
+            Self::BundleImage { source, .. } => Some(source.retry),
+            _ => None,
+        }
+    }
+
     /// Whether trying again may help with nothing changed: the cluster did not answer.
     pub(crate) fn is_transient(&self) -> bool {
-        matches!(self, Self::Resource(_) | Self::Internal { .. })
+        matches!(self, Self::Resource(_) | Self::Internal { .. } | Self::CatalogUnreadable { .. })
     }
 
     /// One paragraph for a condition.

@@ -1,12 +1,16 @@
 //! From a Subscription to what the resolver is asked.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use kube::ResourceExt;
 use olm_api::{
     ClusterServiceVersion, Subscription,
     subscription::{DependencyPolicy, UpgradeConstraintPolicy},
 };
-use olm_plan::universe_of;
-use olm_resolver::{CatalogRef, Request, Universe, UpgradePolicy, VersionWish};
+use olm_catalog::{Package, Summary};
+use olm_plan::{needs_of, universe_of};
+use olm_resolver::{CatalogRef, Gvk, Request, Universe, UpgradePolicy, VersionWish};
 
 use super::{installed, refusal::Refusal};
 use crate::catalogs::LoadedCatalog;
@@ -47,11 +51,51 @@ pub(super) fn request(
     })
 }
 
-pub(super) fn universe(catalogs: &[LoadedCatalog]) -> Universe {
-    let list: Vec<_> = catalogs.iter().map(|c| (c.reference.clone(), c.catalog.as_ref())).collect();
-    let mut universe = universe_of(&list);
+/// What the resolver may choose from: the wanted package, and whatever its bundles and theirs may need. All other
+/// packages stay on the disk.
+pub(super) async fn universe(catalogs: &[LoadedCatalog], request: &Request) -> Result<Universe, Refusal> {
+    let mut chosen: Vec<(CatalogRef, Vec<Arc<Package>>)> =
+        catalogs.iter().map(|catalog| (catalog.reference.clone(), Vec::new())).collect();
+    let mut wanted = vec![request.package.clone()];
+    let mut seen: BTreeSet<String> = wanted.iter().cloned().collect();
+    let mut asked: BTreeSet<Gvk> = BTreeSet::new();
+    while let Some(name) = wanted.pop() {
+        for (catalog, (_, packages)) in catalogs.iter().zip(&mut chosen) {
+            let Some(package) = read(catalog, &name).await? else { continue };
+            let (names, apis) = needs_of(&package);
+            let apis = apis.into_iter().filter(|api| asked.insert(api.clone()));
+            let providers = apis.flat_map(|api| catalogs.iter().flat_map(move |c| providers(c, api.clone())));
+            wanted.extend(names.into_iter().chain(providers).filter(|name| seen.insert(name.clone())));
+            packages.push(package);
+        }
+    }
+    // For a name that is wrong, the right ones are of interest.
+    for (catalog, (reference, packages)) in catalogs.iter().zip(&mut chosen) {
+        if *reference == request.catalog && !packages.iter().any(|package| package.name == request.package) {
+            let stub = |name: &String| Package { name: name.clone(), ..Package::default() };
+            let others = catalog.catalog.summaries().map(|summary| &summary.name);
+            packages.extend(others.filter(|name| !seen.contains(*name)).map(|name| Arc::new(stub(name))));
+        }
+    }
+    let mut universe = universe_of(&chosen);
     for catalog in catalogs {
         universe.set_priority(&catalog.reference, catalog.priority);
     }
-    universe
+    Ok(universe)
+}
+
+/// The packages of a catalog that provide an API in any of their versions.
+fn providers(catalog: &LoadedCatalog, api: Gvk) -> impl Iterator<Item = String> {
+    let provides = move |summary: &&Summary| {
+        summary.provides.iter().any(|gvk| (&gvk.group, &gvk.version, &gvk.kind) == (&api.group, &api.version, &api.kind))
+    };
+    catalog.catalog.summaries().filter(provides).map(|summary| summary.name.clone())
+}
+
+/// A package of a catalog.
+pub(crate) async fn read(catalog: &LoadedCatalog, package: &str) -> Result<Option<Arc<Package>>, Refusal> {
+    catalog.package(package).await.map_err(|error| Refusal::CatalogUnreadable {
+        catalog: catalog.reference.to_string(),
+        text: error.to_string(),
+    })
 }

@@ -5,14 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::{StreamExt, TryStreamExt, stream};
 use kube::{Api, ResourceExt, api::ListParams};
 use olm_api::{ClusterServiceVersion, OperatorCondition, OperatorGroup, Subscription, names};
+use olm_catalog::Package;
 use olm_plan::{Live, ObjectRef, installed_of};
 use olm_resolver::{ApiFact, Facts, Gvk, Installed, Request, Universe, Version};
 
 use super::installed;
-use crate::{
-    catalogs::LoadedCatalog,
-    resources::{Id, ResourceError, Resources},
-};
+use crate::resources::{Id, ResourceError, Resources};
 
 /// Single reads at a time.
 const READS: usize = 8;
@@ -62,9 +60,8 @@ impl Snapshot {
     pub(crate) fn installed(
         &self,
         subscription: &Subscription,
-        source: &LoadedCatalog,
+        package: Option<&Package>,
     ) -> Option<&ClusterServiceVersion> {
-        let package = source.catalog.packages.get(&subscription.spec.name);
         installed::installed(subscription, &self.csvs, |name| {
             package.is_some_and(|p| p.bundles.contains_key(name))
         })
@@ -74,13 +71,13 @@ impl Snapshot {
     pub(super) fn installed_before(
         &self,
         subscription: &Subscription,
-        source: &LoadedCatalog,
+        package: Option<&Package>,
         bundle: &str,
     ) -> Option<&ClusterServiceVersion> {
         if let Some(new) = self.csv(bundle) {
             return self.csv(new.spec.replaces.as_deref()?);
         }
-        self.installed(subscription, source)
+        self.installed(subscription, package)
     }
 
     pub(crate) fn csv(&self, name: &str) -> Option<&ClusterServiceVersion> {

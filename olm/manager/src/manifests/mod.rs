@@ -27,6 +27,11 @@ pub const CONSOLE: &str = "olm-console";
 pub const SHIPPED_CATALOG: &str = "community";
 /// The image reference that stands for the embedded catalog.
 pub const SHIPPED_CATALOG_IMAGE: &str = olm_catalog::SHIPPED_IMAGE;
+/// The ClusterRole by which the manager may read pull secrets; it is bound in its own namespace, and by an administrator
+/// wherever else catalogs with pull secrets are.
+pub const PULL_SECRETS_ROLE: &str = "olm-pull-secrets";
+/// The ConfigMap with the site's settings of registries, in the manager's namespace; there need not be one.
+pub const REGISTRIES: &str = "olm-registries";
 /// Port on which the manager and the console speak HTTP.
 pub const HTTP_PORT: u16 = 8080;
 
@@ -186,6 +191,45 @@ mod tests {
         assert!(at("ServiceAccount/olm-manager") < at("Deployment/olm-manager"));
         assert!(at("ClusterRole/olm-manager") < at("ClusterRoleBinding/olm-manager"));
         assert!(at("ServiceAccount/olm-console") < at("Deployment/olm-console"));
+    }
+
+    #[test]
+    fn secrets_are_read_in_the_managers_namespace_alone() {
+        // given everything that may read Secrets
+        let objects = manifests(&ManifestOptions::default());
+        let reads = |object: &&Value| {
+            object["rules"].as_array().into_iter().flatten().any(|rule| {
+                let has = |field: &str, wanted: &[&str]| {
+                    rule[field].as_array().into_iter().flatten().any(|v| v.as_str().is_some_and(|v| wanted.contains(&v)))
+                };
+                has("resources", &["secrets"]) && has("verbs", &["get", "list", "watch"])
+            })
+        };
+        let roles: Vec<&Value> = objects.iter().filter(reads).collect();
+        // then it is one ClusterRole, to get what one knows the name of
+        assert_eq!(roles.len(), 1, "{roles:?}");
+        assert_eq!(roles[0]["metadata"]["name"], PULL_SECRETS_ROLE);
+        assert_eq!(roles[0]["rules"], json!([{ "apiGroups": [""], "resources": ["secrets"], "verbs": ["get"] }]));
+        // and it is bound in the manager's namespace alone
+        let bindings: Vec<&Value> =
+            objects.iter().filter(|o| o["roleRef"]["name"] == PULL_SECRETS_ROLE).collect();
+        assert_eq!(bindings.len(), 1);
+        assert_eq!(bindings[0]["kind"], "RoleBinding");
+        assert_eq!(bindings[0]["metadata"]["namespace"], NAMESPACE);
+    }
+
+    #[test]
+    fn the_manager_can_write_to_its_cache_alone() {
+        let objects = manifests(&ManifestOptions::default());
+        let manager = objects.iter().find(|o| o["kind"] == "Deployment" && o["metadata"]["name"] == MANAGER);
+        let pod = &manager.expect("a Deployment")["spec"]["template"]["spec"];
+        let container = &pod["containers"][0];
+        assert_eq!(container["securityContext"]["readOnlyRootFilesystem"], true);
+        let mounts = container["volumeMounts"].as_array().expect("mounts");
+        let writable: Vec<&Value> = mounts.iter().filter(|m| m["readOnly"] != true).map(|m| &m["mountPath"]).collect();
+        assert_eq!(writable, ["/var/cache/olm"]);
+        let cache = pod["volumes"].as_array().expect("volumes").iter().find(|v| v["name"] == "cache").expect("cache");
+        assert!(cache["emptyDir"]["sizeLimit"].is_string(), "{cache}");
     }
 
     #[test]

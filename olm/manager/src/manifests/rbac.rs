@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{CONSOLE, MANAGER, NAMESPACE};
+use super::{CONSOLE, MANAGER, NAMESPACE, PULL_SECRETS_ROLE};
 
 pub(super) fn objects(console: bool) -> Vec<Value> {
     let mut out = vec![service_account(MANAGER)];
@@ -32,7 +32,31 @@ pub(super) fn objects(console: bool) -> Vec<Value> {
         "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": MANAGER },
         "subjects": [{ "kind": "ServiceAccount", "name": MANAGER, "namespace": NAMESPACE }]
     }));
+    out.extend(pull_secrets());
     out
+}
+
+/// Pull secrets are named by CatalogSources, so the manager gets them by name and lists none. Anybody who may create
+/// a CatalogSource can have it use any Secret beside it, and nobody ever sees its content; still, a manager that could read
+/// every Secret of the cluster would be worth breaking into. So it reads those of its own namespace, where the
+/// catalogs of the whole cluster are, and those of the namespaces in which an administrator binds this ClusterRole; the status of a
+/// CatalogSource elsewhere says how.
+fn pull_secrets() -> [Value; 2] {
+    [
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRole",
+            "metadata": { "name": PULL_SECRETS_ROLE },
+            "rules": [rule(&[""], &["secrets"], &["get"])]
+        }),
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "RoleBinding",
+            "metadata": { "name": PULL_SECRETS_ROLE, "namespace": NAMESPACE },
+            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": PULL_SECRETS_ROLE },
+            "subjects": [{ "kind": "ServiceAccount", "name": MANAGER, "namespace": NAMESPACE }]
+        }),
+    ]
 }
 
 fn service_account(name: &str) -> Value {
@@ -75,7 +99,8 @@ fn cluster_role() -> Value {
             rule(&["apps"], &["deployments"],
                 &["get", "list", "watch", "create", "update", "patch", "delete"]),
             rule(&[""], &["serviceaccounts", "services", "configmaps"], &install),
-            // A bundle may bring a Secret; none is ever read.
+            // A bundle may bring a Secret; none is read by this right. ConfigMaps above are read for bundles that
+            // bring some and for CatalogSources of type configmap.
             rule(&[""], &["secrets"], &["create", "patch", "delete"]),
             // Other kinds that the bundle format allows.
             rule(&["policy"], &["poddisruptionbudgets"], &install),

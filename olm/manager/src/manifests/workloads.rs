@@ -2,17 +2,37 @@
 
 use serde_json::{Value, json};
 
-use super::{CONSOLE, HTTP_PORT, MANAGER, ManifestOptions, NAMESPACE};
+use super::{CONSOLE, HTTP_PORT, MANAGER, ManifestOptions, NAMESPACE, REGISTRIES};
 
 /// A numeric user, because `runAsNonRoot` can only be checked against a number.
 const USER: u32 = 65532;
+/// Where the manager keeps catalogs. They outlive the container and not the pod: all of it can be fetched again.
+const CACHE: &str = "/var/cache/olm";
+/// A large catalog takes 200 MB; while it is being fetched, the largest layer of its image comes on top.
+const CACHE_SIZE: &str = "4Gi";
+const REGISTRIES_PATH: &str = "/etc/olm/registries";
 
 pub(super) fn manager(options: &ManifestOptions) -> Vec<Value> {
     let pod = Pod {
         name: MANAGER,
         image: &options.image,
-        args: vec!["manager".into(), format!("--listen=0.0.0.0:{HTTP_PORT}")],
+        args: vec![
+            "manager".into(),
+            format!("--listen=0.0.0.0:{HTTP_PORT}"),
+            format!("--cache-dir={CACHE}"),
+            format!("--registries={REGISTRIES_PATH}/registries.yaml"),
+            format!("--pull-cas-dir={REGISTRIES_PATH}"),
+        ],
         env: Vec::new(),
+        volumes: vec![
+            json!({ "name": "cache", "emptyDir": { "sizeLimit": CACHE_SIZE } }),
+            // Mounted rather than watched: it needs no right, and a change needs no restart.
+            json!({ "name": "registries", "configMap": { "name": REGISTRIES, "optional": true } }),
+        ],
+        mounts: vec![
+            json!({ "name": "cache", "mountPath": CACHE }),
+            json!({ "name": "registries", "mountPath": REGISTRIES_PATH, "readOnly": true }),
+        ],
     };
     pod.objects(options)
 }
@@ -26,6 +46,8 @@ pub(super) fn console(options: &ManifestOptions, image: &str) -> Vec<Value> {
             "name": "OLM_CATALOG_URL",
             "value": format!("http://{MANAGER}.{NAMESPACE}.svc:{HTTP_PORT}"),
         })],
+        volumes: Vec::new(),
+        mounts: Vec::new(),
     };
     pod.objects(options)
 }
@@ -35,6 +57,8 @@ struct Pod<'a> {
     image: &'a str,
     args: Vec<String>,
     env: Vec<Value>,
+    volumes: Vec<Value>,
+    mounts: Vec<Value>,
 }
 
 impl Pod<'_> {
@@ -54,7 +78,7 @@ impl Pod<'_> {
         })
     }
 
-    fn deployment(&self, options: &ManifestOptions) -> Value {
+    fn deployment(self, options: &ManifestOptions) -> Value {
         let labels = json!({ "app.kubernetes.io/name": self.name, "app.kubernetes.io/part-of": "olm" });
         let mut env = vec![
             json!({ "name": "POD_NAME", "valueFrom": { "fieldRef": { "fieldPath": "metadata.name" } } }),
@@ -62,7 +86,7 @@ impl Pod<'_> {
         ];
         env.extend(self.env.iter().cloned());
         env.extend(options.env.iter().map(|(name, value)| json!({ "name": name, "value": value })));
-        json!({
+        let mut deployment = json!({
             "apiVersion": "apps/v1",
             "kind": "Deployment",
             "metadata": { "name": self.name, "namespace": NAMESPACE, "labels": labels },
@@ -110,6 +134,12 @@ impl Pod<'_> {
                     }
                 }
             }
-        })
+        });
+        if !self.volumes.is_empty() {
+            let pod = &mut deployment["spec"]["template"]["spec"];
+            pod["volumes"] = self.volumes.into();
+            pod["containers"][0]["volumeMounts"] = self.mounts.into();
+        }
+        deployment
     }
 }

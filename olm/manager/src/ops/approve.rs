@@ -6,12 +6,13 @@ use kube::{
     Api, Client, ResourceExt,
     api::{Patch, PatchParams},
 };
-use olm_api::{InstallPlan, Subscription, names};
+use olm_api::{InstallPlan, names};
 use serde::Serialize;
 
 use super::{
+    choose::patch_spec,
     error::Error,
-    list::{Installed, World, version_in},
+    list::{World, version_in},
     status::{View, plan_summary},
 };
 
@@ -205,7 +206,9 @@ pub async fn upgrade(
     let pin = view.subscription.as_ref().and_then(|s| s.spec.version.clone());
     match (pin, to) {
         (Some(pin), Some(to)) if pin != to => {
-            move_pin(client, &world.describe(&view), to).await?;
+            let installed = world.describe(&view);
+            let pin = serde_json::json!({ "version": to });
+            patch_spec(client, &installed.namespace, &installed.name, &pin).await?;
             (world, view) = planned(client, namespace, target, to).await?;
         }
         (Some(pin), None) if view.plan.is_none() => {
@@ -247,18 +250,6 @@ pub async fn upgrade(
         return Ok(Upgraded::InProgress { plan: plan.name_any(), csv });
     }
     approve_plan(client, &world, plan, None).await.map(Upgraded::Approved)
-}
-
-async fn move_pin(client: &Client, installed: &Installed, to: &str) -> Result<(), Error> {
-    let (namespace, name) = (&installed.namespace, &installed.name);
-    let params =
-        PatchParams { field_manager: Some(names::FIELD_MANAGER_CLI.into()), ..PatchParams::default() };
-    let patch = serde_json::json!({ "spec": { "version": to } });
-    Api::<Subscription>::namespaced(client.clone(), namespace)
-        .patch(name, &params, &Patch::Merge(&patch))
-        .await
-        .map_err(Error::kube(format!("change Subscription {namespace}/{name}")))?;
-    Ok(())
 }
 
 /// What is there once the manager has seen the new pin: a plan for that version or, when it cannot be reached, none

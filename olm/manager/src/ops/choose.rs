@@ -16,9 +16,9 @@ use crate::catalogs::LoadedCatalog;
 /// (`operatorframework.io/suggested-namespace`), else the package's own name.
 #[must_use]
 pub fn suggested_namespace(catalogs: &[LoadedCatalog], package: &str) -> String {
-    let head = catalogs.iter().find_map(|c| c.catalog.packages.get(package)?.head());
-    head.and_then(|bundle| bundle.csv_metadata())
-        .and_then(|metadata| metadata.annotations.get(names::ANNOTATION_SUGGESTED_NAMESPACE).cloned())
+    let summary = catalogs.iter().find_map(|c| c.catalog.summary(package));
+    summary
+        .and_then(|summary| summary.suggested_namespace.clone())
         .filter(|namespace| is_dns_label(namespace))
         .unwrap_or_else(|| package.to_owned())
 }
@@ -54,14 +54,26 @@ pub async fn set_channel(
             fix: Some(format!("run `olm install {} -n {}`", installed.package, installed.namespace)),
         });
     }
-    let patch = serde_json::json!({ "spec": { "channel": channel } });
+    let patch = serde_json::json!({ "channel": channel });
+    patch_spec(client, &installed.namespace, &installed.name, &patch).await?;
+    Ok(installed)
+}
+
+/// Changes fields of a Subscription's spec, and no others.
+pub(super) async fn patch_spec(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+    spec: &serde_json::Value,
+) -> Result<(), Error> {
+    let patch = serde_json::json!({ "spec": spec });
     let params =
         PatchParams { field_manager: Some(names::FIELD_MANAGER_CLI.into()), ..PatchParams::default() };
-    Api::<Subscription>::namespaced(client.clone(), &installed.namespace)
-        .patch(&installed.name, &params, &Patch::Merge(&patch))
+    Api::<Subscription>::namespaced(client.clone(), namespace)
+        .patch(name, &params, &Patch::Merge(&patch))
         .await
-        .map_err(Error::kube(format!("change Subscription {}/{}", installed.namespace, installed.name)))?;
-    Ok(installed)
+        .map_err(Error::kube(format!("change Subscription {namespace}/{name}")))?;
+    Ok(())
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
     Api, Client, ResourceExt,
-    api::{ListParams, ObjectMeta, Patch, PatchParams, PostParams},
+    api::{ListParams, ObjectMeta, PostParams},
 };
 use olm_api::{Subscription, SubscriptionSpec, names, subscription::Approval};
 use olm_plan::{Plan, Severity};
@@ -11,7 +11,7 @@ use olm_resolver::CatalogRef;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::error::Error;
+use super::{choose::patch_spec, error::Error};
 use crate::{catalogs::LoadedCatalog, engine};
 
 /// What to install, where and how.
@@ -103,10 +103,10 @@ impl InstallRequest {
             });
         }
         // Catalogs come best first.
-        let found = catalogs.iter().find(|c| c.catalog.packages.contains_key(&self.package));
+        let found = catalogs.iter().find(|c| c.catalog.summary(&self.package).is_some());
         found.map(|c| c.reference.clone()).ok_or_else(|| {
             let mut known: Vec<String> =
-                catalogs.iter().flat_map(|c| c.catalog.packages.keys().cloned()).collect();
+                catalogs.iter().flat_map(|c| c.catalog.summaries().map(|s| s.name.clone())).collect();
             known.sort();
             known.dedup();
             let nearest = olm_version::suggest(&self.package, &known, 3);
@@ -225,12 +225,12 @@ fn has_channel(
     channel: &str,
 ) -> Result<(), Error> {
     let found =
-        catalogs.iter().find(|c| c.reference == *catalog).and_then(|c| c.catalog.packages.get(package));
+        catalogs.iter().find(|c| c.reference == *catalog).and_then(|c| c.catalog.summary(package));
     match found {
-        Some(found) if !found.channels.contains_key(channel) => {
-            let known: Vec<String> = found.channels.keys().cloned().collect();
-            let nearest = match olm_version::suggest(channel, &known, 3) {
-                nearest if nearest.is_empty() && known.len() <= 3 => known,
+        Some(found) if !found.channels.iter().any(|known| known == channel) => {
+            let known = &found.channels;
+            let nearest = match olm_version::suggest(channel, known, 3) {
+                nearest if nearest.is_empty() && known.len() <= 3 => known.clone(),
                 nearest => nearest,
             };
             let within = Some(format!("package {package}"));
@@ -242,7 +242,7 @@ fn has_channel(
 
 fn default_channel(catalogs: &[LoadedCatalog], catalog: &CatalogRef, package: &str) -> Option<String> {
     let catalog = catalogs.iter().find(|c| c.reference == *catalog)?;
-    catalog.catalog.packages.get(package).map(|p| p.default_channel.clone())
+    catalog.catalog.summary(package).map(|p| p.default_channel.clone())
 }
 
 async fn ensure_namespace(
@@ -311,11 +311,6 @@ async fn subscribe(
             return Ok(false);
         }
     }
-    let patch = serde_json::json!({ "spec": patch });
-    let params =
-        PatchParams { field_manager: Some(names::FIELD_MANAGER_CLI.into()), ..PatchParams::default() };
-    api.patch(&name, &params, &Patch::Merge(&patch))
-        .await
-        .map_err(Error::kube(format!("change Subscription {namespace}/{name}")))?;
+    patch_spec(client, &namespace, &name, &patch).await?;
     Ok(true)
 }

@@ -1,9 +1,16 @@
-//! CatalogSource: content into memory, its state into the status. `load → decide → update_status`.
+//! CatalogSource: content into the store, its state into the status.
+//!
+//! [`source`] and [`interval`] say what to look at and when (pure) → [`jobs`] keeps the looks going, each in a task of its own
+//! ([`fetch`]) → [`status`] says what came of it (pure) → write it.
 
-mod load;
+mod fetch;
+mod interval;
+mod jobs;
+mod source;
 mod status;
+mod template;
 
-use std::{collections::HashSet, pin::pin, sync::Arc, time::Duration};
+use std::{collections::HashSet, pin::pin, sync::Arc};
 
 use futures::StreamExt;
 use jiff::Timestamp;
@@ -12,24 +19,28 @@ use kube::{
     runtime::{Controller, WatchStreamExt, controller::Action, watcher},
 };
 use olm_api::CatalogSource;
+use tokio_stream::wrappers::WatchStream;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    catalogs::{CatalogRef, Entry, LoadedCatalog, Problem},
-    context::{Ctx, Error, drive},
+    catalogs::{Access, CatalogRef, Entry, Home, Key, LoadedCatalog, Own, Problem},
+    context::{Ctx, Error, SAFETY_NET, drive},
 };
-use load::{Loaded, Source};
-
-/// How often a directory is looked at when the CatalogSource does not say.
-const POLL: Duration = Duration::from_secs(15);
+pub(crate) use jobs::Jobs;
+use jobs::{Request, View};
+use source::Wanted;
+use template::Template;
 
 pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
     let api = Api::<CatalogSource>::all(ctx.client.clone());
-    let controller = Controller::new(api.clone(), watcher::Config::default());
+    let controller = Controller::new(api.clone(), watcher::Config::default())
+        .reconcile_all_on(WatchStream::from_changes(ctx.refresh.wakes()).map(|_| ()));
+    let jobs = Arc::clone(&ctx.jobs);
     tokio::join!(
         drive("catalog_source", controller, Arc::clone(&ctx), shutdown.clone(), reconcile),
         forget_deleted(api, ctx, shutdown)
     );
+    jobs.stop();
 }
 
 /// A deleted CatalogSource is not reconciled any more; its content must go all the same.
@@ -39,22 +50,17 @@ async fn forget_deleted(api: Api<CatalogSource>, ctx: Arc<Ctx>, shutdown: Cancel
     let mut seen = HashSet::new();
     while let Some(event) = stream.next().await {
         match event {
-            Ok(watcher::Event::Delete(source)) => {
-                ctx.catalogs.remove(&source.namespace().unwrap_or_default(), &source.name_any());
-            }
+            Ok(watcher::Event::Delete(source)) => forget(&ctx, &key(&source)).await,
             Ok(watcher::Event::Init) => seen.clear(),
-            Ok(watcher::Event::InitApply(source)) => {
-                seen.insert((source.namespace().unwrap_or_default(), source.name_any()));
-            }
+            Ok(watcher::Event::InitApply(source)) => drop(seen.insert(key(&source))),
             // A deletion that happened while the watch was down is only visible as an absence.
             Ok(watcher::Event::InitDone) => {
-                for (namespace, name) in ctx.catalogs.keys() {
-                    if seen.contains(&(namespace.clone(), name.clone())) {
-                        continue;
-                    }
-                    let api = Api::<CatalogSource>::namespaced(ctx.client.clone(), &namespace);
-                    if let Ok(None) = api.get_opt(&name).await {
-                        ctx.catalogs.remove(&namespace, &name);
+                let mut known = ctx.jobs.keys();
+                known.extend(ctx.catalogs.keys());
+                for key in known.into_iter().filter(|key| !seen.contains(key)) {
+                    let api = Api::<CatalogSource>::namespaced(ctx.client.clone(), &key.0);
+                    if let Ok(None) = api.get_opt(&key.1).await {
+                        forget(&ctx, &key).await;
                     }
                 }
             }
@@ -63,18 +69,37 @@ async fn forget_deleted(api: Api<CatalogSource>, ctx: Arc<Ctx>, shutdown: Cancel
     }
 }
 
+fn key(source: &CatalogSource) -> Key {
+    (source.namespace().unwrap_or_default(), source.name_any())
+}
+
+async fn forget(ctx: &Ctx, key: &Key) {
+    ctx.catalogs.remove(&key.0, &key.1);
+    let (jobs, key) = (Arc::clone(&ctx.jobs), key.clone());
+    // Thousands of files may go.
+    let _ = tokio::task::spawn_blocking(move || jobs.forget(&key)).await;
+}
+
 async fn reconcile(source: Arc<CatalogSource>, ctx: Arc<Ctx>) -> Result<Action, Error> {
-    let namespace = source.namespace().unwrap_or_default();
-    let name = source.name_any();
+    let key = key(&source);
     if source.metadata.deletion_timestamp.is_some() {
-        ctx.catalogs.remove(&namespace, &name);
+        forget(&ctx, &key).await;
         return Ok(Action::await_change());
     }
-    let known = ctx.catalogs.get(&namespace, &name);
-    let wanted = Source::of(&source.spec);
-    let entry = refresh(&source, &wanted, known).await;
-    ctx.catalogs.put(&namespace, &name, entry.clone());
-    let status = status::status(&source, &entry, &ctx.namespace, Timestamp::now());
+    let template = template(&source, &ctx).await;
+    let image = template.as_ref().and_then(Template::resolved);
+    let wanted = Wanted::of(&source.spec, image);
+    let access = Access::new(ctx.client.clone(), ctx.registries.clone(), &key.0, &source.spec.secrets);
+    let (view, interval_problem) = look(&source, &wanted, &access, &ctx).await;
+
+    ctx.catalogs.put(&key.0, &key.1, entry(&source, &view, access, &ctx));
+    let known = status::Known {
+        view: &view,
+        wanted: wanted.as_ref().ok(),
+        interval: interval_problem.as_ref(),
+        template: template.as_ref(),
+    };
+    let status = status::status(&source, &known, &ctx.namespace, Timestamp::now());
     let old = source.status.as_ref();
     let changed = ctx.write_status(source.as_ref(), old, &status).await?;
     if let (true, Some(reason)) = (changed, &status.reason)
@@ -82,46 +107,62 @@ async fn reconcile(source: Arc<CatalogSource>, ctx: Arc<Ctx>) -> Result<Action, 
     {
         ctx.event(source.as_ref(), true, reason, status.message.as_deref().unwrap_or_default()).await;
     }
-    Ok(match wanted {
-        Ok(Source::Directory(_)) => Action::requeue(interval(&source)),
-        _ => Action::await_change(),
-    })
+    Ok(Action::requeue(view.due.unwrap_or(SAFETY_NET).min(SAFETY_NET)))
 }
 
-/// Loads the content when it changed. What cannot be loaded leaves the last good content in place.
-async fn refresh(source: &CatalogSource, wanted: &Result<Source, Problem>, known: Option<Entry>) -> Entry {
-    let fingerprint = known.as_ref().map(|e| e.fingerprint.clone());
-    let loaded = match wanted {
-        Err(problem) => Loaded::Failed(problem.clone()),
-        Ok(wanted) => {
-            let wanted = wanted.clone();
-            // Reading a folder of megabytes must not hold up everybody else.
-            let load = tokio::task::spawn_blocking(move || load::load(&wanted, fingerprint.as_deref()));
-            load.await.unwrap_or_else(|error| load::failed(format!("loading was cut short: {error}")))
-        }
+async fn look(
+    source: &CatalogSource,
+    wanted: &Result<Wanted, Problem>,
+    access: &Access,
+    ctx: &Ctx,
+) -> (View, Option<Problem>) {
+    let (key, uid) = (key(source), source.uid().unwrap_or_default());
+    let wanted = match wanted {
+        Ok(wanted) => wanted,
+        Err(problem) => return (ctx.jobs.refuse(&key, &uid, problem.clone()).await, None),
     };
-    let (old, old_fingerprint) = known.map(|e| (e.loaded, e.fingerprint)).unwrap_or_default();
-    let (catalog, problem, fingerprint) = match loaded {
-        Loaded::New(catalog, fingerprint) => (Some(Arc::new(*catalog)), None, fingerprint),
-        Loaded::Unchanged => (old.map(|l| l.catalog), None, old_fingerprint),
-        Loaded::Failed(problem) => (old.map(|l| l.catalog), Some(problem), old_fingerprint),
+    let secrets = &source.spec.secrets;
+    if *wanted == Wanted::Shipped {
+        let identity = wanted.identity(secrets);
+        return (ctx.jobs.at_hand(&key, &uid, identity, olm_catalog::shipped()), None);
+    }
+    let (every, problem) = interval::interval(&source.spec, wanted);
+    let request = Request {
+        key,
+        uid,
+        wanted: wanted.clone(),
+        secrets: secrets.clone(),
+        every,
+        client: ctx.client.clone(),
+        access: access.clone(),
     };
-    let namespace = source.namespace().unwrap_or_default();
-    let name = source.name_any();
-    let loaded = catalog.map(|catalog| LoadedCatalog {
-        display_name: source.spec.display_name.clone().unwrap_or_else(|| name.clone()),
+    (ctx.jobs.look(request).await, problem)
+}
+
+/// The image for this cluster, when the CatalogSource has a template for it.
+async fn template(source: &CatalogSource, ctx: &Ctx) -> Option<Template> {
+    let text = template::text(source)?;
+    let version = ctx.client.apiserver_version().await;
+    let version = version.inspect_err(|error| tracing::debug!(%error, "the API server does not say its version"));
+    Some(template::resolve(text, version.ok().as_ref().map(|info| info.git_version.as_str())))
+}
+
+fn entry(source: &CatalogSource, view: &View, access: Access, ctx: &Ctx) -> Entry {
+    let (namespace, name) = key(source);
+    let reference = CatalogRef { namespace, name: name.clone() };
+    let own = Own {
+        catalog: reference.clone(),
+        images: Arc::clone(&ctx.images),
+        access,
+        refresh: Arc::clone(&ctx.refresh),
+    };
+    let loaded = view.catalog.clone().map(|catalog| LoadedCatalog {
+        display_name: source.spec.display_name.clone().unwrap_or(name),
         publisher: source.spec.publisher.clone().unwrap_or_default(),
         priority: source.spec.priority,
-        reference: CatalogRef { namespace, name },
+        reference,
         catalog,
+        home: Home::Own(Arc::new(own)),
     });
-    Entry { loaded, problem, fingerprint }
-}
-
-fn interval(source: &CatalogSource) -> Duration {
-    let poll = source.spec.update_strategy.as_ref().and_then(|s| s.registry_poll.as_ref());
-    poll.and_then(|p| p.interval.as_deref())
-        .and_then(load::go_duration)
-        .unwrap_or(POLL)
-        .max(Duration::from_secs(1))
+    Entry { loaded, problem: view.problem.clone(), last_success: view.last_success, bytes: view.bytes }
 }

@@ -1,5 +1,7 @@
 //! The status of a CatalogSource: a pure function of what was found.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
@@ -9,30 +11,48 @@ use olm_api::{
     condition,
 };
 
+use super::{jobs::View, source::Wanted, template::Template};
 use crate::{
-    catalogs::{Entry, Problem},
+    catalogs::Problem,
     context::truncate,
     manifests::{HTTP_PORT, MANAGER},
 };
 
 /// Problems that are listed one by one; the condition says how many there are.
 const LISTED_PROBLEMS: usize = 20;
+/// Files and ConfigMaps are looked at every few seconds. That they are unchanged is no news so often.
+const NO_NEWS: Duration = Duration::from_secs(300);
+/// Longer texts are cut.
+const LONGEST: usize = 2000;
+
+/// What is known of a CatalogSource.
+pub(super) struct Known<'a> {
+    pub(super) view: &'a View,
+    /// `None` when the spec names no source.
+    pub(super) wanted: Option<&'a Wanted>,
+    /// What is wrong with the interval; the content is fine.
+    pub(super) interval: Option<&'a Problem>,
+    pub(super) template: Option<&'a Template>,
+}
 
 pub(super) fn status(
     source: &CatalogSource,
-    entry: &Entry,
+    known: &Known<'_>,
     manager_namespace: &str,
     now: Timestamp,
 ) -> CatalogSourceStatus {
+    let Known { view, wanted, .. } = *known;
     let mut status = source.status.clone().unwrap_or_default();
-    let problem = entry.problem.as_ref();
-    status.reason = problem.map(|p| p.reason.to_owned());
-    status.message = problem.map(|p| truncate(&p.message, 2000));
+    let problem = view.problem.as_ref();
+    let told = problem.or(known.interval);
+    status.reason = told.map(|p| p.reason.to_owned());
+    status.message = told.map(|p| truncate(&p.message, LONGEST));
 
-    let served = entry.loaded.as_ref();
+    let served = view.catalog.as_deref();
     let state = match (problem, served) {
-        (None, _) => "READY",
         (Some(_), _) => "TRANSIENT_FAILURE",
+        (None, Some(_)) => "READY",
+        (None, None) => "CONNECTING",
     };
     let old = status.connection_state.take().filter(|c| c.last_observed_state == state);
     let namespace = source.namespace().unwrap_or_default();
@@ -53,42 +73,110 @@ pub(super) fn status(
         created_at: status.registry_service.as_ref().and_then(|s| s.created_at.clone()).or(Some(Time(now))),
     });
 
-    let catalog = served.map(|loaded| &loaded.catalog);
-    status.digest = catalog.map(|c| c.digest.clone());
-    status.packages = catalog.map(|c| i32::try_from(c.packages.len()).unwrap_or(i32::MAX));
-    status.problems = catalog
-        .map(|c| c.problems.iter().take(LISTED_PROBLEMS).map(|p| truncate(&p.to_string(), 500)).collect())
-        .unwrap_or_default();
+    let is_image = matches!(wanted, Some(Wanted::Image(_)));
+    if !is_image {
+        status.latest_image_registry_poll = None;
+    } else if let Some(look) = view.last_look {
+        status.latest_image_registry_poll = Some(Time(look));
+    }
+    status.config_map_reference = match (wanted, &view.config_map) {
+        (Some(Wanted::ConfigMap(_)), Some(new)) => {
+            // The time says when this version was read, not when it was last looked at.
+            let old = status.config_map_reference.take();
+            let same = |o: &olm_api::catalog_source::ConfigMapReference| {
+                (&o.uid, &o.resource_version) == (&new.uid, &new.resource_version)
+            };
+            old.filter(same).or_else(|| Some(new.clone()))
+        }
+        _ => None,
+    };
+    status.digest = served.map(|c| c.digest.clone());
+    status.packages = served.map(|c| i32::try_from(c.len()).unwrap_or(i32::MAX));
+    status.resolved_source = served.and(view.resolved.as_ref()).map(|text| truncate(text, LONGEST));
+    let is_local = wanted.is_some_and(Wanted::is_local);
+    status.last_success = last_success(status.last_success.take(), view.last_success, is_local);
+
+    let problems = || view.notes.iter().cloned().chain(served.into_iter().flat_map(|c| c.problems.iter().map(ToString::to_string)));
+    status.problems = problems().take(LISTED_PROBLEMS).map(|text| truncate(&text, 500)).collect();
 
     let generation = source.metadata.generation;
+    for type_ in ["Stale", "TemplatesHaveResolved", "ResolvedImage"] {
+        status.conditions.retain(|condition| condition.type_ != type_ || kept(type_, known));
+    }
     let mut set = |mut new: Condition| {
+        new.message = new.message.map(|message| truncate(&message, LONGEST));
         new.observed_generation = generation;
         condition::set(&mut status.conditions, new, now);
     };
-    match problem {
-        None => set(Condition::new("Ready", true, "Serving", "the catalog is being served")),
-        Some(Problem { reason, message }) if served.is_some() => set(Condition::new(
-            "Ready",
-            true,
-            "Stale",
-            truncate(&format!("the last good content is being served; {reason}: {message}"), 2000),
-        )),
-        Some(Problem { reason, message }) => {
-            set(Condition::new("Ready", false, *reason, truncate(message, 2000)));
+    match (problem, served) {
+        (None, Some(_)) => set(Condition::new("Ready", true, "Serving", "the catalog is being served")),
+        (None, None) => set(Condition::new("Ready", false, "Connecting", "the catalog is being read for the first time")),
+        (Some(Problem { message, .. }), Some(_)) => {
+            set(Condition::new("Ready", true, "Stale", format!("the last good content is being served; {message}")));
         }
+        (Some(Problem { code, message, .. }), None) => set(Condition::new("Ready", false, *code, message.clone())),
     }
-    if let Some(catalog) = catalog {
-        set(match catalog.problems.len() {
-            0 => Condition::new("Valid", true, "NoProblems", ""),
-            n => Condition::new(
-                "Valid",
-                false,
-                "ProblemsFound",
-                format!("{n} problem(s) found; what is usable is served; the first: {}", catalog.problems[0]),
-            ),
+    if let Some((reason, message)) = stale(view) {
+        set(Condition::new("Stale", true, reason, message));
+    }
+    if let Some(catalog) = served {
+        set(match (problems().count(), catalog.problems.first()) {
+            (0, _) => Condition::new("Valid", true, "NoProblems", ""),
+            (n, first) => {
+                let first = view.notes.first().cloned().or(first.map(ToString::to_string)).unwrap_or_default();
+                let text = format!("{n} problem(s) found; what is usable is served; the first: {first}");
+                Condition::new("Valid", false, "ProblemsFound", text)
+            }
         });
     }
+    if let Some(template) = known.template {
+        set(match template.left.as_slice() {
+            [] => Condition::new("TemplatesHaveResolved", true, "AllTemplatesResolved", "catalog image reference was successfully resolved"),
+            left => Condition::new(
+                "TemplatesHaveResolved",
+                false,
+                "UnableToResolve",
+                format!("cannot resolve {}; spec.image is used instead", left.join(", ")),
+            ),
+        });
+        if let Some(image) = template.resolved() {
+            set(Condition::new("ResolvedImage", true, "AllTemplatesResolved", image));
+        }
+    }
     status
+}
+
+/// Whether a condition that is not always there has something to say.
+fn kept(type_: &str, known: &Known<'_>) -> bool {
+    match type_ {
+        "Stale" => stale(known.view).is_some(),
+        "TemplatesHaveResolved" => known.template.is_some(),
+        _ => known.template.is_some_and(|template| template.resolved().is_some()),
+    }
+}
+
+/// Why what is served may not be what the source has.
+fn stale(view: &View) -> Option<(&'static str, String)> {
+    view.catalog.as_ref()?;
+    let since = || match view.last_success {
+        Some(time) => format!("last read {time:.0}"),
+        None => "not read since the start".to_owned(),
+    };
+    match &view.problem {
+        Some(problem) => Some((problem.code, format!("{}; {}", since(), problem.message))),
+        None if view.outdated => {
+            let text = "the content that an earlier spec named is being served until the new one is read";
+            Some(("SpecChanged", text.to_owned()))
+        }
+        None => None,
+    }
+}
+
+fn last_success(old: Option<Time>, new: Option<Timestamp>, is_local: bool) -> Option<Time> {
+    let Some(new) = new else { return old };
+    let recent = |old: &Time| is_local && new.duration_since(old.0).unsigned_abs() < NO_NEWS;
+    // Kubernetes' times have no fractions.
+    old.filter(recent).or(Some(Time(new)))
 }
 
 #[cfg(test)]
@@ -96,7 +184,6 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::catalogs::{CatalogRef, LoadedCatalog};
 
     fn source() -> CatalogSource {
         let mut source = CatalogSource::new("community", olm_api::CatalogSourceSpec::default());
@@ -104,51 +191,130 @@ mod tests {
         source
     }
 
-    fn entry(problem: Option<&str>) -> Entry {
-        Entry {
-            loaded: Some(LoadedCatalog {
-                reference: CatalogRef { namespace: "olm".into(), name: "community".into() },
-                display_name: String::new(),
-                publisher: String::new(),
-                priority: 0,
-                catalog: Arc::default(),
-            }),
-            problem: problem
-                .map(|message| Problem { reason: "RegistryServerError", message: message.into() }),
-            fingerprint: "f".into(),
+    fn view(problem: Option<&str>) -> View {
+        View {
+            catalog: Some(Arc::default()),
+            problem: problem.map(|message| Problem::new("RegistryServerError", "Unavailable", message)),
+            last_success: Some(at(1)),
+            last_look: Some(at(1)),
+            resolved: Some("quay.io/x/cat:v1@sha256:1".into()),
+            ..View::default()
         }
+    }
+
+    fn known<'a>(view: &'a View, wanted: Option<&'a Wanted>) -> Known<'a> {
+        Known { view, wanted, interval: None, template: None }
+    }
+
+    fn image() -> Wanted {
+        Wanted::Image("quay.io/x/cat:v1".into())
     }
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
     }
 
+    fn condition_of(status: &CatalogSourceStatus, type_: &str) -> Option<(bool, String)> {
+        let found = condition::find(&status.conditions, type_)?;
+        Some((found.is_true(), found.reason.clone().unwrap_or_default()))
+    }
+
     #[test]
-    fn a_loaded_catalog_is_ready_and_says_where_it_is_served() {
-        let status = status(&source(), &entry(None), "olm", at(1));
-        let connection = status.connection_state.unwrap();
+    fn a_loaded_catalog_is_ready_and_says_where_it_is_served_and_what_it_is() {
+        let status = status(&source(), &known(&view(None), Some(&image())), "olm", at(1));
+        let connection = status.connection_state.clone().unwrap();
         assert_eq!(connection.last_observed_state, "READY");
         assert_eq!(
             connection.address.as_deref(),
             Some("http://olm-manager.olm.svc:8080/catalogs/olm/community/api/v1/all")
         );
         assert_eq!(status.reason, None);
+        assert_eq!(status.resolved_source.as_deref(), Some("quay.io/x/cat:v1@sha256:1"));
+        assert_eq!(status.latest_image_registry_poll, Some(Time(at(1))));
+        assert_eq!(condition_of(&status, "Stale"), None);
+    }
+
+    #[test]
+    fn before_the_first_look_it_is_connecting() {
+        let view = View { running: true, ..View::default() };
+        let status = status(&source(), &known(&view, Some(&image())), "olm", at(1));
+        assert_eq!(status.connection_state.as_ref().unwrap().last_observed_state, "CONNECTING");
+        assert_eq!(condition_of(&status, "Ready"), Some((false, "Connecting".into())));
     }
 
     #[test]
     fn a_failed_refresh_keeps_serving_and_says_why() {
-        let status = status(&source(), &entry(Some("disk gone")), "olm", at(1));
-        assert_eq!(status.connection_state.unwrap().last_observed_state, "TRANSIENT_FAILURE");
-        assert_eq!(status.message.as_deref(), Some("disk gone"));
-        assert!(condition::find(&status.conditions, "Ready").unwrap().is_true());
+        let status = status(&source(), &known(&view(Some("no route")), Some(&image())), "olm", at(1));
+        assert_eq!(status.connection_state.as_ref().unwrap().last_observed_state, "TRANSIENT_FAILURE");
+        assert_eq!(status.reason.as_deref(), Some("RegistryServerError"));
+        assert_eq!(status.message.as_deref(), Some("no route"));
+        assert_eq!(condition_of(&status, "Ready"), Some((true, "Stale".into())));
+        assert_eq!(condition_of(&status, "Stale"), Some((true, "Unavailable".into())));
+    }
+
+    #[test]
+    fn a_success_takes_the_failure_back() {
+        let mut source = source();
+        source.status = Some(status(&source, &known(&view(Some("no route")), Some(&image())), "olm", at(1)));
+        let after = status(&source, &known(&view(None), Some(&image())), "olm", at(2));
+        assert_eq!(condition_of(&after, "Stale"), None);
+        assert_eq!((after.reason, after.message), (None, None));
+    }
+
+    #[test]
+    fn without_content_the_cause_is_the_reason() {
+        let problem = Problem::new("RegistryServerError", "AccessDenied", "401");
+        let view = View { problem: Some(problem), ..View::default() };
+        let status = status(&source(), &known(&view, Some(&image())), "olm", at(1));
+        assert_eq!(condition_of(&status, "Ready"), Some((false, "AccessDenied".into())));
+        assert_eq!(status.connection_state.unwrap().address, None);
+    }
+
+    #[test]
+    fn content_of_an_earlier_spec_is_stale() {
+        let view = View { outdated: true, running: true, ..view(None) };
+        let status = status(&source(), &known(&view, Some(&image())), "olm", at(1));
+        assert_eq!(condition_of(&status, "Stale"), Some((true, "SpecChanged".into())));
+    }
+
+    #[test]
+    fn a_bad_interval_is_told_of_a_catalog_that_is_ready() {
+        let problem = Problem::new("InvalidIntervalError", "InvalidIntervalError", "soon");
+        let view = view(None);
+        let known = Known { interval: Some(&problem), ..known(&view, None) };
+        let status = status(&source(), &known, "olm", at(1));
+        assert_eq!(status.reason.as_deref(), Some("InvalidIntervalError"));
+        assert_eq!(status.connection_state.unwrap().last_observed_state, "READY");
+    }
+
+    #[test]
+    fn a_template_says_what_it_became() {
+        let view = view(None);
+        let template = super::super::template::resolve("cat:v{kube_major_version}", Some("v1.33.0"));
+        let known = Known { template: Some(&template), ..known(&view, None) };
+        let status = status(&source(), &known, "olm", at(1));
+        let image = condition::find(&status.conditions, "ResolvedImage").unwrap();
+        assert_eq!(image.message.as_deref(), Some("cat:v1"));
+        assert_eq!(condition_of(&status, "TemplatesHaveResolved"), Some((true, "AllTemplatesResolved".into())));
     }
 
     #[test]
     fn nothing_new_is_an_equal_status() {
-        let mut source = source();
-        let first = status(&source, &entry(None), "olm", at(1));
-        source.status = Some(first.clone());
-        let second = status(&source, &entry(None), "olm", at(99));
-        assert_eq!(first, second);
+        for wanted in [image(), Wanted::Directory("/srv".into())] {
+            let mut source = source();
+            let first = status(&source, &known(&view(None), Some(&wanted)), "olm", at(1));
+            source.status = Some(first.clone());
+            let second = status(&source, &known(&view(None), Some(&wanted)), "olm", at(99));
+            assert_eq!(first, second);
+        }
+    }
+
+    #[test]
+    fn that_a_folder_is_unchanged_is_no_news_every_few_seconds() {
+        let time = |second| Some(Time(at(second)));
+        assert_eq!(last_success(time(100), Some(at(115)), true), time(100));
+        assert_eq!(last_success(time(100), Some(at(115)), false), time(115));
+        assert_eq!(last_success(time(100), Some(at(400)), true), time(400));
+        assert_eq!(last_success(None, Some(at(1)), true), time(1));
     }
 }

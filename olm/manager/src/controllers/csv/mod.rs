@@ -173,9 +173,36 @@ async fn record(
         return Ok(());
     }
     if old.map(|s| (s.phase, &s.reason)) != Some((new.phase, &new.reason)) {
-        let reason = new.reason.as_deref().unwrap_or("PhaseChanged");
         let warning = new.phase == CsvPhase::Failed;
-        ctx.event(csv, warning, reason, new.message.as_deref().unwrap_or_default()).await;
+        ctx.event(csv, warning, event_reason(new), new.message.as_deref().unwrap_or_default()).await;
     }
     Ok(())
+}
+
+/// Upstream has the reason `InstallSucceeded` twice: for objects that were applied and for an operator that runs. Events of
+/// one reason are counted together under the text of the first, so the first gets a reason of its own there.
+fn event_reason(status: &olm_api::ClusterServiceVersionStatus) -> &str {
+    match (status.phase, status.reason.as_deref()) {
+        (CsvPhase::Installing, Some("InstallSucceeded")) => "InstallWaiting",
+        (_, reason) => reason.unwrap_or("PhaseChanged"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use olm_api::ClusterServiceVersionStatus;
+
+    use super::*;
+
+    #[test]
+    fn an_event_that_says_succeeded_is_of_an_operator_that_runs() {
+        let status = |phase| ClusterServiceVersionStatus {
+            phase,
+            reason: Some("InstallSucceeded".into()),
+            ..ClusterServiceVersionStatus::default()
+        };
+        assert_eq!(event_reason(&status(CsvPhase::Succeeded)), "InstallSucceeded");
+        assert_eq!(event_reason(&status(CsvPhase::Installing)), "InstallWaiting");
+        assert_eq!(event_reason(&ClusterServiceVersionStatus::default()), "PhaseChanged");
+    }
 }

@@ -72,13 +72,14 @@ async fn reconcile(subscription: Arc<Subscription>, ctx: Arc<Ctx>) -> Result<Act
     let snapshot = Snapshot::read(&ctx.resources, &subscription).await?;
     let plans = plans_of(&subscription, &ctx).await?;
     let source = engine::source_of(&catalogs, &subscription).ok();
+    let package = match source {
+        Some(source) => engine::read(source, &subscription.spec.name).await?,
+        None => None,
+    };
     let observed = Observed {
         subscription: &subscription,
         catalog: catalog_state(&subscription, source, &ctx).await?,
-        installed: source.map_or_else(
-            || engine::installed::installed(&subscription, &snapshot.csvs, |_| false),
-            |source| snapshot.installed(&subscription, source),
-        ),
+        installed: snapshot.installed(&subscription, package.as_deref()),
         csvs: &snapshot.csvs,
         plans: &plans,
         now: Timestamp::now(),
@@ -98,6 +99,7 @@ async fn reconcile(subscription: Arc<Subscription>, ctx: Arc<Ctx>) -> Result<Act
             answer => Some(answer),
         },
     };
+    let retry = answer.as_ref().and_then(|answer| answer.as_ref().err()).and_then(Refusal::retry);
     let next = match (hold, answer) {
         (Some(hold), _) => Next::Hold(hold),
         (None, Some(answer)) => {
@@ -117,7 +119,7 @@ async fn reconcile(subscription: Arc<Subscription>, ctx: Arc<Ctx>) -> Result<Act
             Action::requeue(Duration::from_secs(left.unsigned_abs()))
         }
         Next::Hold(Hold::Catalog) => Action::requeue(Duration::from_secs(30)),
-        _ => Action::requeue(SAFETY_NET),
+        _ => Action::requeue(retry.unwrap_or(SAFETY_NET)),
     })
 }
 

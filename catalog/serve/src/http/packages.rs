@@ -1,0 +1,112 @@
+//! The package index: every package in short, for lists and completion; and the whole index, for those who resolve.
+//!
+//! The first is small enough to be fetched whole: what only search looks at (keywords, and the APIs of older versions) is left
+//! out. It reads as [`Summary`] all the same, with those fields empty.
+
+use std::io::{Read, Write};
+use std::sync::{Arc, OnceLock};
+
+use axum::body::{Body, Bytes};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::response::Response;
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use olm_catalog::{Catalog, Summary};
+use sha2::{Digest, Sha256};
+
+use super::conditional::{Encoding, Validators};
+use super::target::Target;
+use super::text;
+
+/// An index of a catalog, compressed once and kept: for 333 packages 190 KB become 40.
+pub(super) struct Kept {
+    /// Of the JSON: other programs' versions of it have other tags, whatever the catalog's digest.
+    tag: String,
+    gzip: Bytes,
+}
+
+/// The packages in a few lines each.
+fn short(catalog: &Catalog) -> Result<Vec<u8>, serde_json::Error> {
+    let short = |summary: &Summary| Summary { provides: Vec::new(), keywords: Vec::new(), ..summary.clone() };
+    serde_json::to_vec(&catalog.summaries().map(short).collect::<Vec<_>>())
+}
+
+impl Kept {
+    fn of(json: &[u8]) -> std::io::Result<Self> {
+        let tag = Sha256::digest(json).iter().map(|byte| format!("{byte:02x}")).collect();
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+        encoder.write_all(json)?;
+        Ok(Self { tag, gzip: encoder.finish()?.into() })
+    }
+
+    fn body(&self, encoding: Encoding) -> std::io::Result<Bytes> {
+        match encoding {
+            Encoding::Gzip => Ok(self.gzip.clone()),
+            Encoding::Identity => {
+                let mut json = Vec::new();
+                GzDecoder::new(&*self.gzip).read_to_end(&mut json)?;
+                Ok(json.into())
+            }
+        }
+    }
+}
+
+/// The packages of a catalog by name, as a JSON array.
+pub(super) async fn packages(target: Target, method: Method, headers: HeaderMap) -> Response {
+    let kept = Arc::clone(&target.known.packages);
+    answer(target, kept, short, method, headers).await
+}
+
+/// All that is known of the packages without reading them.
+pub(super) async fn index(target: Target, method: Method, headers: HeaderMap) -> Response {
+    let kept = Arc::clone(&target.known.index);
+    answer(target, kept, |catalog| Ok(catalog.index()), method, headers).await
+}
+
+async fn answer(
+    target: Target,
+    kept: Arc<OnceLock<Kept>>,
+    json: fn(&Catalog) -> Result<Vec<u8>, serde_json::Error>,
+    method: Method,
+    headers: HeaderMap,
+) -> Response {
+    let encoding = Encoding::accepted(&headers);
+    let catalog = Arc::clone(&target.catalog);
+    let made = tokio::task::spawn_blocking(move || {
+        if kept.get().is_none() {
+            // Two at the same time make the same; the first one stays.
+            _ = kept.set(Kept::of(&json(&catalog)?).map_err(serde_json::Error::io)?);
+        }
+        let Some(index) = kept.get() else { return Ok(None) };
+        let body = index.body(encoding).map_err(serde_json::Error::io)?;
+        Ok::<_, serde_json::Error>(Some((index.tag.clone(), body)))
+    });
+    let (tag, body) = match made.await {
+        Ok(Ok(Some(made))) => made,
+        Ok(Ok(None)) => return failed(&target.catalog, &"it was not kept"),
+        Ok(Err(error)) => return failed(&target.catalog, &error),
+        Err(error) => return failed(&target.catalog, &error),
+    };
+    let validators = Validators::new(&tag, encoding, Some(target.known.modified()));
+    if let Some(response) = validators.unmet(&headers) {
+        return response;
+    }
+    let length = body.len();
+    let mut response = Response::new(if method == Method::HEAD { Body::empty() } else { Body::from(body) });
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(header::CONTENT_LENGTH, length.into());
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    encoding.put(headers);
+    validators.put(headers);
+    response
+}
+
+fn failed(catalog: &Catalog, error: &dyn std::fmt::Display) -> Response {
+    tracing::error!(catalog = catalog.origin, %error, "failed to make a package index");
+    text(
+        StatusCode::INTERNAL_SERVER_ERROR,
+        "failed to make the package index; the server's log has the reason",
+    )
+}

@@ -1,0 +1,149 @@
+//! A catalog's documents as a body: made while it is sent, never in memory as a whole.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::http::StatusCode;
+use axum::response::Response;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use olm_catalog::Catalog;
+use tokio::runtime::Handle;
+use tokio::sync::{Semaphore, mpsc};
+
+use super::conditional::Encoding;
+use super::documents::Wanted;
+use super::text;
+
+/// Bytes that are sent at a time; a document that is larger is sent at once.
+const PART: usize = 64 * 1024;
+/// Parts that are ready before the client takes one.
+const AHEAD: usize = 4;
+/// A client that takes nothing for so long is given up: it holds a thread.
+const STALLED: Duration = Duration::from_secs(60);
+
+enum Part {
+    Bytes(Bytes),
+    Failed(String),
+    /// Nothing is missing. Without it the body is cut off, so that the client sees that there was more.
+    End,
+}
+
+/// The documents as JSON lines.
+///
+/// When the first part cannot be made, the answer to give instead; a failure behind it breaks the connection.
+pub(super) async fn body(
+    catalog: Arc<Catalog>,
+    wanted: Wanted,
+    encoding: Encoding,
+    streams: Arc<Semaphore>,
+) -> Result<Body, Response> {
+    let failed = |message: &str| text(StatusCode::INTERNAL_SERVER_ERROR, message);
+    let permit = streams.acquire_owned().await.map_err(|_| failed("the server is shutting down"))?;
+    let (sender, mut receiver) = mpsc::channel(AHEAD);
+    let handle = Handle::current();
+    tokio::task::spawn_blocking(move || {
+        let _permit = permit;
+        // The error is that nobody listens any more.
+        _ = make(&catalog, &wanted, encoding, |part| {
+            let sent = handle.block_on(async { tokio::time::timeout(STALLED, sender.send(part)).await });
+            matches!(sent, Ok(Ok(()))).then_some(()).ok_or(Gone)
+        });
+    });
+    let first = match receiver.recv().await {
+        Some(Part::Bytes(bytes)) => bytes,
+        Some(Part::End) => return Ok(Body::empty()),
+        Some(Part::Failed(message)) => return Err(failed(&message)),
+        None => return Err(failed("failed to read the catalog")),
+    };
+    let rest = futures::stream::unfold(Some(receiver), |receiver| async {
+        let mut receiver = receiver?;
+        match receiver.recv().await {
+            Some(Part::Bytes(bytes)) => Some((Ok(bytes), Some(receiver))),
+            Some(Part::End) => None,
+            Some(Part::Failed(message)) => Some((Err(io::Error::other(message)), None)),
+            None => Some((Err(io::Error::other("the rest of the catalog was not read")), None)),
+        }
+    });
+    Ok(Body::from_stream(futures::StreamExt::chain(futures::stream::iter([Ok(first)]), rest)))
+}
+
+/// Nobody takes what is made.
+struct Gone;
+
+fn make(
+    catalog: &Catalog,
+    wanted: &Wanted,
+    encoding: Encoding,
+    mut send: impl FnMut(Part) -> Result<(), Gone>,
+) -> Result<(), Gone> {
+    let mut lines = Lines::new(encoding);
+    for document in catalog.documents(&wanted.filter) {
+        let document = match document {
+            Ok(document) => document,
+            Err(error) => {
+                tracing::error!(catalog = catalog.origin, %error, "failed to serve a catalog");
+                return send(Part::Failed(format!("failed to read the catalog: {error}")));
+            }
+        };
+        if wanted.has(&document) {
+            lines.push(&document);
+        }
+        if let Some(part) = lines.take(PART) {
+            send(Part::Bytes(part))?;
+        }
+    }
+    if let Some(part) = lines.end() {
+        send(Part::Bytes(part))?;
+    }
+    send(Part::End)
+}
+
+/// Lines in the making.
+enum Lines {
+    Plain(Vec<u8>),
+    Gzip(GzEncoder<Vec<u8>>),
+}
+
+impl Lines {
+    fn new(encoding: Encoding) -> Self {
+        match encoding {
+            Encoding::Identity => Self::Plain(Vec::new()),
+            // It is made anew for every request: half the size for a tenth of the work is enough.
+            Encoding::Gzip => Self::Gzip(GzEncoder::new(Vec::new(), Compression::fast())),
+        }
+    }
+
+    fn push(&mut self, document: &[u8]) {
+        match self {
+            Self::Plain(out) => {
+                out.extend_from_slice(document);
+                out.push(b'\n');
+            }
+            Self::Gzip(encoder) => {
+                let written = encoder.write_all(document).and_then(|()| encoder.write_all(b"\n"));
+                written.expect("a Vec takes every byte");
+            }
+        }
+    }
+
+    /// What there is, if it is enough.
+    fn take(&mut self, enough: usize) -> Option<Bytes> {
+        let out = match self {
+            Self::Plain(out) => out,
+            Self::Gzip(encoder) => encoder.get_mut(),
+        };
+        (out.len() >= enough).then(|| std::mem::take(out).into())
+    }
+
+    /// The rest.
+    fn end(self) -> Option<Bytes> {
+        let rest = match self {
+            Self::Plain(out) => out,
+            Self::Gzip(encoder) => encoder.finish().expect("a Vec takes every byte"),
+        };
+        (!rest.is_empty()).then(|| rest.into())
+    }
+}

@@ -1,0 +1,137 @@
+//! Which catalog a request is about.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use axum::extract::{FromRequestParts, RawPathParams};
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use axum::response::{IntoResponse, Response};
+use olm_catalog::Catalog;
+
+use super::packages::Kept;
+use super::{Served, text};
+use crate::names;
+
+/// Namespace and name.
+pub(super) type Key = (Option<String>, String);
+
+/// What is remembered of a catalog between requests.
+#[derive(Clone)]
+pub(super) struct Known {
+    digest: String,
+    /// Since when this content is known to be served here, in seconds of Unix time.
+    since: u64,
+    /// Made at the first request for them.
+    pub packages: Arc<OnceLock<Kept>>,
+    pub index: Arc<OnceLock<Kept>>,
+}
+
+impl Known {
+    /// For `Last-Modified`.
+    pub fn modified(&self) -> SystemTime {
+        UNIX_EPOCH + Duration::from_secs(self.since)
+    }
+}
+
+/// The catalog of a request's path.
+pub(super) struct Target {
+    pub catalog: Arc<Catalog>,
+    pub known: Known,
+    /// The package that the path names, if it does.
+    pub package: Option<String>,
+}
+
+impl FromRequestParts<Arc<Served>> for Target {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, served: &Arc<Served>) -> Result<Self, Response> {
+        let params =
+            RawPathParams::from_request_parts(parts, &()).await.map_err(IntoResponse::into_response)?;
+        let param =
+            |key: &str| params.iter().find(|(name, _)| *name == key).map(|(_, value)| value.to_owned());
+        let (namespace, name) = match (param("first"), param("second")) {
+            (Some(namespace), Some(name)) => (Some(namespace), name),
+            (name, _) => (None, name.unwrap_or_default()),
+        };
+        let valid =
+            namespace.as_deref().map_or(Ok(()), names::namespace).and_then(|()| names::catalog(&name));
+        valid.map_err(|message| text(StatusCode::BAD_REQUEST, &message))?;
+        let Some(catalog) = (served.find)(namespace.as_deref(), &name) else {
+            let place = namespace.map(|namespace| format!("{namespace}/")).unwrap_or_default();
+            return Err(text(
+                StatusCode::NOT_FOUND,
+                &format!("404 Not Found: there is no catalog {place}{name}"),
+            ));
+        };
+        let known = served.known(namespace, name, &catalog);
+        Ok(Self { catalog, known, package: param("package") })
+    }
+}
+
+impl Served {
+    /// What is remembered of a catalog, begun anew when its content is another.
+    fn known(&self, namespace: Option<String>, name: String, catalog: &Catalog) -> Known {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs());
+        let mut all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        remember(&mut all, (namespace, name), &catalog.digest, now, |(namespace, name)| {
+            (self.find)(namespace.as_deref(), name).is_some()
+        })
+    }
+}
+
+fn remember(
+    all: &mut HashMap<Key, Known>,
+    key: Key,
+    digest: &str,
+    now: u64,
+    is_served: impl Fn(&Key) -> bool,
+) -> Known {
+    let before = all.get(&key);
+    if let Some(known) = before.filter(|known| known.digest == digest) {
+        return known.clone();
+    }
+    // HTTP dates have seconds. Two contents within one must not look the same to who asks by date.
+    let since = before.map_or(now, |known| now.max(known.since + 1));
+    let is_new = before.is_none();
+    if is_new {
+        all.retain(|key, _| is_served(key));
+    }
+    let known = Known { digest: digest.to_owned(), since, packages: Arc::default(), index: Arc::default() };
+    all.insert(key, known.clone());
+    known
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(name: &str) -> Key {
+        (None, name.to_owned())
+    }
+
+    #[test]
+    fn another_content_is_always_of_another_second() {
+        // given a catalog that is known
+        let mut all = HashMap::new();
+        let first = remember(&mut all, key("c"), "1", 100, |_| true);
+
+        // when it changes twice within the second, back to what it was
+        let second = remember(&mut all, key("c"), "2", 100, |_| true);
+        let third = remember(&mut all, key("c"), "1", 100, |_| true);
+
+        // then every content has a date of its own, and keeps it
+        assert_eq!((first.since, second.since, third.since), (100, 101, 102));
+        assert_eq!(remember(&mut all, key("c"), "1", 500, |_| true).since, 102);
+        assert_eq!(remember(&mut all, key("c"), "3", 500, |_| true).since, 500);
+    }
+
+    #[test]
+    fn what_is_not_served_any_more_is_forgotten() {
+        let mut all = HashMap::new();
+        remember(&mut all, key("gone"), "1", 1, |_| true);
+        remember(&mut all, key("new"), "1", 1, |key| key.1 != "gone");
+        assert_eq!(all.into_keys().collect::<Vec<_>>(), [key("new")]);
+    }
+}

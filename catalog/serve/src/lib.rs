@@ -1,0 +1,18 @@
+//! Catalogs for other programs to read: over HTTP as catalogd serves them, over gRPC as `opm serve` does.
+//!
+//! - [`router`] has the HTTP API of any number of catalogs: their documents (`/api/v1/all`, `/api/v1/metas`),
+//!   the package index, search and icons;
+//! - [`registry`] is `api.Registry` over one catalog, with health and reflection;
+//! - [`Server`] binds and runs both for one catalog; [`serve`] does it in one call.
+
+mod grpc;
+mod http;
+mod names;
+mod server;
+
+#[cfg(test)]
+mod fixture;
+
+pub use grpc::registry;
+pub use http::router;
+pub use server::{Addresses, ServeError, Server, serve};

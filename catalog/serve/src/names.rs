@@ -1,0 +1,74 @@
+//! Names that Kubernetes lets objects have. What is not one cannot be the name of a catalog.
+
+/// Longest name of an object.
+const LONGEST_NAME: usize = 253;
+/// Longest name of a namespace.
+const LONGEST_LABEL: usize = 63;
+
+/// What is wrong with the name of a catalog, if anything: it must be a DNS-1123 subdomain.
+pub(crate) fn catalog(name: &str) -> Result<(), String> {
+    if name.len() <= LONGEST_NAME && name.split('.').all(is_label) {
+        return Ok(());
+    }
+    Err(format!(
+        "invalid catalog name {}: it must have at most {LONGEST_NAME} lower-case letters, digits, '-' and '.', and \
+         every part between dots must begin and end with a letter or digit",
+        quoted(name)
+    ))
+}
+
+/// What is wrong with the name of a namespace, if anything: it must be a DNS-1123 label.
+pub(crate) fn namespace(name: &str) -> Result<(), String> {
+    if name.len() <= LONGEST_LABEL && is_label(name) {
+        return Ok(());
+    }
+    Err(format!(
+        "invalid namespace {}: it must have at most {LONGEST_LABEL} lower-case letters, digits and '-', and begin \
+         and end with a letter or digit",
+        quoted(name)
+    ))
+}
+
+fn is_label(text: &str) -> bool {
+    let alphanumeric = |byte: Option<&u8>| byte.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+    let bytes = text.as_bytes();
+    alphanumeric(bytes.first())
+        && alphanumeric(bytes.last())
+        && bytes.iter().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-')
+}
+
+/// As a string literal, cut short: names come from strangers and go into answers and logs.
+pub(crate) fn quoted(name: &str) -> String {
+    const SHOWN: usize = 80;
+    match name.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{:?}…", &name[..end]),
+        None => format!("{name:?}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_kubernetes_takes_is_taken() {
+        for name in ["a", "operatorhubio", "a.b-c.d0", "0", &"a".repeat(253)] {
+            assert_eq!(catalog(name), Ok(()));
+        }
+        let long = "a".repeat(254);
+        for name in ["", ".", "..", "a..b", "-a", "a-", "A", "a/b", "a b", "ä", "a\n", "a\0", long.as_str()]
+        {
+            assert!(catalog(name).is_err(), "{name:?}");
+        }
+        assert_eq!(namespace("olm"), Ok(()));
+        for name in ["", "a.b", "Olm", "../olm", &"a".repeat(64)] {
+            assert!(namespace(name).is_err(), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn a_long_name_is_cut_in_messages() {
+        let message = catalog(&"Ä".repeat(10_000)).unwrap_err();
+        assert!(message.len() < 500 && message.contains('…'), "{message}");
+    }
+}

@@ -1,0 +1,165 @@
+//! One catalog on its own ports.
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::serve::ListenerExt;
+use olm_catalog::Catalog;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tonic::service::Routes;
+use tonic::transport::server::TcpIncoming;
+
+use crate::{grpc, http, names};
+
+/// How long calls in flight may go on when the server is told to stop.
+const GRACE: Duration = Duration::from_secs(5);
+/// A client that has gone without a word is found out after so long: what it was reading is held for it.
+const KEEPALIVE: Duration = Duration::from_secs(60);
+
+/// Where a catalog is served; what is `None` is not served.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Addresses {
+    /// Of the HTTP API.
+    pub http: Option<SocketAddr>,
+    /// Of the gRPC API; 50051 is the port that clients expect.
+    pub grpc: Option<SocketAddr>,
+}
+
+/// A catalog cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The name could not be in a path of the HTTP API.
+    #[error("failed to serve the catalog: {0}")]
+    Name(String),
+    /// The address cannot be had.
+    #[error(
+        "failed to listen on {address} for {protocol}: {source}; choose another address, port 0 for any free one"
+    )]
+    Bind {
+        /// The address.
+        address: SocketAddr,
+        /// What would be served there.
+        protocol: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+    /// Reflection has no descriptions.
+    #[error("failed to prepare gRPC reflection: {0}")]
+    Reflection(#[from] tonic_reflection::server::Error),
+    /// The server broke down.
+    #[error("failed to serve {protocol}: {message}")]
+    Run {
+        /// What was served.
+        protocol: &'static str,
+        /// Why.
+        message: String,
+    },
+}
+
+/// Sockets that are bound and a catalog to serve there.
+pub struct Server {
+    http: Option<(TcpListener, axum::Router)>,
+    grpc: Option<(TcpListener, Routes)>,
+    bound: Addresses,
+}
+
+impl Server {
+    /// Binds the addresses. In paths of the HTTP API the catalog has the given name, in no namespace.
+    ///
+    /// # Errors
+    /// When the name is none that a catalog may have, or an address cannot be had.
+    pub async fn bind(catalog: Arc<Catalog>, name: &str, addresses: Addresses) -> Result<Self, ServeError> {
+        names::catalog(name).map_err(ServeError::Name)?;
+        let mut server = Self { http: None, grpc: None, bound: Addresses::default() };
+        if let Some(address) = addresses.http {
+            let (listener, bound) = listen(address, "HTTP").await?;
+            let (catalog, name) = (Arc::clone(&catalog), name.to_owned());
+            let find = move |namespace: Option<&str>, wanted: &str| {
+                (namespace.is_none() && wanted == name).then(|| Arc::clone(&catalog))
+            };
+            server.http = Some((listener, http::router(find)));
+            server.bound.http = Some(bound);
+        }
+        if let Some(address) = addresses.grpc {
+            let (listener, bound) = listen(address, "gRPC").await?;
+            server.grpc = Some((listener, grpc::registry(catalog).await?));
+            server.bound.grpc = Some(bound);
+        }
+        Ok(server)
+    }
+
+    /// Where it listens: with the ports that port 0 became.
+    #[must_use]
+    pub fn addresses(&self) -> Addresses {
+        self.bound
+    }
+
+    /// Serves until `shutdown` is over. Calls in flight then have a few seconds to end.
+    ///
+    /// # Errors
+    /// When a server breaks down.
+    pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), ServeError> {
+        let (stop, stopped) = watch::channel(false);
+        let until = || {
+            let mut stopped = stopped.clone();
+            // An error is that nobody can tell any more, which ends it as well.
+            async move { _ = stopped.wait_for(|stop| *stop).await }
+        };
+        let http = async {
+            let Some((listener, router)) = self.http else { return Ok(()) };
+            // Without it small answers wait for the acknowledgement of what was sent before, 40 ms each.
+            let listener = listener.tap_io(|connection| _ = connection.set_nodelay(true));
+            let served = axum::serve(listener, router).with_graceful_shutdown(until()).await;
+            served.map_err(|error| ServeError::Run { protocol: "HTTP", message: error.to_string() })
+        };
+        let grpc = async {
+            let Some((listener, routes)) = self.grpc else { return Ok(()) };
+            let mut server = tonic::transport::Server::builder().http2_keepalive_interval(Some(KEEPALIVE));
+            let server = server.add_routes(routes);
+            let served = server
+                .serve_with_incoming_shutdown(TcpIncoming::from(listener).with_nodelay(Some(true)), until())
+                .await;
+            served.map_err(|error| ServeError::Run { protocol: "gRPC", message: error.to_string() })
+        };
+        let both = async { tokio::try_join!(http, grpc).map(|_| ()) };
+        tokio::pin!(both);
+        tokio::select! {
+            ended = &mut both => return ended,
+            () = shutdown => {
+                _ = stop.send(true);
+            }
+        }
+        // Who is still reading then is cut off.
+        tokio::time::timeout(GRACE, both).await.unwrap_or(Ok(()))
+    }
+}
+
+async fn listen(
+    address: SocketAddr,
+    protocol: &'static str,
+) -> Result<(TcpListener, SocketAddr), ServeError> {
+    let failed = |source| ServeError::Bind { address, protocol, source };
+    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let bound = listener.local_addr().map_err(failed)?;
+    Ok((listener, bound))
+}
+
+/// Serves a catalog until `shutdown` is over; [`Server`] in one call.
+///
+/// # Errors
+/// As [`Server::bind`] and [`Server::run`].
+pub async fn serve(
+    catalog: Arc<Catalog>,
+    name: &str,
+    addresses: Addresses,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), ServeError> {
+    Server::bind(catalog, name, addresses).await?.run(shutdown).await
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,62 @@
+//! What an image is read for, and where in it that is.
+
+use std::collections::BTreeMap;
+
+use crate::{error::SourceError, unpack::Wanted};
+
+const CONFIGS: &str = "operators.operatorframework.io.index.configs.v1";
+const DATABASE: &str = "operators.operatorframework.io.index.database.v1";
+const MANIFESTS: &str = "operators.operatorframework.io.bundle.manifests.v1";
+const METADATA: &str = "operators.operatorframework.io.bundle.metadata.v1";
+const TESTS: &str = "operators.operatorframework.io.test.config.v1";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Content {
+    Catalog,
+    Bundle,
+}
+
+impl Content {
+    /// Which folders of an image to keep, and where: a catalog's files in the root, a bundle's in the folders that
+    /// its annotations name, with the metadata where everybody looks for it.
+    pub fn wanted(self, what: &str, labels: &BTreeMap<String, String>) -> Result<Wanted, SourceError> {
+        let label = |key: &str, default: &str| labels.get(key).map_or(default, String::as_str).to_owned();
+        match self {
+            Self::Catalog => Wanted::nothing().folder(&label(CONFIGS, "/configs"), ""),
+            Self::Bundle => {
+                let (manifests, tests) = (label(MANIFESTS, "manifests/"), label(TESTS, "tests/scorecard/"));
+                Wanted::nothing()
+                    .folder(&manifests, &manifests)
+                    .and_then(|wanted| wanted.folder(&label(METADATA, "metadata/"), "metadata"))
+                    .and_then(|wanted| wanted.folder(&tests, &tests))
+            }
+        }
+        .map_err(|reason| SourceError::malformed(what, format!("its labels name {reason}")))
+    }
+
+    /// An image without any of the files is the wrong image.
+    pub fn check(self, what: &str, labels: &BTreeMap<String, String>, files: u64) -> Result<(), SourceError> {
+        if files > 0 {
+            return Ok(());
+        }
+        let has = |key: &str| labels.contains_key(key);
+        let reason = match self {
+            Self::Catalog if has(DATABASE) && !has(CONFIGS) => {
+                "it is a catalog in the SQLite format, which ended in 2021; render it to a file-based catalog with \
+                 the `opm` of that time"
+                    .to_owned()
+            }
+            Self::Catalog if has(MANIFESTS) => "it is a bundle, not a catalog".to_owned(),
+            Self::Bundle if has(CONFIGS) => "it is a catalog, not a bundle".to_owned(),
+            Self::Catalog => format!(
+                "it has no file in {}; a catalog image names its folder in the label {CONFIGS}",
+                labels.get(CONFIGS).map_or("/configs", String::as_str)
+            ),
+            Self::Bundle => format!(
+                "it has no file in manifests/ and metadata/; a bundle image names them in the labels {MANIFESTS} and \
+                 {METADATA}"
+            ),
+        };
+        Err(SourceError::unsupported(what, reason))
+    }
+}

@@ -1,0 +1,141 @@
+//! Digests of content, as registries write them: `sha256:…`.
+
+use std::{fmt, fmt::Write as _, io::Read, str::FromStr};
+
+use sha2::Digest as _;
+
+/// A digest of one of the algorithms that the OCI image specification registers.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Digest {
+    algorithm: Algorithm,
+    hex: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Algorithm {
+    Sha256,
+    Sha512,
+}
+
+impl Algorithm {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Sha256 => "sha256",
+            Self::Sha512 => "sha512",
+        }
+    }
+
+    const fn hex_length(self) -> usize {
+        match self {
+            Self::Sha256 => 64,
+            Self::Sha512 => 128,
+        }
+    }
+}
+
+impl Digest {
+    /// The SHA-256 of some bytes.
+    pub fn of(bytes: &[u8]) -> Self {
+        let mut hasher = Hasher::sha256();
+        hasher.update(bytes);
+        hasher.finish()
+    }
+
+    /// The SHA-256 of all that a reader yields.
+    pub fn of_reader(mut reader: impl Read) -> std::io::Result<Self> {
+        Hasher::sha256().read_all(&mut reader)
+    }
+
+    /// What to compute in order to compare with this one.
+    pub fn hasher(&self) -> Hasher {
+        match self.algorithm {
+            Algorithm::Sha256 => Hasher::sha256(),
+            Algorithm::Sha512 => Hasher(State::Sha512(sha2::Sha512::new())),
+        }
+    }
+
+    /// `sha256`, the folder of an OCI layout.
+    pub fn algorithm(&self) -> &'static str {
+        self.algorithm.name()
+    }
+
+    /// The hexadecimal part: only digits and a to f, so it is safe as a file name.
+    pub fn hex(&self) -> &str {
+        &self.hex
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.algorithm.name(), self.hex)
+    }
+}
+
+impl FromStr for Digest {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, hex) = text.split_once(':').ok_or("a digest reads sha256: and 64 hexadecimal digits")?;
+        let algorithm = [Algorithm::Sha256, Algorithm::Sha512]
+            .into_iter()
+            .find(|algorithm| algorithm.name() == name)
+            .ok_or_else(|| format!("the digest algorithm {name:?} is none of sha256 and sha512"))?;
+        let length = algorithm.hex_length();
+        if hex.len() != length || !hex.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')) {
+            return Err(format!("a {name} digest has {length} lower-case hexadecimal digits"));
+        }
+        Ok(Self { algorithm, hex: hex.to_owned() })
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Digest {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// A digest being computed.
+pub(crate) struct Hasher(State);
+
+enum State {
+    Sha256(sha2::Sha256),
+    Sha512(sha2::Sha512),
+}
+
+impl Hasher {
+    pub fn sha256() -> Self {
+        Self(State::Sha256(sha2::Sha256::new()))
+    }
+
+    pub fn update(&mut self, bytes: &[u8]) {
+        match &mut self.0 {
+            State::Sha256(state) => state.update(bytes),
+            State::Sha512(state) => state.update(bytes),
+        }
+    }
+
+    pub fn read_all(mut self, reader: &mut impl Read) -> std::io::Result<Digest> {
+        let mut buffer = vec![0; 64 << 10];
+        loop {
+            match reader.read(&mut buffer)? {
+                0 => return Ok(self.finish()),
+                n => self.update(&buffer[..n]),
+            }
+        }
+    }
+
+    pub fn finish(self) -> Digest {
+        match self.0 {
+            State::Sha256(state) => Digest { algorithm: Algorithm::Sha256, hex: hex(&state.finalize()) },
+            State::Sha512(state) => Digest { algorithm: Algorithm::Sha512, hex: hex(&state.finalize()) },
+        }
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}

@@ -1,0 +1,196 @@
+//! Reading sources.
+
+use std::{collections::BTreeMap, path::Path};
+
+use crate::{
+    archive, configmap,
+    content::Content,
+    digest::Digest,
+    error::SourceError,
+    folder, grpc,
+    image::{self, Place, layout::Layout},
+    net::Http,
+    options::Options,
+    reference::Reference,
+    registry::{Failures, Repository, places},
+    source::{Fetched, Revision, Source},
+    stage::Stage,
+    web,
+};
+
+/// Reads a catalog into `dest`, which must not exist or be empty: the files of its folder of file-based catalogs.
+///
+/// `dest` is made in one step once everything was read and checked, so it is whole or not there, whatever happens to
+/// the source, the network or this process. With the `previous` revision, registries and web servers are asked
+/// whether there is something new before anything is downloaded. One fetch for a `dest` may run at a time; it may
+/// be cancelled at any point.
+///
+/// # Errors
+/// [`SourceError`], after patience has run out where trying again was worth it.
+pub async fn fetch(
+    source: &Source,
+    options: &Options,
+    previous: Option<&Revision>,
+    dest: &Path,
+) -> Result<Fetched, SourceError> {
+    read(source, Content::Catalog, options, previous, dest).await
+}
+
+/// Reads a bundle into `dest`: `manifests/`, `metadata/` and `tests/scorecard/`. Everything else is as with [`fetch`].
+///
+/// # Errors
+/// As [`fetch`].
+pub async fn bundle(source: &Source, options: &Options, dest: &Path) -> Result<Fetched, SourceError> {
+    read(source, Content::Bundle, options, None, dest).await
+}
+
+async fn read(
+    source: &Source,
+    content: Content,
+    options: &Options,
+    previous: Option<&Revision>,
+    dest: &Path,
+) -> Result<Fetched, SourceError> {
+    let stage = Stage::beside(dest)?;
+    let fetch = Fetch { content, options, previous, stage: &stage };
+    let fetched = match source {
+        Source::Image { reference } => fetch.image(&reference.parse()?).await?,
+        Source::OciLayout { path, reference } => fetch.layout(path, reference.as_deref()).await?,
+        Source::Tarball { path } => fetch.tarball(path).await?,
+        Source::Directory { path } => fetch.directory(path).await?,
+        Source::Http { url } => fetch.http(url).await?,
+        Source::Grpc { .. } | Source::ConfigMap { .. } if content == Content::Bundle => {
+            return Err(SourceError::unsupported(source, "it holds catalogs, not a bundle"));
+        }
+        Source::Grpc { address } => {
+            fetch.found(&grpc::read(address, options, &stage).await?, BTreeMap::new())
+        }
+        Source::ConfigMap { name, data } => {
+            let (digest, found) = configmap::read(name, data, &stage)?;
+            let mut fetched = fetch.found(&digest, BTreeMap::new());
+            if let Fetched::New { problems, .. } = &mut fetched {
+                *problems = found;
+            }
+            fetched
+        }
+    };
+    if matches!(fetched, Fetched::New { .. }) {
+        stage.publish()?;
+    }
+    Ok(fetched)
+}
+
+struct Fetch<'a> {
+    content: Content,
+    options: &'a Options,
+    previous: Option<&'a Revision>,
+    stage: &'a Stage,
+}
+
+impl Fetch<'_> {
+    /// That this is what was read the last time, if it is.
+    fn unchanged(&self, digest: &Digest) -> Option<Fetched> {
+        let revision = Revision::of(digest);
+        let same = self.previous.is_some_and(|previous| previous.digest == revision.digest);
+        same.then_some(Fetched::Unchanged { revision })
+    }
+
+    /// What was read into the stage.
+    fn found(&self, digest: &Digest, labels: BTreeMap<String, String>) -> Fetched {
+        // The digest of some sources is known only at the end.
+        self.unchanged(digest).unwrap_or_else(|| Fetched::New {
+            revision: Revision::of(digest),
+            labels,
+            problems: Vec::new(),
+        })
+    }
+
+    /// Reads an image from the first place that has it whole.
+    async fn image(&self, reference: &Reference) -> Result<Fetched, SourceError> {
+        if let Some(unchanged) = reference.digest.as_ref().and_then(|digest| self.unchanged(digest)) {
+            return Ok(unchanged);
+        }
+        let http = Http::new(self.options);
+        let mut failures = Failures::default();
+        for place in places(reference, self.options)? {
+            self.stage.clear()?;
+            match self.image_from(&http, &place).await {
+                Ok(found) => return Ok(found),
+                Err(error) => failures.add(&place, error),
+            }
+        }
+        Err(failures.into_error(reference))
+    }
+
+    async fn image_from(&self, http: &Http<'_>, reference: &Reference) -> Result<Fetched, SourceError> {
+        let repository = Repository::new(http, reference)?;
+        let identifier = reference.identifier();
+        if self.previous.is_some()
+            && reference.digest.is_none()
+            && let Some(now) = repository.resolve(&identifier).await?
+            && let Some(unchanged) = self.unchanged(&now)
+        {
+            return Ok(unchanged);
+        }
+        let pinned = repository.manifest(&identifier, reference.digest.as_ref()).await?;
+        self.pinned(&Place::Registry(repository), pinned).await
+    }
+
+    async fn layout(&self, path: &Path, reference: Option<&str>) -> Result<Fetched, SourceError> {
+        let layout = Layout { root: path.to_owned() };
+        let pinned = layout.resolve(reference, &self.options.limits)?;
+        self.pinned(&Place::Layout(layout), pinned).await
+    }
+
+    async fn pinned(&self, place: &Place<'_>, pinned: image::Pinned) -> Result<Fetched, SourceError> {
+        let digest = pinned.digest.clone();
+        if let Some(unchanged) = self.unchanged(&digest) {
+            return Ok(unchanged);
+        }
+        let labels = image::pull(place, pinned, self.content, self.stage, &self.options.limits).await?;
+        Ok(self.found(&digest, labels))
+    }
+
+    async fn tarball(&self, path: &Path) -> Result<Fetched, SourceError> {
+        let file = path.to_owned();
+        let digest = move || {
+            std::fs::File::open(&file).and_then(Digest::of_reader).map_err(SourceError::io("read", file))
+        };
+        let digest = self.stage.blocking(digest).await?;
+        if let Some(unchanged) = self.unchanged(&digest) {
+            return Ok(unchanged);
+        }
+        let name = path.display().to_string();
+        let labels =
+            archive::read(&name, path, false, self.content, self.stage, &self.options.limits).await?;
+        Ok(self.found(&digest, labels))
+    }
+
+    async fn directory(&self, path: &Path) -> Result<Fetched, SourceError> {
+        let (from, to) = (path.to_owned(), self.stage.files().to_owned());
+        let limits = self.options.limits.clone();
+        let digest = self.stage.blocking(move || folder::copy(&from, &to, &limits)).await?;
+        Ok(self.found(&digest, BTreeMap::new()))
+    }
+
+    async fn http(&self, url: &str) -> Result<Fetched, SourceError> {
+        let http = Http::new(self.options);
+        let answer = web::download(&http, url, self.previous, self.stage.scratch()).await?;
+        let web::Answer::File { path, digest, etag, wrapped } = answer else {
+            // Only who has read something before is told so.
+            let revision = self.previous.cloned().unwrap_or_default();
+            return Ok(Fetched::Unchanged { revision });
+        };
+        let mut fetched = match self.unchanged(&digest) {
+            Some(unchanged) => unchanged,
+            None => {
+                let (name, limits) = (web::shown(url), &self.options.limits);
+                let labels = archive::read(&name, &path, wrapped, self.content, self.stage, limits).await?;
+                self.found(&digest, labels)
+            }
+        };
+        let (Fetched::New { revision, .. } | Fetched::Unchanged { revision }) = &mut fetched;
+        revision.etag = etag;
+        Ok(fetched)
+    }
+}

@@ -1,0 +1,211 @@
+//! Catalogs from a running server of `api.Registry`, written down as a file-based catalog.
+
+mod convert;
+
+use std::{
+    fs::File,
+    future::Future,
+    io::{BufWriter, Write as _},
+    path::PathBuf,
+    time::Duration,
+};
+
+use olm_registry_api::{
+    GetPackageRequest, ListBundlesRequest, ListPackageRequest, registry_client::RegistryClient,
+};
+use serde_json::Value;
+use tonic::{
+    Code, Status, Streaming,
+    transport::{Channel, Endpoint},
+};
+use tonic_health::pb::{
+    HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
+};
+
+use self::convert::Converter;
+use crate::{
+    digest::{Digest, Hasher},
+    error::{Exceeded, SourceError, chain},
+    options::{Limits, Options},
+    retry::{Attempts, Failure},
+    stage::Stage,
+};
+
+/// One bundle with all of its manifests inside; the largest real one has 6.8 MB.
+const LARGEST_MESSAGE: usize = 64 << 20;
+/// The name of the service that upstream's servers report the health of.
+const SERVICE: &str = "";
+
+/// Fills the stage, and returns a digest of the content that does not depend on the order it came in.
+pub(crate) async fn read(address: &str, options: &Options, stage: &Stage) -> Result<Digest, SourceError> {
+    // gRPC libraries write the resolver to use before the address.
+    let host = ["dns:///", "passthrough:///", "http://"]
+        .iter()
+        .find_map(|scheme| address.strip_prefix(scheme))
+        .unwrap_or(address);
+    let bad = |reason: String| SourceError::Reference { reference: address.to_owned(), reason };
+    if host.contains("://") || !host.contains(':') {
+        return Err(bad("an address reads host:port; catalog servers have no TLS".to_owned()));
+    }
+    let patience = &options.patience;
+    let endpoint = Endpoint::from_shared(format!("http://{host}"))
+        .map_err(|e| bad(chain(&e)))?
+        .connect_timeout(patience.connect_timeout);
+    let what = format!("the catalog at {address}");
+    let mut attempts = Attempts::new(patience, &what);
+    loop {
+        stage.clear()?;
+        let session = Session { what: &what, deadline: patience.read_timeout, limits: &options.limits };
+        match session.read(&endpoint, stage).await {
+            Ok(digest) => return Ok(digest),
+            Err(failure) => attempts.after(failure).await?,
+        }
+    }
+}
+
+struct Session<'a> {
+    what: &'a str,
+    deadline: Duration,
+    limits: &'a Limits,
+}
+
+impl Session<'_> {
+    async fn read(&self, endpoint: &Endpoint, stage: &Stage) -> Result<Digest, Failure> {
+        let channel = match endpoint.connect().await {
+            Ok(channel) => channel,
+            Err(error) => return Err(Failure::transient(chain(&error))),
+        };
+        self.check_health(channel.clone()).await?;
+        let mut client = RegistryClient::new(channel).max_decoding_message_size(LARGEST_MESSAGE);
+        let mut documents = Documents::create(self, stage)?;
+        let mut converter = Converter::default();
+
+        let mut names = self.call("ListPackages", client.list_packages(ListPackageRequest {})).await?;
+        while let Some(name) = self.next("ListPackages", &mut names).await? {
+            documents.count()?;
+            let request = client.get_package(GetPackageRequest { name: name.name });
+            let package = self.call("GetPackage", request).await?;
+            converter.package(&package);
+        }
+        let mut bundles = self.call("ListBundles", client.list_bundles(ListBundlesRequest {})).await?;
+        while let Some(bundle) = self.next("ListBundles", &mut bundles).await? {
+            documents.count()?;
+            if let Some(document) = converter.bundle(bundle) {
+                documents.write(&document)?;
+            }
+        }
+        for document in converter.finish() {
+            documents.write(&document)?;
+        }
+        Ok(documents.finish()?)
+    }
+
+    /// A server that is still loading answers with half a catalog, or with none.
+    async fn check_health(&self, channel: Channel) -> Result<(), Failure> {
+        let mut client = HealthClient::new(channel);
+        let request = HealthCheckRequest { service: SERVICE.to_owned() };
+        match self.timed("Health.Check", client.check(request)).await? {
+            Ok(answer) if answer.get_ref().status() == ServingStatus::Serving => Ok(()),
+            Ok(answer) => Err(Failure::transient(format!(
+                "the server says of itself that it is {}",
+                answer.get_ref().status().as_str_name()
+            ))),
+            // Not every server has this service.
+            Err(status) if matches!(status.code(), Code::Unimplemented | Code::NotFound) => Ok(()),
+            Err(status) => Err(self.failure("Health.Check", &status)),
+        }
+    }
+
+    async fn call<T>(
+        &self,
+        name: &str,
+        call: impl Future<Output = Result<tonic::Response<T>, Status>>,
+    ) -> Result<T, Failure> {
+        match self.timed(name, call).await? {
+            Ok(response) => Ok(response.into_inner()),
+            Err(status) => Err(self.failure(name, &status)),
+        }
+    }
+
+    async fn next<T>(&self, name: &str, stream: &mut Streaming<T>) -> Result<Option<T>, Failure> {
+        self.timed(name, stream.message()).await?.map_err(|status| self.failure(name, &status))
+    }
+
+    async fn timed<T>(&self, name: &str, call: impl Future<Output = T>) -> Result<T, Failure> {
+        tokio::time::timeout(self.deadline, call).await.map_err(|_| {
+            Failure::transient(format!("{name} did not answer within {} s", self.deadline.as_secs_f32()))
+        })
+    }
+
+    fn failure(&self, call: &str, status: &Status) -> Failure {
+        let said = format!("{call} failed with {:?}: {}", status.code(), status.message());
+        match status.code() {
+            Code::Unimplemented => Failure::Fatal(SourceError::unsupported(
+                self.what,
+                format!("{said}; it is not a catalog server, or one from before 2020"),
+            )),
+            Code::Unauthenticated | Code::PermissionDenied => Failure::Fatal(SourceError::Denied {
+                what: self.what.to_owned(),
+                status: if status.code() == Code::Unauthenticated { 401 } else { 403 },
+                said: format!(": {said}"),
+                tried: "catalog servers are spoken to without credentials".to_owned(),
+            }),
+            // Among them messages that are too large or no messages at all.
+            Code::InvalidArgument | Code::OutOfRange | Code::Internal | Code::DataLoss => {
+                Failure::Fatal(SourceError::malformed(self.what, said))
+            }
+            _ => Failure::transient(said),
+        }
+    }
+}
+
+/// The file that documents go to, one a line.
+struct Documents<'s> {
+    session: &'s Session<'s>,
+    path: PathBuf,
+    file: BufWriter<File>,
+    digests: std::collections::BTreeSet<Digest>,
+    count: u64,
+    bytes: u64,
+}
+
+impl<'s> Documents<'s> {
+    fn create(session: &'s Session<'s>, stage: &Stage) -> Result<Self, SourceError> {
+        let path = stage.files().join("catalog.json");
+        let file = File::create_new(&path).map_err(SourceError::io("create", &path))?;
+        let digests = std::collections::BTreeSet::new();
+        Ok(Self { session, path, file: BufWriter::new(file), digests, count: 0, bytes: 0 })
+    }
+
+    /// Counts a message.
+    fn count(&mut self) -> Result<(), SourceError> {
+        let most = self.session.limits.entries;
+        self.count += 1;
+        if self.count > most {
+            return Err(
+                Exceeded::new("the number of its entries", "entries", most).reading(self.session.what)
+            );
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, document: &Value) -> Result<(), SourceError> {
+        let line = document.to_string();
+        let most = self.session.limits.unpacked_bytes;
+        self.bytes += line.len() as u64 + 1;
+        if self.bytes > most {
+            return Err(Exceeded::new("its content", "unpacked_bytes", most).reading(self.session.what));
+        }
+        self.digests.insert(Digest::of(line.as_bytes()));
+        writeln!(self.file, "{line}").map_err(SourceError::io("write", &self.path))
+    }
+
+    fn finish(mut self) -> Result<Digest, SourceError> {
+        self.file.flush().map_err(SourceError::io("write", &self.path))?;
+        let mut hasher = Hasher::sha256();
+        for digest in &self.digests {
+            hasher.update(digest.hex().as_bytes());
+        }
+        Ok(hasher.finish())
+    }
+}

@@ -1,0 +1,175 @@
+//! Images in folders: the OCI layout (`index.json`, `blobs/sha256/…`) and what `docker save` writes.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    io::Read,
+    path::{Path, PathBuf},
+};
+
+use serde::Deserialize;
+
+use super::manifest::{Config, Descriptor, Document, Pinned};
+use crate::{
+    content::Content,
+    digest::Digest,
+    error::{Exceeded, SourceError},
+    options::Limits,
+    unpack::{Unpacker, decompress},
+};
+
+/// Annotations of an index's entries that name an image.
+const NAMES: [&str; 2] = ["org.opencontainers.image.ref.name", "io.containerd.image.name"];
+
+/// A folder in the OCI layout.
+#[derive(Clone)]
+pub(crate) struct Layout {
+    pub root: PathBuf,
+}
+
+impl Layout {
+    /// Whether a folder says that it is one.
+    pub fn is_at(root: &Path) -> bool {
+        root.join("oci-layout").is_file() && root.join("index.json").is_file()
+    }
+
+    /// The manifest of the image with a name or a digest, or of the only one. Images for several platforms under
+    /// one roof count as one.
+    pub fn resolve(&self, reference: Option<&str>, limits: &Limits) -> Result<Pinned, SourceError> {
+        let path = self.root.join("index.json");
+        let what = path.display().to_string();
+        let index = Pinned::new(&what, read_small(&path, limits)?, None, None)?;
+        let Document::Index(entries) = index.parse()? else {
+            return Err(SourceError::malformed(what, "it is an image, not an index"));
+        };
+        let Some(reference) = reference else {
+            return match &entries[..] {
+                [only] => self.manifest(only, limits),
+                [] => Err(SourceError::malformed(what, "it lists no image")),
+                several if several.iter().all(|entry| names(entry).is_empty()) => Ok(index),
+                several => Err(SourceError::Reference {
+                    reference: self.root.display().to_string(),
+                    reason: format!("it holds several images; name one of {}", all_names(several)),
+                }),
+            };
+        };
+        let digest = reference.trim_start_matches('@').parse::<Digest>().ok();
+        let found = entries.iter().find(|entry| {
+            digest.as_ref() == Some(&entry.digest) || names(entry).iter().any(|name| name == reference)
+        });
+        match found {
+            Some(entry) => self.manifest(entry, limits),
+            None => Err(SourceError::NotFound {
+                what: format!("{reference} in {}", self.root.display()),
+                said: format!(": it holds {}", all_names(&entries)),
+            }),
+        }
+    }
+
+    pub fn manifest(&self, descriptor: &Descriptor, limits: &Limits) -> Result<Pinned, SourceError> {
+        let path = self.path(&descriptor.digest);
+        let bytes = read_small(&path, limits)?;
+        let media_type = Some(descriptor.media_type.clone()).filter(|text| !text.is_empty());
+        Pinned::new(&path.display().to_string(), bytes, media_type, Some(&descriptor.digest))
+    }
+
+    /// The file of a blob, after its content was checked.
+    pub fn blob(&self, blob: &Descriptor) -> Result<PathBuf, SourceError> {
+        let path = self.path(&blob.digest);
+        let what = format!("the blob {}", path.display());
+        let mut file = File::open(&path).map_err(SourceError::io("open", &path))?;
+        let size = file.metadata().map_err(SourceError::io("read", &path))?.len();
+        if size != blob.size {
+            let reason = format!("it has {size} bytes, and the manifest promises {}", blob.size);
+            return Err(SourceError::malformed(what, reason));
+        }
+        let actual = blob.digest.hasher().read_all(&mut file).map_err(SourceError::io("read", &path))?;
+        if actual != blob.digest {
+            let (expected, actual) = (blob.digest.to_string(), actual.to_string());
+            return Err(SourceError::Digest { what, expected, actual });
+        }
+        Ok(path)
+    }
+
+    pub fn path(&self, digest: &Digest) -> PathBuf {
+        self.root.join("blobs").join(digest.algorithm()).join(digest.hex())
+    }
+}
+
+fn names(entry: &Descriptor) -> Vec<String> {
+    let annotations = entry.annotations.iter().flatten();
+    annotations.filter(|(key, _)| NAMES.contains(&key.as_str())).map(|(_, name)| name.clone()).collect()
+}
+
+fn all_names(entries: &[Descriptor]) -> String {
+    let name = |entry: &Descriptor| names(entry).pop().unwrap_or_else(|| entry.digest.to_string());
+    entries.iter().map(name).collect::<Vec<_>>().join(", ")
+}
+
+/// What `docker save` writes beside the layers.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Saved {
+    config: String,
+    #[serde(default)]
+    repo_tags: Option<Vec<String>>,
+    layers: Vec<String>,
+}
+
+/// Whether a folder is an unpacked `docker save` archive of the form before OCI layouts.
+pub(crate) fn is_saved(root: &Path) -> bool {
+    root.join("manifest.json").is_file()
+        && fs::read(root.join("manifest.json"))
+            .is_ok_and(|bytes| serde_json::from_slice::<Vec<Saved>>(&bytes).is_ok())
+}
+
+/// Unpacks an unpacked `docker save` archive once more, into `files`. It has no digests to check; `root` must hold
+/// nothing but files and folders, as everything does that was unpacked here.
+pub(crate) fn read_saved(
+    root: &Path,
+    content: Content,
+    files: &Path,
+    limits: &Limits,
+) -> Result<BTreeMap<String, String>, SourceError> {
+    let path = root.join("manifest.json");
+    let images: Vec<Saved> = serde_json::from_slice(&read_small(&path, limits)?)
+        .map_err(|e| SourceError::malformed("manifest.json", e))?;
+    let [image] = &images[..] else {
+        let names: Vec<String> = images.iter().filter_map(|i| i.repo_tags.clone()).flatten().collect();
+        return Err(SourceError::unsupported(
+            "the archive",
+            format!("it holds {} images ({}); save one alone", images.len(), names.join(", ")),
+        ));
+    };
+    let inside = |name: &str| -> Result<PathBuf, SourceError> {
+        let relative = Path::new(name);
+        if relative.components().all(|part| matches!(part, std::path::Component::Normal(_))) {
+            return Ok(root.join(relative));
+        }
+        Err(SourceError::malformed("manifest.json", format!("{name:?} points outside of the archive")))
+    };
+    let config: Config = serde_json::from_slice(&read_small(&inside(&image.config)?, limits)?)
+        .map_err(|e| SourceError::malformed(&image.config, e))?;
+    let labels = config.labels();
+    let mut unpacker = Unpacker::new(files, content.wanted("the archive", &labels)?, limits);
+    for layer in &image.layers {
+        let path = inside(layer)?;
+        let file = File::open(&path).map_err(SourceError::io("open", &path))?;
+        let size = file.metadata().map_err(SourceError::io("read", &path))?.len();
+        let what = format!("the layer {layer}");
+        unpacker.layer(&what, decompress(&what, file, size, limits)?)?;
+    }
+    content.check("the archive", &labels, unpacker.finish()?.files)?;
+    Ok(labels)
+}
+
+pub(crate) fn read_small(path: &Path, limits: &Limits) -> Result<Vec<u8>, SourceError> {
+    let most = limits.manifest_bytes;
+    let file = File::open(path).map_err(SourceError::io("open", path))?;
+    let mut bytes = Vec::new();
+    file.take(most + 1).read_to_end(&mut bytes).map_err(SourceError::io("read", path))?;
+    if bytes.len() as u64 > most {
+        return Err(Exceeded::new("it", "manifest_bytes", most).reading(path.display()));
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,242 @@
+//! Manifests and indexes of the OCI image format and of Docker's second schema, which differ in names alone.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::{digest::Digest, error::SourceError};
+
+/// What is asked for; a registry converts or refuses what is not in here.
+pub(crate) const ACCEPTED: &str = "application/vnd.oci.image.index.v1+json, \
+     application/vnd.oci.image.manifest.v1+json, \
+     application/vnd.docker.distribution.manifest.list.v2+json, \
+     application/vnd.docker.distribution.manifest.v2+json";
+
+/// Build tools make at most 127 layers.
+const MOST_LAYERS: usize = 512;
+
+/// A manifest or an index as it was read, with the digest that it is known by from then on: whatever happens to the
+/// tag, the rest is read by digest.
+pub(crate) struct Pinned {
+    pub digest: Digest,
+    what: String,
+    bytes: Vec<u8>,
+    media_type: Option<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Descriptor {
+    #[serde(default)]
+    pub media_type: String,
+    pub digest: Digest,
+    pub size: u64,
+    #[serde(default)]
+    pub platform: Option<Platform>,
+    #[serde(default)]
+    pub annotations: Option<BTreeMap<String, String>>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Platform {
+    #[serde(default)]
+    pub architecture: String,
+    #[serde(default)]
+    pub os: String,
+    #[serde(default)]
+    pub variant: Option<String>,
+}
+
+/// What a manifest turns out to be.
+pub(crate) enum Document {
+    /// Images for several platforms.
+    Index(Vec<Descriptor>),
+    Image {
+        config: Descriptor,
+        layers: Vec<Descriptor>,
+    },
+}
+
+/// The parts of an image's configuration that matter here.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Config {
+    #[serde(default)]
+    config: Option<ConfigConfig>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct ConfigConfig {
+    #[serde(default, rename = "Labels")]
+    labels: Option<BTreeMap<String, String>>,
+}
+
+impl Config {
+    pub fn labels(self) -> BTreeMap<String, String> {
+        self.config.and_then(|config| config.labels).unwrap_or_default()
+    }
+}
+
+impl Pinned {
+    /// Pins bytes that were read, and checks them where their digest is known beforehand.
+    pub fn new(
+        what: &str,
+        bytes: Vec<u8>,
+        media_type: Option<String>,
+        promised: Option<&Digest>,
+    ) -> Result<Self, SourceError> {
+        let digest = match promised {
+            None => Digest::of(&bytes),
+            Some(promised) => {
+                let mut hasher = promised.hasher();
+                hasher.update(&bytes);
+                let actual = hasher.finish();
+                if actual != *promised {
+                    return Err(SourceError::Digest {
+                        what: what.to_owned(),
+                        expected: promised.to_string(),
+                        actual: actual.to_string(),
+                    });
+                }
+                actual
+            }
+        };
+        Ok(Self { digest, what: what.to_owned(), bytes, media_type })
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The type that it is listed under: its own word, or the sender's.
+    pub fn media_type(&self) -> Result<String, SourceError> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Own {
+            media_type: Option<String>,
+        }
+        let own: Own =
+            serde_json::from_slice(&self.bytes).map_err(|e| SourceError::malformed(&self.what, e))?;
+        own.media_type
+            .or_else(|| self.media_type.clone())
+            .ok_or_else(|| SourceError::malformed(&self.what, "nobody says of what type it is"))
+    }
+
+    pub fn parse(&self) -> Result<Document, SourceError> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Raw {
+            schema_version: u64,
+            media_type: Option<String>,
+            manifests: Option<Vec<Descriptor>>,
+            config: Option<Descriptor>,
+            layers: Option<Vec<Descriptor>>,
+        }
+        let raw: Raw = serde_json::from_slice(&self.bytes)
+            .map_err(|e| SourceError::malformed(&self.what, format!("it is not an image manifest: {e}")))?;
+        if raw.schema_version != 2 {
+            return Err(SourceError::unsupported(
+                &self.what,
+                "it is of Docker's first manifest schema, given up in 2017; push the image again with a tool of today",
+            ));
+        }
+        // The same bytes must not be an index to one reader and an image to another.
+        if let (Some(inside), Some(outside)) = (&raw.media_type, &self.media_type)
+            && is_manifest_type(outside)
+            && inside != outside
+        {
+            return Err(SourceError::malformed(
+                &self.what,
+                format!("it was sent as {outside} and calls itself {inside}"),
+            ));
+        }
+        match raw {
+            Raw { manifests: Some(manifests), config: None, layers: None, .. } => {
+                Ok(Document::Index(manifests))
+            }
+            Raw { manifests: None, config: Some(config), layers: Some(layers), .. } => {
+                if layers.len() > MOST_LAYERS {
+                    return Err(SourceError::malformed(
+                        &self.what,
+                        format!("it has {} layers, more than {MOST_LAYERS}", layers.len()),
+                    ));
+                }
+                Ok(Document::Image { config, layers })
+            }
+            _ => Err(SourceError::malformed(
+                &self.what,
+                "it is neither an index (manifests) nor an image (config and layers)",
+            )),
+        }
+    }
+}
+
+fn is_manifest_type(text: &str) -> bool {
+    ACCEPTED.split(", ").any(|accepted| accepted == text)
+}
+
+/// The image for Linux on this machine, or the only one.
+pub(crate) fn choose<'m>(what: &str, manifests: &'m [Descriptor]) -> Result<&'m Descriptor, SourceError> {
+    let architecture = match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        "powerpc64" => "ppc64le",
+        other => other,
+    };
+    // Build tools put provenance and the like beside the images, for a platform that does not exist.
+    let images: Vec<&Descriptor> = manifests
+        .iter()
+        .filter(|m| m.platform.as_ref().is_none_or(|p| p.os != "unknown" && p.architecture != "unknown"))
+        .collect();
+    let ours = images
+        .iter()
+        .find(|m| m.platform.as_ref().is_some_and(|p| p.os == "linux" && p.architecture == architecture));
+    match (ours, &images[..]) {
+        (Some(ours), _) => Ok(ours),
+        (None, [only]) => Ok(only),
+        (None, []) => Err(SourceError::malformed(what, "the index lists no image")),
+        (None, several) => {
+            let platforms: Vec<String> = several
+                .iter()
+                .map(|m| match &m.platform {
+                    Some(p) => {
+                        let variant = p.variant.as_ref().map(|v| format!("/{v}")).unwrap_or_default();
+                        format!("{}/{}{variant}", p.os, p.architecture)
+                    }
+                    None => "none given".to_owned(),
+                })
+                .collect();
+            Err(SourceError::unsupported(
+                what,
+                format!(
+                    "there is no image for linux/{architecture}, only for {}; name one of them by its digest",
+                    platforms.join(", ")
+                ),
+            ))
+        }
+    }
+}
+
+/// Refuses what is no layer of files; which compression it has its first bytes tell.
+pub(crate) fn check_layer(what: &str, layer: &Descriptor) -> Result<(), SourceError> {
+    const LAYERS: &[&str] = &[
+        "application/vnd.oci.image.layer.v1.tar",
+        "application/vnd.oci.image.layer.nondistributable.v1.tar",
+        "application/vnd.docker.image.rootfs.diff.tar",
+        "application/vnd.docker.image.rootfs.foreign.diff.tar",
+    ];
+    const COMPRESSIONS: &[&str] = &["", "+gzip", "+zstd", ".gzip", ".zstd"];
+    let rest = LAYERS.iter().find_map(|known| layer.media_type.strip_prefix(known));
+    if rest.is_some_and(|rest| COMPRESSIONS.contains(&rest)) {
+        return Ok(());
+    }
+    Err(SourceError::unsupported(
+        what,
+        format!(
+            "its layer {} is of type {:?}; layers are tar archives, plain or compressed with gzip or zstd",
+            layer.digest, layer.media_type
+        ),
+    ))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,36 @@
+//! Where catalogs and bundles come from: every kind of source becomes a local folder, whole and checked or not at all.
+//!
+//! - [`fetch`] reads a catalog, [`bundle`] reads a bundle, of any [`Source`], as [`Options`] say;
+//! - [`copy_image`] copies an image into a folder, for where there is no network;
+//! - [`Revision`] is what was read; given back, it makes the next fetch a question of a few hundred bytes;
+//! - [`SourceError`] says what failed, why, and what to do;
+//! - [`unpack_tar`] is the part that meets archives of strangers first.
+
+mod archive;
+mod configmap;
+mod content;
+mod copy;
+mod credentials;
+mod digest;
+mod error;
+mod fetch;
+mod folder;
+mod grpc;
+mod image;
+mod net;
+mod options;
+mod reference;
+mod registry;
+mod retry;
+mod source;
+mod stage;
+mod unpack;
+mod web;
+
+pub use copy::copy_image;
+pub use credentials::Credentials;
+pub use error::{Exceeded, SourceError};
+pub use fetch::{bundle, fetch};
+pub use options::{Limits, Mirror, Options, Patience, Proxy, RATIO_FREE_BYTES};
+pub use source::{Fetched, Revision, Source};
+pub use unpack::{Unpacked, Wanted, unpack_tar};

@@ -1,0 +1,65 @@
+use super::*;
+
+fn read(text: &str) -> Reference {
+    text.parse().expect(text)
+}
+
+fn refused(text: &str) -> String {
+    text.parse::<Reference>().expect_err(text).to_string()
+}
+
+const DIGEST: &str = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
+#[test]
+fn names_are_completed_as_everywhere() {
+    for (text, expected) in [
+        ("etcd", "docker.io/library/etcd:latest"),
+        ("org/etcd", "docker.io/org/etcd:latest"),
+        ("index.docker.io/etcd:v1", "docker.io/library/etcd:v1"),
+        ("localhost/x", "localhost/x:latest"),
+        ("quay.io/a/b:1.0", "quay.io/a/b:1.0"),
+        (" quay.io/a/b ", "quay.io/a/b:latest"),
+        ("127.0.0.1:5000/a__b/c-d.e", "127.0.0.1:5000/a__b/c-d.e:latest"),
+        ("[::1]:5000/a:t", "[::1]:5000/a:t"),
+    ] {
+        assert_eq!(read(text).to_string(), expected, "{text}");
+    }
+}
+
+#[test]
+fn a_digest_counts_and_the_tag_does_not() {
+    let reference = read(&format!("quay.io/a/b:old@{DIGEST}"));
+    assert_eq!(reference.identifier(), DIGEST);
+    assert_eq!(read(&format!("quay.io/a/b@{DIGEST}")).tag, None);
+}
+
+#[test]
+fn what_is_no_name_is_refused_with_the_reason() {
+    for (text, reason) in [
+        ("", "it is empty"),
+        ("oci://quay.io/a", "leave out oci://"),
+        ("quay.io/a@", "a digest reads sha256:"),
+        ("quay.io/a@md5:00", "none of sha256 and sha512"),
+        ("quay.io/a@sha256:00", "64 lower-case hexadecimal digits"),
+        ("quay.io/A", "\"A\" in the name"),
+        ("quay.io/a//b", "\"\" in the name"),
+        ("quay.io/../etc", "\"..\" in the name"),
+        ("quay.io/a:b:c", "in the name"),
+        ("quay.io/a:-x", "the tag \"-x\""),
+        ("quay.io:99999/a", "not a host name"),
+        ("-x.io/a", "not a host name"),
+        ("quay.io/", "\"\" in the name"),
+    ] {
+        let message = refused(text);
+        assert!(message.contains(reason), "{text}: {message}");
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn never_panics_and_is_stable(text in "\\PC{0,40}") {
+        if let Ok(reference) = text.parse::<Reference>() {
+            proptest::prop_assert_eq!(reference.to_string().parse::<Reference>().expect("again"), reference);
+        }
+    }
+}

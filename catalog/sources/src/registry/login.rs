@@ -1,0 +1,141 @@
+//! From a challenge and a log-in to an `Authorization` header.
+
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use reqwest::{
+    Client, RequestBuilder, StatusCode, Url,
+    header::{CONTENT_TYPE, HeaderValue},
+};
+use serde::Deserialize;
+
+use super::challenge::Challenge;
+use crate::{
+    credentials::{Login, Secret},
+    error::SourceError,
+    net::{self, Http},
+    retry::Failure,
+};
+
+/// Tokens have a few KiB.
+const LARGEST_TOKEN: u64 = 1 << 20;
+
+#[derive(Deserialize)]
+struct Answer {
+    token: Option<String>,
+    access_token: Option<String>,
+}
+
+/// The header that answers one of the challenges with a log-in (or as nobody); `None` where that log-in cannot, or
+/// the token service refuses it.
+pub(super) async fn authorize(
+    http: &Http<'_>,
+    base: &Url,
+    repository: &str,
+    challenges: &[Challenge],
+    login: Option<&Login>,
+) -> Result<Option<HeaderValue>, Failure> {
+    let secret = login.map(|login| &login.secret);
+    for challenge in challenges {
+        let text = match (challenge, secret) {
+            (_, Some(Secret::Helper(_))) => return Ok(None),
+            (Challenge::Bearer { .. }, Some(Secret::Bearer(token))) => Some(format!("Bearer {token}")),
+            (Challenge::Bearer { realm, service, scope }, secret) => {
+                let scope = scope.clone().unwrap_or_else(|| format!("repository:{repository}:pull"));
+                let realm = token_url(http, base, realm)?;
+                token(http, realm, service.as_deref(), &scope, secret)
+                    .await?
+                    .map(|token| format!("Bearer {token}"))
+            }
+            (Challenge::Basic, Some(Secret::Basic { user, password })) => Some(basic(user, password)),
+            (Challenge::Basic, _) => None,
+        };
+        if let Some(text) = text {
+            let mut value = HeaderValue::try_from(text).map_err(|_| {
+                SourceError::malformed(base, "the log-in has characters that HTTP cannot carry")
+            })?;
+            value.set_sensitive(true);
+            return Ok(Some(value));
+        }
+    }
+    Ok(None)
+}
+
+fn basic(user: &str, password: &str) -> String {
+    format!("Basic {}", BASE64_STANDARD.encode(format!("{user}:{password}")))
+}
+
+/// The token service is another server as a rule. A secret is sent to it, so it must be protected as the
+/// registry is.
+fn token_url(http: &Http<'_>, base: &Url, realm: &str) -> Result<Url, SourceError> {
+    let url = base
+        .join(realm)
+        .map_err(|e| SourceError::malformed(base, format!("it names the token service {realm:?}: {e}")))?;
+    let plain_is_fine = base.scheme() == "http" || http.is_plain(&net::host_of(&url));
+    if url.scheme() == "https" || url.scheme() == "http" && plain_is_fine {
+        return Ok(url);
+    }
+    Err(SourceError::malformed(
+        base,
+        format!("it names the token service {url}, to which a password would travel in the clear"),
+    ))
+}
+
+/// Fetches a token; `None` where the service refuses the log-in.
+async fn token(
+    http: &Http<'_>,
+    url: Url,
+    service: Option<&str>,
+    scope: &str,
+    secret: Option<&Secret>,
+) -> Result<Option<String>, Failure> {
+    let host = net::host_of(&url);
+    let what = format!("the token service at {host}");
+    let request = token_request(http.client(&host)?, url, service, scope, secret);
+    let response = request.send().await.map_err(|e| net::failure(&what, e))?;
+    if matches!(response.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::BAD_REQUEST)
+    {
+        return Ok(None);
+    }
+    let response = net::success(response, &what, String::new).await?;
+    let body = net::small_body(response, &what, LARGEST_TOKEN).await?;
+    // The parser's message could quote the token.
+    let answer: Answer = serde_json::from_slice(&body)
+        .map_err(|_| SourceError::malformed(&what, "its answer is not a token document"))?;
+    match answer.token.or(answer.access_token).filter(|token| !token.is_empty()) {
+        Some(token) => Ok(Some(token)),
+        None => Err(SourceError::malformed(&what, "its answer holds no token").into()),
+    }
+}
+
+fn token_request(
+    client: &Client,
+    mut url: Url,
+    service: Option<&str>,
+    scope: &str,
+    secret: Option<&Secret>,
+) -> RequestBuilder {
+    let mut parameters = form_urlencoded::Serializer::new(String::new());
+    if let Some(service) = service {
+        parameters.append_pair("service", service);
+    }
+    if let Some(Secret::Identity(refresh)) = secret {
+        parameters
+            .append_pair("scope", scope)
+            .append_pair("grant_type", "refresh_token")
+            .append_pair("client_id", "olm")
+            .append_pair("refresh_token", refresh);
+        return client
+            .post(url)
+            .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
+            .body(parameters.finish());
+    }
+    // Several scopes come separated by spaces and are sent one by one.
+    for one in scope.split_whitespace() {
+        parameters.append_pair("scope", one);
+    }
+    url.query_pairs_mut().extend_pairs(form_urlencoded::parse(parameters.finish().as_bytes()));
+    let request = client.get(url);
+    match secret {
+        Some(Secret::Basic { user, password }) => request.basic_auth(user, Some(password)),
+        _ => request,
+    }
+}

@@ -1,0 +1,362 @@
+//! A client of the OCI distribution API, as much of it as reading takes.
+//!
+//! It is our own because `oci-client` reads manifests and error pages of any size into memory, keeps `Retry-After`
+//! to itself, and knows neither mirrors nor resumed downloads; what is left after adding those around it is no
+//! smaller than this.
+
+mod challenge;
+mod login;
+
+use std::{path::Path, sync::Mutex};
+
+use reqwest::{
+    Method, RequestBuilder, Response, StatusCode, Url,
+    header::{ACCEPT, CONTENT_RANGE, CONTENT_TYPE, HeaderMap, HeaderValue, RANGE},
+};
+use tokio::io::{AsyncSeekExt as _, AsyncWriteExt as _};
+
+use crate::{
+    credentials::{Login, Secret},
+    digest::{Digest, Hasher},
+    error::{Exceeded, SourceError},
+    image::manifest::{ACCEPTED, Descriptor, Pinned},
+    net::{self, Http},
+    options::Options,
+    reference::{Reference, host_of},
+    retry::{Attempts, Failure},
+};
+
+/// One repository in one place: the origin, or a mirror.
+pub(crate) struct Repository<'a> {
+    http: &'a Http<'a>,
+    /// As people write it.
+    pub name: String,
+    base: Url,
+    registry: String,
+    repository: String,
+    authorization: Mutex<Option<HeaderValue>>,
+}
+
+/// The places where an image may be found, in the order to ask them.
+pub(crate) fn places(reference: &Reference, options: &Options) -> Result<Vec<Reference>, SourceError> {
+    let name = reference.name();
+    let below = |source: &str| {
+        let source = source.trim_end_matches('/');
+        name.strip_prefix(source).filter(|rest| rest.is_empty() || rest.starts_with('/')).map(str::to_owned)
+    };
+    let best = options
+        .mirrors
+        .iter()
+        .filter_map(|mirror| Some((below(&mirror.source)?, mirror)))
+        .min_by_key(|(rest, _)| rest.len());
+    let mut places = Vec::new();
+    if let Some((rest, mirror)) = best {
+        for place in &mirror.mirrors {
+            let moved: Reference = format!("{}{rest}", place.trim_end_matches('/')).parse()?;
+            places.push(Reference { tag: reference.tag.clone(), digest: reference.digest.clone(), ..moved });
+        }
+    }
+    places.push(reference.clone());
+    Ok(places)
+}
+
+/// Why an image could not be had, place by place.
+#[derive(Default)]
+pub(crate) struct Failures(Vec<(String, SourceError)>);
+
+impl Failures {
+    pub fn add(&mut self, place: &Reference, error: SourceError) {
+        tracing::debug!(place = place.name(), %error, "will look elsewhere, if there is a place left");
+        self.0.push((place.name(), error));
+    }
+
+    pub fn into_error(mut self, reference: &Reference) -> SourceError {
+        match (self.0.pop(), self.0.is_empty()) {
+            (Some((_, only)), true) => only,
+            (last, _) => {
+                self.0.extend(last);
+                SourceError::Everywhere { what: reference.to_string(), failures: self.0 }
+            }
+        }
+    }
+}
+
+impl<'a> Repository<'a> {
+    pub fn new(http: &'a Http<'a>, reference: &Reference) -> Result<Self, SourceError> {
+        let host = host_of(&reference.registry);
+        let scheme = if http.is_plain(host) { "http" } else { "https" };
+        let base = Url::parse(&format!("{scheme}://{host}/v2/{}/", reference.repository)).map_err(|e| {
+            SourceError::Reference { reference: reference.to_string(), reason: e.to_string() }
+        })?;
+        Ok(Self {
+            http,
+            name: reference.name(),
+            base,
+            registry: reference.registry.clone(),
+            repository: reference.repository.clone(),
+            authorization: Mutex::new(None),
+        })
+    }
+
+    /// What a tag stands for now, without reading the manifest; `None` where the registry does not say.
+    pub async fn resolve(&self, identifier: &str) -> Result<Option<Digest>, SourceError> {
+        let what = format!("the digest of {}:{identifier}", self.name);
+        let mut attempts = Attempts::new(&self.http.options.patience, &what);
+        loop {
+            let answer = self.get(Method::HEAD, &format!("manifests/{identifier}"), &what, None).await;
+            match answer {
+                Ok(response) => return Ok(digest_header(response.headers())),
+                // Some registries have no HEAD; reading the manifest tells as well.
+                Err(Failure::Fatal(SourceError::Malformed { .. })) => return Ok(None),
+                Err(failure) => attempts.after(failure).await?,
+            }
+        }
+    }
+
+    /// Reads a manifest or an index, and checks that it is what its digest says.
+    pub async fn manifest(&self, identifier: &str, digest: Option<&Digest>) -> Result<Pinned, SourceError> {
+        let separator = if digest.is_some() { '@' } else { ':' };
+        let what = format!("the manifest of {}{separator}{identifier}", self.name);
+        let mut attempts = Attempts::new(&self.http.options.patience, &what);
+        loop {
+            match self.manifest_once(identifier, digest, &what).await {
+                Ok(pinned) => return Ok(pinned),
+                Err(failure) => attempts.after(failure).await?,
+            }
+        }
+    }
+
+    async fn manifest_once(
+        &self,
+        identifier: &str,
+        digest: Option<&Digest>,
+        what: &str,
+    ) -> Result<Pinned, Failure> {
+        let response = self.get(Method::GET, &format!("manifests/{identifier}"), what, None).await?;
+        let promised = digest.cloned().or_else(|| digest_header(response.headers()));
+        let media_type = response
+            .headers()
+            .get(CONTENT_TYPE)
+            .and_then(|v| v.to_str().ok())
+            .map(|v| v.split(';').next().unwrap_or_default().trim().to_owned());
+        let bytes = net::small_body(response, what, self.http.options.limits.manifest_bytes).await?;
+        Ok(Pinned::new(what, bytes, media_type, promised.as_ref())?)
+    }
+
+    /// Reads a blob into a file, and checks that it is what its digest says. A broken download goes on where it broke.
+    pub async fn blob(&self, blob: &Descriptor, path: &Path) -> Result<(), SourceError> {
+        let what = format!("the blob {} of {}", blob.digest, self.name);
+        let most = self.http.options.limits.download_bytes;
+        if blob.size > most {
+            return Err(Exceeded::new("it", "download_bytes", most).reading(what));
+        }
+        let file = tokio::fs::File::create(path).await.map_err(SourceError::io("create", path))?;
+        let mut download =
+            Download { blob, what: &what, path, file, hasher: blob.digest.hasher(), written: 0 };
+        let mut attempts = Attempts::new(&self.http.options.patience, &what);
+        loop {
+            match self.blob_once(&mut download).await {
+                Ok(()) => return Ok(()),
+                Err(failure) => attempts.after(failure).await?,
+            }
+        }
+    }
+
+    async fn blob_once(&self, download: &mut Download<'_>) -> Result<(), Failure> {
+        let resumed = download.written > 0;
+        let range = resumed.then(|| format!("bytes={}-", download.written));
+        let path = format!("blobs/{}", download.blob.digest);
+        let response = match self.get(Method::GET, &path, download.what, range.as_deref()).await {
+            // The server has less than we have got.
+            Err(Failure::Fatal(SourceError::Malformed { reason, .. })) if resumed => {
+                download.restart().await?;
+                return Err(Failure::transient(reason));
+            }
+            other => other?,
+        };
+        if resumed && !continues(&response, download.written) {
+            download.restart().await?;
+            if response.status() == StatusCode::PARTIAL_CONTENT {
+                return Err(Failure::transient(
+                    "the server answered with another part than it was asked for",
+                ));
+            }
+        }
+        download.receive(response).await?;
+        download.finish(resumed).await
+    }
+
+    /// Asks, authenticates where that is wanted, and turns every answer that is no success into a failure.
+    async fn get(
+        &self,
+        method: Method,
+        path: &str,
+        what: &str,
+        range: Option<&str>,
+    ) -> Result<Response, Failure> {
+        let url = self
+            .base
+            .join(path)
+            .map_err(|e| SourceError::malformed(what, format!("its name makes no URL: {e}")))?;
+        let client = self.http.client(&net::host_of(&url))?;
+        let request = || {
+            let mut request = client.request(method.clone(), url.clone());
+            if path.starts_with("manifests/") {
+                request = request.header(ACCEPT, ACCEPTED);
+            }
+            match range {
+                Some(range) => request.header(RANGE, range),
+                None => request,
+            }
+        };
+        let response = self.authenticated(request, what).await?;
+        net::success(response, what, || self.tried()).await
+    }
+
+    async fn authenticated(
+        &self,
+        request: impl Fn() -> RequestBuilder,
+        what: &str,
+    ) -> Result<Response, Failure> {
+        let send = async |authorization: Option<&HeaderValue>| {
+            let request = request();
+            let request = match authorization {
+                Some(value) => request.header(reqwest::header::AUTHORIZATION, value),
+                None => request,
+            };
+            request.send().await.map_err(|e| net::failure(what, e))
+        };
+        let known = self.lock().clone();
+        let mut response = send(known.as_ref()).await?;
+        if response.status() != StatusCode::UNAUTHORIZED {
+            return Ok(response);
+        }
+        // Either the first request, or the token has expired.
+        let challenges = challenge::challenges(response.headers());
+        let logins = self.logins();
+        let candidates: Vec<Option<&Login>> =
+            if logins.is_empty() { vec![None] } else { logins.into_iter().map(Some).collect() };
+        for login in candidates {
+            let header =
+                login::authorize(self.http, &self.base, &self.repository, &challenges, login).await?;
+            let Some(header) = header else { continue };
+            response = send(Some(&header)).await?;
+            if !matches!(response.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+                *self.lock() = Some(header);
+                break;
+            }
+        }
+        Ok(response)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<HeaderValue>> {
+        // Nothing can panic while it is held; a poisoned one is as good.
+        self.authorization.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    fn logins(&self) -> Vec<&Login> {
+        self.http.options.credentials.matching(&self.registry, &self.repository)
+    }
+
+    /// What to tell a person whom the registry turned away.
+    fn tried(&self) -> String {
+        let logins = self.logins();
+        if logins.is_empty() {
+            return format!(
+                "no credentials match {}: if it is private, add a pull secret for it; if it is public, check \
+                 the name",
+                self.name
+            );
+        }
+        let list = logins.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        let helper = logins.iter().any(|login| matches!(login.secret, Secret::Helper(_)));
+        let hint =
+            if helper { "put the log-in itself into a pull secret" } else { "check that they may pull it" };
+        format!("tried {list}; {hint}")
+    }
+}
+
+fn digest_header(headers: &HeaderMap) -> Option<Digest> {
+    headers.get("docker-content-digest")?.to_str().ok()?.parse().ok()
+}
+
+/// Whether an answer goes on where the file ends.
+fn continues(response: &Response, written: u64) -> bool {
+    let start = || {
+        let range = response.headers().get(CONTENT_RANGE)?.to_str().ok()?;
+        range.strip_prefix("bytes ")?.split('-').next()?.parse::<u64>().ok()
+    };
+    response.status() == StatusCode::PARTIAL_CONTENT && start() == Some(written)
+}
+
+/// A blob on its way into a file.
+struct Download<'d> {
+    blob: &'d Descriptor,
+    what: &'d str,
+    path: &'d Path,
+    file: tokio::fs::File,
+    hasher: Hasher,
+    written: u64,
+}
+
+impl Download<'_> {
+    async fn receive(&mut self, mut response: Response) -> Result<(), Failure> {
+        loop {
+            let chunk = match response.chunk().await {
+                Ok(Some(chunk)) => chunk,
+                Ok(None) => return Ok(()),
+                Err(error) => return Err(self.cut(net::failure(self.what, error))),
+            };
+            self.written += chunk.len() as u64;
+            if self.written > self.blob.size {
+                let reason =
+                    format!("it is longer than the {} bytes that the manifest promises", self.blob.size);
+                return Err(SourceError::malformed(self.what, reason).into());
+            }
+            self.hasher.update(&chunk);
+            self.file.write_all(&chunk).await.map_err(SourceError::io("write", self.path))?;
+        }
+    }
+
+    fn cut(&self, failure: Failure) -> Failure {
+        match failure {
+            Failure::Transient { reason, retry_after } => Failure::Transient {
+                reason: format!("cut off after {} of {} bytes: {reason}", self.written, self.blob.size),
+                retry_after,
+            },
+            fatal => fatal,
+        }
+    }
+
+    async fn finish(&mut self, resumed: bool) -> Result<(), Failure> {
+        if self.written < self.blob.size {
+            return Err(self.cut(Failure::transient("the server ended it early")));
+        }
+        let actual = std::mem::replace(&mut self.hasher, self.blob.digest.hasher()).finish();
+        if actual != self.blob.digest {
+            if resumed {
+                // The parts may be of different content; the whole deserves a try.
+                self.restart().await?;
+                return Err(Failure::transient("the parts of the download do not fit together"));
+            }
+            return Err(Failure::Fatal(SourceError::Digest {
+                what: self.what.to_owned(),
+                expected: self.blob.digest.to_string(),
+                actual: actual.to_string(),
+            }));
+        }
+        // Writes of this kind of file end in the background.
+        Ok(self.file.flush().await.map_err(SourceError::io("write", self.path))?)
+    }
+
+    async fn restart(&mut self) -> Result<(), SourceError> {
+        self.hasher = self.blob.digest.hasher();
+        self.written = 0;
+        self.file.set_len(0).await.map_err(SourceError::io("truncate", self.path))?;
+        self.file.rewind().await.map_err(SourceError::io("truncate", self.path))?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,450 @@
+//! Unpacking archives of strangers.
+//!
+//! Nothing but files and folders is ever created on disk: links are kept in a table until the end and become further
+//! names of the files that they lead to. So no entry can be written through a link, whatever tricks an archive plays,
+//! and who reads the result meets neither links nor loops.
+
+mod compression;
+mod tar;
+mod wanted;
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    io::{self, Read},
+    path::{Path, PathBuf},
+};
+
+pub(crate) use self::compression::decompress;
+use self::tar::{Entries, Entry, Kind};
+pub use self::wanted::Wanted;
+use crate::{
+    error::{Exceeded, SourceError},
+    options::Limits,
+};
+
+/// A file name that says: remove this from the layers below.
+const WHITEOUT: &[u8] = b".wh.";
+/// And this: remove all of this folder that is in the layers below.
+const OPAQUE: &[u8] = b".wh..wh..opq";
+/// What Linux follows.
+const MOST_LINKS: usize = 40;
+/// What Linux allows for one name.
+const LONGEST_NAME: usize = 255;
+
+/// What was kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unpacked {
+    /// Files; every name of a file counts.
+    pub files: u64,
+    /// Bytes written, and the size of the file again for every further name.
+    pub bytes: u64,
+}
+
+/// Unpacks one uncompressed tar archive into an empty folder.
+///
+/// # Errors
+/// [`SourceError`]; what is in the folder then is to be thrown away.
+pub fn unpack_tar(
+    reader: impl Read,
+    wanted: &Wanted,
+    dest: &Path,
+    limits: &Limits,
+) -> Result<Unpacked, SourceError> {
+    let mut unpacker = Unpacker::new(dest, wanted.clone(), limits);
+    unpacker.layer("the archive", reader)?;
+    unpacker.finish()
+}
+
+/// Whether content starts like a tar archive.
+pub(crate) fn is_tar(start: &[u8]) -> bool {
+    start.first_chunk().is_some_and(tar::is_header)
+}
+
+/// The layers of an image, put on top of one another.
+pub(crate) struct Unpacker {
+    dest: PathBuf,
+    wanted: Wanted,
+    limits: Limits,
+    /// Everything that is kept, by its path in the archive.
+    nodes: BTreeMap<Vec<u8>, Node>,
+    layer: usize,
+    entries: u64,
+    bytes: u64,
+}
+
+struct Node {
+    layer: usize,
+    what: What,
+}
+
+enum What {
+    Folder,
+    File(Stored),
+    /// Where it leads to, as it was written.
+    Link(Vec<u8>),
+}
+
+/// A file in the destination.
+#[derive(Clone)]
+struct Stored {
+    place: PathBuf,
+    size: u64,
+}
+
+impl Unpacker {
+    pub fn new(dest: &Path, wanted: Wanted, limits: &Limits) -> Self {
+        Self {
+            dest: dest.to_owned(),
+            wanted,
+            limits: limits.clone(),
+            nodes: BTreeMap::new(),
+            layer: 0,
+            entries: 0,
+            bytes: 0,
+        }
+    }
+
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Puts a layer on top.
+    pub fn layer(&mut self, what: &str, reader: impl Read) -> Result<(), SourceError> {
+        self.layer += 1;
+        let mut entries = Entries::new(what, reader, &self.limits);
+        loop {
+            let (seen, most) = (&mut self.entries, self.limits.entries);
+            let next = entries.next(|| {
+                *seen += 1;
+                if *seen > most {
+                    return Err(Exceeded::new("the number of its entries", "entries", most).reading(what));
+                }
+                Ok(())
+            })?;
+            let Some(entry) = next else { return Ok(()) };
+            let path = self.path(what, &entry.path)?;
+            self.entry(what, &entry, &path, &mut entries)?;
+        }
+    }
+
+    /// The parts of a path. Names that start with a slash count from the archive's root, as every container runtime
+    /// has it; names that lead out of it are refused.
+    fn path<'p>(&self, what: &str, raw: &'p [u8]) -> Result<Vec<&'p [u8]>, SourceError> {
+        let limits = &self.limits;
+        if raw.len() as u64 > limits.path_bytes {
+            return Err(Exceeded::new("the length of a path", "path_bytes", limits.path_bytes).reading(what));
+        }
+        let parts: Vec<&[u8]> =
+            raw.split(|b| *b == b'/').filter(|part| !matches!(*part, b"" | b".")).collect();
+        if parts.contains(&&b".."[..]) {
+            return Err(escape(what, raw, "leads out of the archive with `..`"));
+        }
+        if parts.len() as u64 > limits.path_depth {
+            return Err(Exceeded::new("the depth of a path", "path_depth", limits.path_depth).reading(what));
+        }
+        if parts.iter().any(|part| part.len() > LONGEST_NAME) {
+            return Err(SourceError::malformed(what, format!("a name has more than {LONGEST_NAME} bytes")));
+        }
+        Ok(parts)
+    }
+
+    fn entry<R: Read>(
+        &mut self,
+        what: &str,
+        entry: &Entry,
+        path: &[&[u8]],
+        entries: &mut Entries<'_, R>,
+    ) -> Result<(), SourceError> {
+        let Some((name, folder)) = path.split_last() else { return Ok(()) };
+        if *name == OPAQUE {
+            return self.remove_below(&key(folder), true);
+        }
+        if let Some(hidden) = name.strip_prefix(WHITEOUT) {
+            // Further names of this kind are notes of a file system to itself.
+            if hidden.is_empty() || hidden.starts_with(WHITEOUT) {
+                return Ok(());
+            }
+            // After the prefix, the name might have become a way out.
+            if matches!(hidden, b"." | b"..") {
+                return Err(escape(what, &entry.path, "removes a folder's parent"));
+            }
+            let path: Vec<&[u8]> = folder.iter().copied().chain([hidden]).collect();
+            return self.remove(&key(&path), true);
+        }
+        let Some(place) = self.wanted.place(path) else {
+            // What takes the place of a folder on the way to a wanted one takes that one away.
+            if entry.kind != Kind::Folder && self.wanted.leads_to(path) {
+                if entry.kind == Kind::SymbolicLink {
+                    return Err(escape(what, &entry.path, "is a link where a folder to keep should be"));
+                }
+                self.remove(&key(path), false)?;
+            }
+            return Ok(());
+        };
+        if entry.kind != Kind::Folder && self.wanted.leads_to(path) {
+            return Err(escape(what, &entry.path, "is not a folder, as one to keep must be"));
+        }
+        match entry.kind {
+            Kind::Folder => {
+                if !matches!(self.nodes.get(&key(path)), Some(Node { what: What::Folder, .. })) {
+                    self.remove(&key(path), false)?;
+                }
+                self.insert(what, &entry.path, path, What::Folder)
+            }
+            Kind::File => {
+                self.charge(what, entry.size)?;
+                self.remove(&key(path), false)?;
+                let stored = Stored { place: place.clone(), size: entry.size };
+                self.insert(what, &entry.path, path, What::File(stored))?;
+                let full = self.prepare(&place)?;
+                let file = File::create_new(&full).map_err(SourceError::io("create", &full))?;
+                entries.copy_to(file, SourceError::io("write", &full))
+            }
+            Kind::HardLink => self.hard_link(what, entry, path, &place),
+            Kind::SymbolicLink => {
+                self.remove(&key(path), false)?;
+                self.insert(what, &entry.path, path, What::Link(entry.link.clone()))
+            }
+            // A device is no part of a catalog, and nobody misses it.
+            Kind::Other => Ok(()),
+        }
+    }
+
+    fn hard_link(
+        &mut self,
+        what: &str,
+        entry: &Entry,
+        path: &[&[u8]],
+        place: &Path,
+    ) -> Result<(), SourceError> {
+        let (own, target) = (key(path), key(&self.path(what, &entry.link)?));
+        let refuse = |reason: &str| {
+            let target = String::from_utf8_lossy(&entry.link);
+            escape(what, &entry.path, &format!("is a hard link to {target:?}, which {reason}"))
+        };
+        if target == own {
+            return Ok(());
+        }
+        // Making room for one must not remove the other.
+        if is_below(&target, &own) || is_below(&own, &target) {
+            return Err(refuse("is above or below it"));
+        }
+        match self.nodes.get(&target).map(|node| &node.what) {
+            Some(What::Link(link)) => {
+                let link = link.clone();
+                self.remove(&own, false)?;
+                self.insert(what, &entry.path, path, What::Link(link))
+            }
+            Some(What::File(existing)) => {
+                let existing = existing.clone();
+                self.charge(what, existing.size)?;
+                self.remove(&own, false)?;
+                let stored = Stored { place: place.to_owned(), size: existing.size };
+                self.insert(what, &entry.path, path, What::File(stored))?;
+                self.link(&existing, place)
+            }
+            _ => Err(refuse("is none of the files to keep")),
+        }
+    }
+
+    /// Counts what a reader of the result will read: a name more for a file costs as much as the file.
+    fn charge(&mut self, what: &str, size: u64) -> Result<(), SourceError> {
+        self.bytes = self.bytes.saturating_add(size);
+        let most = self.limits.unpacked_bytes;
+        if self.bytes > most {
+            return Err(Exceeded::new("the size of its files", "unpacked_bytes", most).reading(what));
+        }
+        Ok(())
+    }
+
+    fn link(&self, existing: &Stored, place: &Path) -> Result<(), SourceError> {
+        let full = self.prepare(place)?;
+        fs::hard_link(self.dest.join(&existing.place), &full).map_err(SourceError::io("link", &full))
+    }
+
+    /// Puts a node into the table, with the folders above it.
+    fn insert(&mut self, what: &str, raw: &[u8], path: &[&[u8]], node: What) -> Result<(), SourceError> {
+        for depth in 1..path.len() {
+            let above = key(&path[..depth]);
+            match self.nodes.get(&above).map(|node| &node.what) {
+                Some(What::Folder) => {}
+                Some(What::Link(_)) => {
+                    let reason = format!("goes through the link {:?}", String::from_utf8_lossy(&above));
+                    return Err(escape(what, raw, &reason));
+                }
+                found => {
+                    if found.is_some() {
+                        self.remove(&above, false)?;
+                    }
+                    if self.wanted.place(&path[..depth]).is_some() {
+                        self.nodes.insert(above, Node { layer: self.layer, what: What::Folder });
+                    }
+                }
+            }
+        }
+        self.nodes.insert(key(path), Node { layer: self.layer, what: node });
+        let most = self.limits.files;
+        if self.nodes.len() as u64 > most {
+            return Err(Exceeded::new("the number of its files", "files", most).reading(what));
+        }
+        Ok(())
+    }
+
+    /// A place in the destination, with the folder that it is in made.
+    fn prepare(&self, place: &Path) -> Result<PathBuf, SourceError> {
+        let full = self.dest.join(place);
+        if let Some(parent) = full.parent() {
+            fs::create_dir_all(parent).map_err(SourceError::io("create", parent))?;
+        }
+        Ok(full)
+    }
+
+    /// Removes a node and all below it; `lower` spares what this very layer has brought.
+    fn remove(&mut self, key: &[u8], lower: bool) -> Result<(), SourceError> {
+        self.remove_below(key, lower)?;
+        if self.nodes.get(key).is_some_and(|node| !lower || node.layer < self.layer) {
+            self.remove_node(key)?;
+        }
+        Ok(())
+    }
+
+    fn remove_below(&mut self, folder: &[u8], lower: bool) -> Result<(), SourceError> {
+        let (mut start, mut end) = (folder.to_vec(), folder.to_vec());
+        if !folder.is_empty() {
+            start.push(b'/');
+            // The byte after the slash: all that starts with the folder and a slash is before it.
+            end.push(b'/' + 1);
+        }
+        let all = self.nodes.range(start..).take_while(|(key, _)| folder.is_empty() || **key < end);
+        let gone: Vec<Vec<u8>> =
+            all.filter(|(_, node)| !lower || node.layer < self.layer).map(|(key, _)| key.clone()).collect();
+        // What is inside comes after its folder.
+        for key in gone.iter().rev() {
+            self.remove_node(key)?;
+        }
+        Ok(())
+    }
+
+    fn remove_node(&mut self, key: &[u8]) -> Result<(), SourceError> {
+        let Some(node) = self.nodes.remove(key) else { return Ok(()) };
+        match node.what {
+            What::Link(_) => Ok(()),
+            What::File(stored) => {
+                let full = self.dest.join(stored.place);
+                fs::remove_file(&full).map_err(SourceError::io("remove", full))
+            }
+            What::Folder => {
+                let parts: Vec<&[u8]> = key.split(|b| *b == b'/').collect();
+                let place = self.wanted.place(&parts).unwrap_or_default();
+                if place.as_os_str().is_empty() {
+                    return Ok(());
+                }
+                let full = self.dest.join(place);
+                match fs::remove_dir(&full) {
+                    // It was never needed, or this layer has put something into it.
+                    Err(e)
+                        if !matches!(
+                            e.kind(),
+                            io::ErrorKind::NotFound | io::ErrorKind::DirectoryNotEmpty
+                        ) =>
+                    {
+                        Err(SourceError::io("remove", full)(e))
+                    }
+                    _ => Ok(()),
+                }
+            }
+        }
+    }
+
+    /// Gives the files the names that links have for them.
+    pub fn finish(mut self) -> Result<Unpacked, SourceError> {
+        let mut links = Vec::new();
+        for (path, node) in &self.nodes {
+            if let What::Link(target) = &node.what {
+                let parts: Vec<&[u8]> = path.split(|b| *b == b'/').collect();
+                let place = self.wanted.place(&parts).unwrap_or_default();
+                links.push((self.follow(path, target)?.clone(), place));
+            }
+        }
+        for (existing, place) in &links {
+            self.charge("the archive", existing.size)?;
+            self.link(existing, place)?;
+        }
+        let files = self.nodes.values().filter(|node| !matches!(node.what, What::Folder)).count() as u64;
+        Ok(Unpacked { files, bytes: self.bytes })
+    }
+
+    /// The file that a link leads to, through further links if need be.
+    fn follow(&self, link: &[u8], target: &[u8]) -> Result<&Stored, SourceError> {
+        let what = "the archive";
+        let refuse = |reason: &str| {
+            let target = String::from_utf8_lossy(target);
+            escape(what, link, &format!("is a link to {target:?}, which {reason}"))
+        };
+        let parts = |path: &[u8]| -> Vec<Vec<u8>> {
+            path.split(|b| *b == b'/')
+                .filter(|p| !matches!(*p, b"" | b"."))
+                .rev()
+                .map(<[u8]>::to_vec)
+                .collect()
+        };
+        // The way so far, and the way ahead with its next step last.
+        let mut at: Vec<Vec<u8>> = link.split(|b| *b == b'/').map(<[u8]>::to_vec).collect();
+        at.pop();
+        let mut ahead = Vec::new();
+        let mut next = Some(target);
+        for _ in 0..MOST_LINKS {
+            if let Some(target) = next.take() {
+                if target.starts_with(b"/") {
+                    at.clear();
+                }
+                ahead.extend(parts(target));
+                if ahead.len() as u64 > self.limits.path_bytes {
+                    return Err(refuse("is too long a way"));
+                }
+            }
+            while let Some(step) = ahead.pop() {
+                if step == b".." {
+                    if at.pop().is_none() {
+                        return Err(refuse("leads out of the archive"));
+                    }
+                    continue;
+                }
+                at.push(step);
+                if let Some(Node { what: What::Link(target), .. }) = self.nodes.get(&at.join(&b'/')) {
+                    at.pop();
+                    next = Some(target);
+                    break;
+                }
+            }
+            if next.is_none() {
+                return match self.nodes.get(&at.join(&b'/')).map(|node| &node.what) {
+                    Some(What::File(stored)) => Ok(stored),
+                    Some(_) => Err(refuse("is a folder; only links to files are kept")),
+                    None => Err(refuse("is none of the files to keep")),
+                };
+            }
+        }
+        Err(refuse("leads through too many links"))
+    }
+}
+
+fn key(path: &[&[u8]]) -> Vec<u8> {
+    path.join(&b'/')
+}
+
+fn is_below(path: &[u8], folder: &[u8]) -> bool {
+    path.strip_prefix(folder).is_some_and(|rest| rest.starts_with(b"/"))
+}
+
+fn escape(what: &str, entry: &[u8], reason: &str) -> SourceError {
+    SourceError::Escape {
+        what: what.to_owned(),
+        entry: String::from_utf8_lossy(entry).into_owned(),
+        reason: reason.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

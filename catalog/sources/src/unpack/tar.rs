@@ -1,0 +1,268 @@
+//! The entries of a tar archive, in all dialects that images come in: old, ustar, GNU long names, pax.
+//!
+//! Headers are taken apart by the `tar` crate. The loop is ours because that crate reads long names and pax records
+//! of any size into memory, and so that every failure has its own words.
+
+use std::io::{self, Read, Write};
+
+use tar::{EntryType, Header};
+
+use crate::{
+    error::{Exceeded, SourceError},
+    options::Limits,
+};
+
+const BLOCK: usize = 512;
+/// The longest pax record that Go's reader, and with it every container runtime, takes.
+const LARGEST_PAX: u64 = 1 << 20;
+
+pub(super) struct Entries<'a, R> {
+    reader: R,
+    what: &'a str,
+    path_bytes: u64,
+    /// Content of the current entry that nobody has read yet, and the zeros after it.
+    left: u64,
+    padding: u64,
+}
+
+pub(super) struct Entry {
+    pub path: Vec<u8>,
+    pub link: Vec<u8>,
+    pub kind: Kind,
+    pub size: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    File,
+    Folder,
+    HardLink,
+    SymbolicLink,
+    /// Devices, pipes, and what nobody knows.
+    Other,
+}
+
+/// What the headers before an entry's own say about it.
+#[derive(Default)]
+struct Extension {
+    path: Option<Vec<u8>>,
+    link: Option<Vec<u8>>,
+    size: Option<u64>,
+}
+
+impl<'a, R: Read> Entries<'a, R> {
+    pub fn new(what: &'a str, reader: R, limits: &Limits) -> Self {
+        Self { reader, what, path_bytes: limits.path_bytes, left: 0, padding: 0 }
+    }
+
+    /// The next entry; `count` is called for every header, so that somebody may stop.
+    pub fn next(
+        &mut self,
+        mut count: impl FnMut() -> Result<(), SourceError>,
+    ) -> Result<Option<Entry>, SourceError> {
+        let mut extension = Extension::default();
+        loop {
+            self.skip()?;
+            let Some(header) = self.header()? else { return Ok(None) };
+            count()?;
+            let kind = header.entry_type();
+            // Some writers fill in sizes for what has no content, and no reader minds.
+            let has_content = !matches!(
+                kind,
+                EntryType::Link
+                    | EntryType::Symlink
+                    | EntryType::Char
+                    | EntryType::Block
+                    | EntryType::Directory
+                    | EntryType::Fifo
+            );
+            let size = if has_content { self.size(&header)? } else { 0 };
+            self.expect(size)?;
+            match kind {
+                EntryType::GNULongName => extension.path = Some(self.long_name()?),
+                EntryType::GNULongLink => extension.link = Some(self.long_name()?),
+                EntryType::XHeader => self.pax(&mut extension)?,
+                // What holds for a whole archive is comments, as far as files go.
+                EntryType::XGlobalHeader => {}
+                EntryType::GNUSparse => return Err(self.sparse()),
+                _ => {
+                    let path = extension.path.unwrap_or_else(|| header.path_bytes().into_owned());
+                    let own_link = || header.link_name_bytes().unwrap_or_default().into_owned();
+                    let link = extension.link.unwrap_or_else(own_link);
+                    let size = if has_content { extension.size.unwrap_or(size) } else { 0 };
+                    self.expect(size)?;
+                    let kind = match kind {
+                        // Before there was a type for folders, their names ended in a slash.
+                        EntryType::Regular if header.as_bytes()[156] == 0 && path.ends_with(b"/") => {
+                            Kind::Folder
+                        }
+                        EntryType::Regular | EntryType::Continuous => Kind::File,
+                        EntryType::Directory => Kind::Folder,
+                        EntryType::Link => Kind::HardLink,
+                        EntryType::Symlink => Kind::SymbolicLink,
+                        _ => Kind::Other,
+                    };
+                    return Ok(Some(Entry { path, link, kind, size }));
+                }
+            }
+        }
+    }
+
+    /// Copies the current entry's content.
+    pub fn copy_to(
+        &mut self,
+        mut writer: impl Write,
+        on_write: impl FnOnce(io::Error) -> SourceError,
+    ) -> Result<(), SourceError> {
+        let mut buffer = vec![0; usize::try_from(self.left).unwrap_or(usize::MAX).clamp(1, 64 << 10)];
+        while self.left > 0 {
+            let n = self.read(&mut buffer)?;
+            if let Err(error) = writer.write_all(&buffer[..n]) {
+                return Err(on_write(error));
+            }
+        }
+        Ok(())
+    }
+
+    /// Some of the current entry's content; at least a byte.
+    fn read(&mut self, buffer: &mut [u8]) -> Result<usize, SourceError> {
+        let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(buffer.len());
+        loop {
+            match self.reader.read(&mut buffer[..most]) {
+                Ok(0) => return Err(self.malformed("it ends in the middle of an entry")),
+                Ok(n) => {
+                    self.left -= n as u64;
+                    return Ok(n);
+                }
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(SourceError::reading(self.what, &e)),
+            }
+        }
+    }
+
+    /// Says how much content follows.
+    fn expect(&mut self, size: u64) -> Result<(), SourceError> {
+        self.left = size;
+        self.padding = (BLOCK as u64 - size % BLOCK as u64) % BLOCK as u64;
+        // No file is that large; sums of sizes must not overflow.
+        if size > i64::MAX as u64 { Err(self.malformed("an entry has an impossible size")) } else { Ok(()) }
+    }
+
+    fn skip(&mut self) -> Result<(), SourceError> {
+        let rest = self.left + self.padding;
+        let skipped = io::copy(&mut self.reader.by_ref().take(rest), &mut io::sink())
+            .map_err(|e| SourceError::reading(self.what, &e))?;
+        // Some writers leave out the zeros after the last entry.
+        if skipped < self.left {
+            return Err(self.malformed("it ends in the middle of an entry"));
+        }
+        (self.left, self.padding) = (0, 0);
+        Ok(())
+    }
+
+    /// The next header; `None` at the end, be it marked or not.
+    fn header(&mut self) -> Result<Option<Header>, SourceError> {
+        let mut header = Header::new_old();
+        let block = header.as_mut_bytes();
+        let mut filled = 0;
+        while filled < BLOCK {
+            match self.reader.read(&mut block[filled..]) {
+                Ok(0) if filled == 0 => return Ok(None),
+                Ok(0) => return Err(self.malformed("it ends in the middle of a header")),
+                Ok(n) => filled += n,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(SourceError::reading(self.what, &e)),
+            }
+        }
+        if block.iter().all(|byte| *byte == 0) {
+            return Ok(None);
+        }
+        if !is_header(block) {
+            return Err(self.malformed("it is not a tar archive, or damaged (a header has a wrong checksum)"));
+        }
+        Ok(Some(header))
+    }
+
+    fn size(&self, header: &Header) -> Result<u64, SourceError> {
+        header.entry_size().map_err(|e| self.malformed(e))
+    }
+
+    /// The content of a GNU long name.
+    fn long_name(&mut self) -> Result<Vec<u8>, SourceError> {
+        // One more for the zero at its end.
+        if self.left > self.path_bytes + 1 {
+            return Err(
+                Exceeded::new("the length of a path", "path_bytes", self.path_bytes).reading(self.what)
+            );
+        }
+        let mut name = self.content()?;
+        if let Some(end) = name.iter().position(|byte| *byte == 0) {
+            name.truncate(end);
+        }
+        Ok(name)
+    }
+
+    /// `length key=value\n`, as often as it fits.
+    fn pax(&mut self, extension: &mut Extension) -> Result<(), SourceError> {
+        if self.left > LARGEST_PAX {
+            return Err(self.malformed(format!("a pax header has more than {LARGEST_PAX} bytes")));
+        }
+        let content = self.content()?;
+        let mut rest = &content[..];
+        while !rest.is_empty() {
+            let Some((record, after)) = pax_record(rest) else {
+                return Err(self.malformed("a pax header is damaged"));
+            };
+            rest = after;
+            let (key, value) = record;
+            match key {
+                // A zero would end the name for some readers and not for others.
+                b"path" | b"linkpath" if value.contains(&0) => {
+                    return Err(self.malformed("a path has a zero byte in it"));
+                }
+                b"path" => extension.path = Some(value.to_vec()),
+                b"linkpath" => extension.link = Some(value.to_vec()),
+                b"size" => {
+                    let size = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
+                    extension.size = Some(size.ok_or_else(|| self.malformed("a pax header has a bad size"))?);
+                }
+                _ if key.starts_with(b"GNU.sparse.") => return Err(self.sparse()),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The whole content of an extension header, whose size was looked at.
+    fn content(&mut self) -> Result<Vec<u8>, SourceError> {
+        let mut content = Vec::new();
+        self.copy_to(&mut content, SourceError::io("write", ""))?;
+        Ok(content)
+    }
+
+    fn malformed(&self, reason: impl std::fmt::Display) -> SourceError {
+        SourceError::malformed(self.what, reason)
+    }
+
+    fn sparse(&self) -> SourceError {
+        SourceError::unsupported(self.what, "it holds a sparse file; pack it without")
+    }
+}
+
+/// Whether a block is a tar header: the sum of its bytes is in it.
+pub(super) fn is_header(block: &[u8; BLOCK]) -> bool {
+    let sum: u32 = block[..148].iter().chain(&block[156..]).map(|b| u32::from(*b)).sum::<u32>() + 8 * 32;
+    let mut header = Header::new_old();
+    header.as_mut_bytes().copy_from_slice(block);
+    header.cksum().is_ok_and(|stored| stored == sum)
+}
+
+type Record<'r> = (&'r [u8], &'r [u8]);
+
+fn pax_record(text: &[u8]) -> Option<(Record<'_>, &[u8])> {
+    let space = text.iter().position(|b| *b == b' ')?;
+    let length: usize = std::str::from_utf8(&text[..space]).ok()?.parse().ok()?;
+    let record = text.get(space + 1..length)?.strip_suffix(b"\n")?;
+    let equals = record.iter().position(|b| *b == b'=')?;
+    Some(((&record[..equals], &record[equals + 1..]), &text[length..]))
+}

@@ -1,0 +1,123 @@
+//! Catalogs from web servers: catalogd's `/api/v1/all`, or any file of a catalog or an archive.
+
+use std::path::{Path, PathBuf};
+
+use reqwest::{
+    StatusCode, Url,
+    header::{ACCEPT_ENCODING, CONTENT_ENCODING, ETAG, IF_NONE_MATCH},
+};
+use tokio::io::AsyncWriteExt as _;
+
+use crate::{
+    digest::{Digest, Hasher},
+    error::{Exceeded, SourceError},
+    net::{self, Http},
+    retry::{Attempts, Failure},
+    source::Revision,
+};
+
+/// What a web server has.
+pub(crate) enum Answer {
+    /// What it had the last time.
+    Unchanged,
+    File {
+        path: PathBuf,
+        digest: Digest,
+        etag: Option<String>,
+        /// It was compressed for the way, on top of what it is.
+        wrapped: bool,
+    },
+}
+
+/// Downloads what is behind a URL, unless the server says that it has not changed.
+pub(crate) async fn download(
+    http: &Http<'_>,
+    url: &str,
+    previous: Option<&Revision>,
+    scratch: &Path,
+) -> Result<Answer, SourceError> {
+    let bad = |reason: String| SourceError::Reference { reference: shown(url), reason };
+    let url = Url::parse(url).map_err(|e| bad(e.to_string()))?;
+    if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
+        return Err(bad("it must start with https:// or http:// and name a host".to_owned()));
+    }
+    let what = shown(url.as_str());
+    let mut attempts = Attempts::new(&http.options.patience, &what);
+    loop {
+        match download_once(http, &url, &what, previous, scratch).await {
+            Ok(answer) => return Ok(answer),
+            Err(failure) => attempts.after(failure).await?,
+        }
+    }
+}
+
+async fn download_once(
+    http: &Http<'_>,
+    url: &Url,
+    what: &str,
+    previous: Option<&Revision>,
+    scratch: &Path,
+) -> Result<Answer, Failure> {
+    let mut request = http.client(&net::host_of(url))?.get(url.clone()).header(ACCEPT_ENCODING, "gzip");
+    if let Some(etag) = previous.and_then(|revision| revision.etag.as_deref()) {
+        request = request.header(IF_NONE_MATCH, etag);
+    }
+    let response = request.send().await.map_err(|e| net::failure(what, e))?;
+    let tried = || "credentials for web servers go into the URL (https://user:password@host/…)".to_owned();
+    let mut response = net::success(response, what, tried).await?;
+    if response.status() == StatusCode::NOT_MODIFIED {
+        return match previous {
+            Some(_) => Ok(Answer::Unchanged),
+            None => {
+                Err(SourceError::malformed(what, "the server says that it has not changed, and nobody asked")
+                    .into())
+            }
+        };
+    }
+    let header = |name| response.headers().get(name).and_then(|v| v.to_str().ok()).map(str::to_owned);
+    let etag = header(ETAG);
+    let wrapped = match header(CONTENT_ENCODING).as_deref() {
+        None | Some("identity" | "") => false,
+        Some("gzip" | "x-gzip" | "zstd") => true,
+        Some(other) => {
+            let reason = format!("the server sends it encoded as {other:?}, which it was not asked for");
+            return Err(SourceError::malformed(what, reason).into());
+        }
+    };
+    let path = scratch.join("download");
+    let mut file = tokio::fs::File::create(&path).await.map_err(SourceError::io("create", &path))?;
+    let (mut hasher, mut size, most) = (Hasher::sha256(), 0, http.options.limits.download_bytes);
+    while let Some(chunk) = response.chunk().await.map_err(|e| cut(net::failure(what, e), size))? {
+        size += chunk.len() as u64;
+        if size > most {
+            return Err(Exceeded::new("it", "download_bytes", most).reading(what).into());
+        }
+        hasher.update(&chunk);
+        file.write_all(&chunk).await.map_err(SourceError::io("write", &path))?;
+    }
+    file.flush().await.map_err(SourceError::io("write", &path))?;
+    Ok(Answer::File { path, digest: hasher.finish(), etag, wrapped })
+}
+
+fn cut(failure: Failure, size: u64) -> Failure {
+    match failure {
+        Failure::Transient { reason, retry_after } => {
+            Failure::Transient { reason: format!("cut off after {size} bytes: {reason}"), retry_after }
+        }
+        fatal => fatal,
+    }
+}
+
+/// A URL without the secrets that people put into it.
+pub(crate) fn shown(url: &str) -> String {
+    match Url::parse(url) {
+        Ok(mut url) => {
+            // Neither can fail for a URL with a host, and one without has nothing to hide.
+            let _ = url.set_password(None);
+            let _ = url.set_username("");
+            url.set_query(None);
+            url.to_string()
+        }
+        Err(_) => "the URL".to_owned(),
+    }
+}

@@ -1,0 +1,55 @@
+//! The channel that an install without a choice follows.
+
+use super::{Graph, Mode, Node, Note};
+use crate::problem::Severity;
+
+/// The last bundle by version that names a default channel decides, as upstream. The first one's first
+/// channel stands in where none does and the channels are by version, and where there is only one channel it
+/// is that one.
+///
+/// A name that is no channel is refused by upstream; here the last one that is stands in, so that one
+/// mistake does not hide the package.
+pub(super) fn choose(mode: Mode, nodes: &[&Node], graph: &mut Graph) {
+    let named: Vec<&str> = nodes.iter().rev().filter_map(|node| node.default_channel.as_deref()).collect();
+    let wanted = match (named.first(), mode) {
+        (Some(name), _) => Some(*name),
+        (None, Mode::Replaces) => None,
+        (None, Mode::Semver | Mode::SemverSkipPatch) => {
+            nodes.first().and_then(|node| node.channels.iter().min()).map(String::as_str)
+        }
+    };
+    set(wanted, &named, nodes, graph);
+}
+
+/// The default channel of a `package.yaml`.
+pub(super) fn named(name: Option<&str>, nodes: &[&Node], graph: &mut Graph) {
+    set(name, &[], nodes, graph);
+}
+
+fn set(wanted: Option<&str>, named: &[&str], nodes: &[&Node], graph: &mut Graph) {
+    let mut names = graph.channels.keys();
+    if let (Some(only), None) = (names.next(), names.next()) {
+        graph.default_channel = Some(only.clone());
+        return;
+    }
+    if let Some(wanted) = wanted.filter(|name| graph.channels.contains_key(*name)) {
+        graph.default_channel = Some(wanted.to_owned());
+        return;
+    }
+    let newest = nodes.iter().rev().flat_map(|node| node.channels.iter().map(String::as_str));
+    let instead = named.iter().copied().chain(newest).find(|name| graph.channels.contains_key(*name));
+    let Some(instead) = instead.map(str::to_owned).or_else(|| graph.channels.keys().next().cloned()) else {
+        return; // No channel, which `bundle-stranded` says.
+    };
+    let channels: Vec<&str> = graph.channels.keys().map(String::as_str).collect();
+    let channels = channels.join(", ");
+    let text = match wanted {
+        Some(name) => {
+            format!("the default channel {name} is none of its channels ({channels}); {instead} stands in")
+        }
+        None => format!("no bundle names the default channel among {channels}; {instead} stands in"),
+    };
+    let fix = "name one in metadata/annotations.yaml of the newest bundle (operators.operatorframework.io.bundle.channel.default.v1) or in package.yaml (defaultChannel)";
+    graph.default_channel = Some(instead);
+    graph.notes.push(Note::new(Severity::Error, "", "package-default-channel", text, fix));
+}

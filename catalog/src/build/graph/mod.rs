@@ -1,0 +1,217 @@
+//! The upgrade graphs of a package, from what its bundles say: pure functions.
+
+mod default_channel;
+mod replaces;
+mod semver;
+
+use std::collections::BTreeMap;
+
+use olm_version::Version;
+use serde_json::{Value, json};
+
+use crate::problem::Severity;
+
+/// How the channels of a package are made (`updateGraph` in `ci.yaml`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Mode {
+    /// By `replaces`, `skips` and `olm.skipRange` of the ClusterServiceVersions, from the highest version of
+    /// each channel down.
+    #[default]
+    Replaces,
+    /// By version: each one replaces the next lower one of its channel.
+    Semver,
+    /// By version, one step a minor version: the highest patch replaces the highest patch before it and
+    /// skips the lower ones of its own minor version.
+    SemverSkipPatch,
+}
+
+impl Mode {
+    /// Reads `updateGraph`; `-mode` at the end may be left out, as upstream's flag `--mode` has it.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        match text.strip_suffix("-mode").unwrap_or(text) {
+            "replaces" => Some(Self::Replaces),
+            "semver" => Some(Self::Semver),
+            "semver-skippatch" => Some(Self::SemverSkipPatch),
+            _ => None,
+        }
+    }
+}
+
+/// What a bundle says of its place among the others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Node {
+    pub name: String,
+    pub version: Version,
+    pub replaces: Option<String>,
+    pub skips: Vec<String>,
+    pub skip_range: Option<String>,
+    pub channels: Vec<String>,
+    pub default_channel: Option<String>,
+    /// Its author gave it the property `olm.deprecated`.
+    pub deprecated: bool,
+}
+
+/// A bundle's place in a channel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub name: String,
+    pub replaces: Option<String>,
+    pub skips: Vec<String>,
+    pub skip_range: Option<String>,
+}
+
+impl Entry {
+    fn of(node: &Node) -> Self {
+        let (name, skip_range) = (node.name.clone(), node.skip_range.clone());
+        Self { name, replaces: None, skips: Vec::new(), skip_range }
+    }
+
+    /// The entry as an `olm.channel` document has it.
+    pub fn document(&self) -> Value {
+        let mut entry = json!({"name": self.name});
+        if let Some(replaces) = &self.replaces {
+            entry["replaces"] = replaces.as_str().into();
+        }
+        if !self.skips.is_empty() {
+            entry["skips"] = json!(self.skips);
+        }
+        if let Some(range) = &self.skip_range {
+            entry["skipRange"] = range.as_str().into();
+        }
+        entry
+    }
+}
+
+/// Something that an author would want to know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Note {
+    pub severity: Severity,
+    /// The bundle it is about.
+    pub bundle: Option<String>,
+    pub code: &'static str,
+    pub text: String,
+    pub fix: &'static str,
+}
+
+impl Note {
+    fn new(severity: Severity, bundle: &str, code: &'static str, text: String, fix: &'static str) -> Self {
+        let bundle = (!bundle.is_empty()).then(|| bundle.to_owned());
+        Self { severity, bundle, code, text, fix }
+    }
+}
+
+/// The channels of a package.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Graph {
+    /// `None` when there is no channel at all.
+    pub default_channel: Option<String>,
+    /// By name; entries by version, the lowest first.
+    pub channels: BTreeMap<String, Vec<Entry>>,
+    pub notes: Vec<Note>,
+}
+
+/// The channels that upstream's `opm registry add --mode …`, one bundle after the other by version, and `opm
+/// migrate` make of these bundles.
+///
+/// Where upstream refuses the whole package, the bundle that is at fault is left out and a note says so.
+/// `bridge`: see [`super::Options::bridge_gaps`].
+pub(crate) fn graph(mode: Mode, nodes: &[Node], bridge: bool) -> Graph {
+    let mut graph = Graph::default();
+    let nodes = unique(nodes, &mut graph.notes);
+    match mode {
+        Mode::Replaces => replaces::channels(&nodes, bridge, &mut graph),
+        Mode::Semver => semver::channels(&nodes, false, &mut graph),
+        Mode::SemverSkipPatch => semver::channels(&nodes, true, &mut graph),
+    }
+    tidy(&nodes, &mut graph);
+    stranded(&nodes, &mut graph);
+    default_channel::choose(mode, &nodes, &mut graph);
+    graph
+}
+
+/// The channels that a `package.yaml` lists: name and head of each, and its `defaultChannel`.
+pub(crate) fn graph_of_heads(
+    nodes: &[Node],
+    heads: &BTreeMap<String, String>,
+    default_channel: Option<&str>,
+    bridge: bool,
+) -> Graph {
+    let mut graph = Graph::default();
+    let nodes = unique(nodes, &mut graph.notes);
+    let mut there = BTreeMap::new();
+    for (channel, head) in heads {
+        match nodes.iter().find(|node| node.name == *head) {
+            Some(node) => {
+                there.insert(channel.as_str(), *node);
+            }
+            None => {
+                let text = format!("channel {channel} is left out: its head {head} is not there");
+                let fix = "add that ClusterServiceVersion, or name one that is there in currentCSV";
+                graph.notes.push(Note::new(Severity::Error, head, "channel-head-missing", text, fix));
+            }
+        }
+    }
+    replaces::from_heads(&nodes, there, bridge, &mut graph);
+    tidy(&nodes, &mut graph);
+    stranded(&nodes, &mut graph);
+    default_channel::named(default_channel, &nodes, &mut graph);
+    graph
+}
+
+/// Entries by version, and each note once: one gap is met in every channel that goes through it.
+fn tidy(nodes: &[&Node], graph: &mut Graph) {
+    for entries in graph.channels.values_mut() {
+        entries.sort_by_cached_key(|entry| nodes.iter().position(|node| node.name == entry.name));
+    }
+    let mut told = Vec::new();
+    for note in std::mem::take(&mut graph.notes) {
+        if !told.contains(&note) {
+            told.push(note);
+        }
+    }
+    graph.notes = told;
+}
+
+/// The bundles by version, each name and each version once.
+fn unique<'a>(nodes: &'a [Node], notes: &mut Vec<Note>) -> Vec<&'a Node> {
+    let mut sorted: Vec<&Node> = nodes.iter().collect();
+    // `Ord` of a version counts its build metadata, as upstream does when it chooses the head of a channel.
+    sorted.sort_by(|a, b| a.version.cmp(&b.version).then_with(|| a.name.cmp(&b.name)));
+    let mut unique: Vec<&Node> = Vec::new();
+    for node in sorted {
+        if unique.iter().any(|other| other.name == node.name) {
+            let text = format!("{} is the name of two bundles; the second one is left out", node.name);
+            let fix = "give each ClusterServiceVersion a name of its own";
+            notes.push(Note::new(Severity::Error, &node.name, "bundle-duplicate", text, fix));
+        } else if let Some(other) = unique.iter().find(|other| other.version == node.version) {
+            let text = format!(
+                "{} and {} are both version {}; {} is left out",
+                other.name, node.name, node.version, node.name
+            );
+            let fix = "give each bundle a version of its own";
+            notes.push(Note::new(Severity::Error, &node.name, "version-duplicate", text, fix));
+        } else {
+            unique.push(node);
+        }
+    }
+    unique
+}
+
+/// Bundles that are in no channel: nobody could install them.
+fn stranded(nodes: &[&Node], graph: &mut Graph) {
+    for node in nodes {
+        let listed = graph.channels.values().flatten().any(|entry| entry.name == node.name);
+        if listed || node.deprecated {
+            continue;
+        }
+        let text = format!("{} is left out: no channel leads to it", node.name);
+        let fix = "let the next newer bundle replace or skip it, or let it name a channel in metadata/annotations.yaml (operators.operatorframework.io.bundle.channels.v1)";
+        graph.notes.push(Note::new(Severity::Error, &node.name, "bundle-stranded", text, fix));
+    }
+}
+
+#[cfg(test)]
+mod recorded_tests;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,287 @@
+//! Package manifests, the format before bundles: `package.yaml` names the head of each channel, and every
+//! ClusterServiceVersion lies beside its CustomResourceDefinitions.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use olm_bundle::{Bundle, yaml};
+use serde_json::Value;
+
+use super::folder::{self, Listing};
+use super::graph::{Node, graph_of_heads};
+use super::repository::Made;
+use super::source::Source;
+use super::{Built, BuiltPackage, Options, package, problem};
+use crate::problem::{Problem, Severity};
+
+/// The annotation that a bundle's folder would name its package by.
+const PACKAGE: &str = "operators.operatorframework.io.bundle.package.v1";
+
+/// `package.yaml`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Manifest {
+    name: String,
+    default_channel: Option<String>,
+    /// Channel and the name of its head.
+    heads: BTreeMap<String, String>,
+}
+
+impl Manifest {
+    fn of(value: &Value) -> Option<Self> {
+        let text = |value: &Value, key: &str| {
+            value.get(key).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned)
+        };
+        let channels = value.get("channels").and_then(Value::as_array).into_iter().flatten();
+        Some(Self {
+            name: text(value, "packageName")?,
+            default_channel: text(value, "defaultChannel"),
+            heads: channels
+                .filter_map(|channel| Some((text(channel, "name")?, text(channel, "currentCSV")?)))
+                .collect(),
+        })
+    }
+}
+
+/// Whether a folder is an operator in this format: by the name that upstream's tools gave the file.
+pub(super) fn is_package(listing: &Listing) -> bool {
+    listing.files.iter().any(|path| is_package_file(path))
+}
+
+fn is_package_file(path: &Path) -> bool {
+    let name = folder::name(path);
+    folder::is_manifest(path) && (name.contains(".package.") || name.starts_with("package."))
+}
+
+/// An operator's folder: versions in folders of their own, or all files side by side.
+pub(super) fn operator(dir: &Path, listing: &Listing, options: &Options) -> Made {
+    let mut made = Made::default();
+    let mut manifests = Vec::new();
+    for path in listing.files.iter().filter(|path| is_package_file(path)) {
+        let documents = documents(path, &mut made.problems);
+        manifests.extend(documents.iter().filter_map(Manifest::of).map(|manifest| (path, manifest)));
+    }
+    let Some((path, manifest)) = manifests.first() else {
+        let text = "no package.yaml names a packageName; the package is left out".to_owned();
+        let at = dir.display().to_string();
+        let fix = "write packageName, channels and defaultChannel";
+        made.problems.push(problem(Severity::Error, &at, "", "package-manifest", text, fix));
+        return made;
+    };
+    let mut sources = Vec::new();
+    for version in std::iter::once(dir.to_owned()).chain(listing.folders.iter().cloned()) {
+        bundles(&version, &manifest.name, options, &mut sources, &mut made.problems);
+    }
+    let path = path.display().to_string();
+    made.packages.extend(assemble(manifest, &path, sources, options, &mut made.problems));
+    made
+}
+
+fn documents(path: &Path, problems: &mut Vec<Problem>) -> Vec<Value> {
+    let at = path.display().to_string();
+    let read = folder::read(path).map_err(|error| error.to_string());
+    match read.and_then(|bytes| yaml::documents(&at, &bytes).map_err(|error| error.to_string())) {
+        Ok(documents) => documents.into_iter().map(|document| document.value).collect(),
+        Err(error) => {
+            let text = format!("{error}; the file is left out");
+            problems.push(problem(Severity::Error, &at, "", "manifest-unreadable", text, "correct the file"));
+            Vec::new()
+        }
+    }
+}
+
+/// The bundles of a folder: each ClusterServiceVersion with everything else that lies there.
+fn bundles(
+    dir: &Path,
+    package: &str,
+    options: &Options,
+    sources: &mut Vec<Source>,
+    problems: &mut Vec<Problem>,
+) {
+    let files: Vec<PathBuf> = match folder::list(dir) {
+        Ok(listing) => listing.files,
+        Err(error) => {
+            let (at, text) = (dir.display().to_string(), format!("{error}; it is left out"));
+            problems.push(problem(
+                Severity::Error,
+                &at,
+                package,
+                "manifest-unreadable",
+                text,
+                "make it readable",
+            ));
+            return;
+        }
+    };
+    let mut csvs = Vec::new();
+    let mut objects = Vec::new();
+    for path in files.iter().filter(|path| folder::is_manifest(path) && !is_package_file(path)) {
+        for value in documents(path, problems) {
+            match value.get("kind").and_then(Value::as_str) {
+                Some("ClusterServiceVersion") => csvs.push((path.clone(), value)),
+                Some(_) => objects.push(value),
+                None => {}
+            }
+        }
+    }
+    for (path, csv) in csvs {
+        sources.extend(bundle(csv, &objects, package, &path, options, problems));
+    }
+}
+
+fn bundle(
+    csv: Value,
+    objects: &[Value],
+    package: &str,
+    path: &Path,
+    options: &Options,
+    problems: &mut Vec<Problem>,
+) -> Option<Source> {
+    let all = std::iter::once(csv).chain(objects.iter().cloned()).collect();
+    match Bundle::from_objects(all) {
+        Ok(mut bundle) => {
+            bundle.annotations.insert(PACKAGE.to_owned(), package.to_owned());
+            Source::of(&bundle, path, None, options, problems)
+        }
+        Err(error) => {
+            let (at, text) = (path.display().to_string(), format!("{error}; the bundle is left out"));
+            problems.push(problem(
+                Severity::Error,
+                &at,
+                package,
+                "bundle-unreadable",
+                text,
+                "correct the manifests",
+            ));
+            None
+        }
+    }
+}
+
+fn assemble(
+    manifest: &Manifest,
+    path: &str,
+    sources: Vec<Source>,
+    options: &Options,
+    problems: &mut Vec<Problem>,
+) -> Option<BuiltPackage> {
+    let nodes: Vec<Node> = sources.iter().map(|source| source.node.clone()).collect();
+    let Manifest { name, default_channel, heads } = manifest;
+    let graph = graph_of_heads(&nodes, heads, default_channel.as_deref(), options.bridge_gaps);
+    package::assemble(name, path, sources, graph, problems)
+}
+
+/// The catalog in the ConfigMap of a CatalogSource of the type `configmap` or `internal`: its keys
+/// `customResourceDefinitions`, `clusterServiceVersions` and `packages`, each a YAML list.
+///
+/// A ClusterServiceVersion gets the CustomResourceDefinitions that it owns. `origin` names the ConfigMap in
+/// problems; there is no error: what is wrong is a problem and everything else is there.
+#[must_use]
+pub fn from_config_map(origin: &str, data: &BTreeMap<String, String>, options: &Options) -> Built {
+    let mut built = Built { origin: origin.to_owned(), ..Built::default() };
+    let [crds, csvs, packages] = ["customResourceDefinitions", "clusterServiceVersions", "packages"]
+        .map(|key| section(origin, data, key, &mut built.problems));
+    let manifests: Vec<Manifest> = packages
+        .iter()
+        .filter_map(|value| {
+            let manifest = Manifest::of(value);
+            if manifest.is_none() {
+                let text = "an entry of packages has no packageName; it is left out".to_owned();
+                let fix = "write packageName, channels and defaultChannel";
+                built.problems.push(problem(Severity::Error, origin, "", "package-manifest", text, fix));
+            }
+            manifest
+        })
+        .collect();
+
+    let mut sources: Vec<Source> = Vec::new();
+    for csv in csvs {
+        let name = csv.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let owned = csv.pointer("/spec/customresourcedefinitions/owned").and_then(Value::as_array);
+        let mut objects = Vec::new();
+        for owned in owned.into_iter().flatten().filter_map(|crd| crd.get("name")?.as_str()) {
+            match crds.iter().find(|crd| crd.pointer("/metadata/name").and_then(Value::as_str) == Some(owned))
+            {
+                Some(crd) => objects.push(crd.clone()),
+                None => {
+                    let text = format!("{name} owns {owned}, which is not among customResourceDefinitions");
+                    let fix = "add the CustomResourceDefinition";
+                    let told = problem(Severity::Error, origin, "", "crd-missing", text, fix);
+                    built.problems.push(Problem { entry: Some(name.clone()), ..told });
+                }
+            }
+        }
+        // Which package it belongs to is known when the channels have been followed.
+        sources.extend(bundle(csv, &objects, UNKNOWN, Path::new(origin), options, &mut built.problems));
+    }
+    for manifest in &manifests {
+        let own = reached(manifest, &sources);
+        let package = assemble(manifest, origin, own, options, &mut built.problems);
+        built.packages.extend(package);
+    }
+    built.packages.sort_by(|a, b| a.name.cmp(&b.name));
+    built
+}
+
+/// Stands for the package until it is known.
+const UNKNOWN: &str = "-";
+
+/// The bundles that the channels of a package lead to, which are all that upstream gives it.
+fn reached(manifest: &Manifest, sources: &[Source]) -> Vec<Source> {
+    let mut wanted: Vec<&str> = manifest.heads.values().map(String::as_str).collect();
+    let mut own: Vec<Source> = Vec::new();
+    while let Some(name) = wanted.pop() {
+        let Some(source) = sources.iter().find(|source| source.node.name == name) else { continue };
+        if own.iter().any(|known| known.node.name == name) {
+            continue;
+        }
+        let mut owned = source.clone();
+        owned.package.clone_from(&manifest.name);
+        rename(&mut owned.document, &manifest.name);
+        own.push(owned);
+        wanted.extend(source.node.replaces.as_deref());
+        wanted.extend(source.node.skips.iter().map(String::as_str));
+    }
+    own
+}
+
+fn rename(document: &mut Value, package: &str) {
+    document["package"] = package.into();
+    let properties = document.get_mut("properties").and_then(Value::as_array_mut);
+    for property in properties.into_iter().flatten().filter(|property| property["type"] == "olm.package") {
+        if property.pointer("/value/packageName").and_then(Value::as_str) == Some(UNKNOWN) {
+            property["value"]["packageName"] = package.into();
+        }
+    }
+}
+
+fn section(
+    origin: &str,
+    data: &BTreeMap<String, String>,
+    key: &'static str,
+    problems: &mut Vec<Problem>,
+) -> Vec<Value> {
+    let mut told = |text: String| {
+        let fix =
+            "write a YAML list into each of customResourceDefinitions, clusterServiceVersions and packages";
+        problems.push(problem(Severity::Error, origin, "", "config-map", text, fix));
+    };
+    let Some(text) = data.get(key) else {
+        told(format!("the key {key} is missing"));
+        return Vec::new();
+    };
+    let documents = match yaml::documents(&format!("{origin}, {key}"), text.as_bytes()) {
+        Ok(documents) => documents,
+        Err(error) => {
+            told(error.to_string());
+            return Vec::new();
+        }
+    };
+    let mut values = Vec::new();
+    for document in documents {
+        match document.value {
+            Value::Array(list) => values.extend(list),
+            _ => told(format!("the key {key} is not a list")),
+        }
+    }
+    values
+}

@@ -1,0 +1,312 @@
+//! Operators that bring a template of their own catalog (`fbc` in `ci.yaml`, `catalog-templates/`).
+//!
+//! The template says the channels; the bundles are those of the folder. A basic template names them by image,
+//! mostly by digest, which no folder says: so they are found by the names in its channels instead. In the
+//! other templates the images are all there is; their tags must be the versions then.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use olm_bundle::{Bundle, yaml};
+use serde_json::Value;
+
+use super::ci::Ci;
+use super::graph::{Entry, Graph, Node, graph};
+use super::source::Source;
+use super::{BuiltPackage, Mode, Options, folder, package, problem};
+use crate::check::is_dns_label;
+use crate::problem::{Problem, Severity};
+use crate::template::{self, BASIC, Resolved, SEMVER, SUBSTITUTES};
+
+/// The folder of the templates.
+const TEMPLATES: &str = "catalog-templates";
+
+/// An operator's own catalog.
+pub(super) struct Native {
+    /// Where the template is, for problems.
+    path: String,
+    /// `olm.package`, `olm.channel`, `olm.deprecations` and what we do not know.
+    documents: Vec<Value>,
+    /// Tag and reference of the images that have a tag.
+    images: BTreeMap<String, String>,
+    /// The whole of a template that is not basic.
+    template: Option<Vec<u8>>,
+}
+
+/// What becomes of an operator whose template is of no use.
+const INSTEAD: &str = "the channels are made of the bundles' own `replaces`";
+
+impl Native {
+    /// The template for the catalog that is asked for; `None` for an operator that has none, or none that can
+    /// be read, which is told.
+    pub fn read(dir: &Path, ci: &Ci, options: &Options, problems: &mut Vec<Problem>) -> Option<Self> {
+        if !ci.native {
+            return None;
+        }
+        let mut refused = |path: &Path, text: String, fix| {
+            let text = format!("{text}; {INSTEAD}");
+            let path = path.display().to_string();
+            problems.push(problem(Severity::Error, &path, &folder::name(dir), "native-template", text, fix));
+        };
+        let Some(mapped) = ci.template(options.catalog.as_deref()) else {
+            let wanted = options.catalog.as_deref().unwrap_or("any catalog");
+            let text = format!("ci.yaml names no template for {wanted}");
+            refused(&dir.join("ci.yaml"), text, "name one in fbc.catalog_mapping");
+            return None;
+        };
+        let path = dir.join(TEMPLATES).join(&mapped.file);
+        if Path::new(&mapped.file).components().count() != 1 || mapped.file.starts_with('.') {
+            refused(&path, format!("template_name {:?} is no file name", mapped.file), "name a file");
+            return None;
+        }
+        let at = path.display().to_string();
+        let read = folder::read(&path).map_err(|error| error.to_string()).and_then(|bytes| {
+            let documents = yaml::documents(&at, &bytes).map_err(|error| error.to_string())?;
+            Ok((documents.into_iter().map(|document| document.value).collect::<Vec<_>>(), bytes))
+        });
+        let (documents, bytes) = match read {
+            Ok(read) => read,
+            Err(error) => {
+                refused(&path, error, "correct the template");
+                return None;
+            }
+        };
+        if documents.iter().any(|document| [SEMVER, SUBSTITUTES].contains(&schema(document))) {
+            return match template::references(&bytes) {
+                Ok(images) => {
+                    let images = tagged(images.iter().map(String::as_str));
+                    Some(Self { path: at, documents: Vec::new(), images, template: Some(bytes) })
+                }
+                Err(error) => {
+                    refused(&path, error.to_string(), "correct the template");
+                    None
+                }
+            };
+        }
+        let documents: Vec<Value> = documents.into_iter().flat_map(entries).collect();
+        if !documents.iter().any(|document| schema(document) == "olm.channel") {
+            let text = "the template lists no olm.channel".to_owned();
+            refused(&path, text, "write a template of the schema olm.template.basic or olm.semver");
+            return None;
+        }
+        let (bundles, documents): (Vec<Value>, Vec<Value>) =
+            documents.into_iter().partition(|document| schema(document) == "olm.bundle");
+        let images = tagged(bundles.iter().filter_map(|bundle| bundle.get("image")?.as_str()));
+        Some(Self { path: at, documents, images, template: None })
+    }
+
+    /// The image of a bundle, where the template names it by a tag that is its version.
+    pub fn image_of(&self, bundle: &Bundle, dir: &Path) -> Option<&str> {
+        let version = bundle.version_text().unwrap_or_default();
+        let folder = folder::name(dir);
+        let tags = [version.to_owned(), format!("v{version}"), folder.clone(), format!("v{folder}")];
+        tags.iter().find_map(|tag| self.images.get(tag)).map(String::as_str)
+    }
+
+    /// The package: the template's channels with the bundles that are there.
+    pub fn assemble(
+        self,
+        name: &str,
+        path: &str,
+        sources: Vec<Source>,
+        problems: &mut Vec<Problem>,
+    ) -> Option<BuiltPackage> {
+        let nodes: Vec<Node> = sources.iter().map(|source| source.node.clone()).collect();
+        if let Some(template) = &self.template {
+            return match self.rendered(template, name, &sources) {
+                Ok(package) => Some(package),
+                Err(error) => {
+                    let text = format!("{error}; {INSTEAD}");
+                    let fix = "name the bundles by tags that are their versions, or use olm.template.basic";
+                    problems.push(problem(Severity::Error, &self.path, name, "native-template", text, fix));
+                    package::assemble(name, path, sources, graph(Mode::Replaces, &nodes, false), problems)
+                }
+            };
+        }
+        let there: BTreeSet<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
+        let of = |document: &&Value, key| document.get(key).and_then(Value::as_str) == Some(name);
+        let mut made = Graph::default();
+        let channels = self.documents.iter().filter(|document| schema(document) == "olm.channel");
+        for channel in channels.filter(|document| of(document, "package")) {
+            let entries = present(channel, &there);
+            let channel = channel.get("name").and_then(Value::as_str).unwrap_or_default();
+            if entries.is_empty() {
+                let text = format!("channel {channel} is left out: none of its bundles is there");
+                let fix = "add the bundles, or take the channel out of the template";
+                let told = problem(Severity::Warning, &self.path, name, "channel-empty", text, fix);
+                problems.push(Problem { channel: Some(channel.to_owned()), ..told });
+                continue;
+            }
+            made.channels.insert(channel.to_owned(), entries);
+        }
+        // Whatever the channels do not list is stranded, and the order of versions is made there.
+        let heads = BTreeMap::new();
+        let rest = super::graph::graph_of_heads(&nodes, &heads, None, false);
+        let listed: BTreeSet<&str> =
+            made.channels.values().flatten().map(|entry| entry.name.as_str()).collect();
+        let notes = rest.notes.into_iter().filter(|note| {
+            note.code != "bundle-stranded"
+                || note.bundle.as_deref().is_some_and(|name| !listed.contains(name))
+        });
+        made.notes = notes.collect();
+        if made.channels.is_empty() {
+            let text = "the template has no channel with a bundle that is there; the channels are made of the bundles' own `replaces`";
+            let fix = "correct the names in the template";
+            problems.push(problem(
+                Severity::Error,
+                &self.path,
+                name,
+                "native-template",
+                text.to_owned(),
+                fix,
+            ));
+            return package::assemble(name, path, sources, graph(Mode::Replaces, &nodes, false), problems);
+        }
+        for entries in made.channels.values_mut() {
+            entries.sort_by_cached_key(|entry| {
+                nodes.iter().find(|node| node.name == entry.name).map(|node| node.version.clone())
+            });
+        }
+        let own =
+            self.documents.iter().find(|document| schema(document) == "olm.package" && of(document, "name"));
+        let wanted = own.and_then(|own| own.get("defaultChannel")).and_then(Value::as_str);
+        made.default_channel = wanted.filter(|name| made.channels.contains_key(*name)).map(str::to_owned);
+        if made.default_channel.is_none() {
+            let instead = made.channels.keys().next_back().cloned();
+            let text = format!(
+                "the default channel {} is not there; {} stands in",
+                wanted.unwrap_or("(none)"),
+                instead.as_deref().unwrap_or_default()
+            );
+            let fix = "name a channel with bundles in defaultChannel of the template";
+            problems.push(problem(Severity::Warning, &self.path, name, "package-default-channel", text, fix));
+            made.default_channel = instead;
+        }
+        let channels: BTreeSet<String> = made.channels.keys().cloned().collect();
+        let mut package = package::assemble(name, path, sources, made, problems)?;
+        if let (Some(own), Some(head)) = (own, package.documents.first_mut()) {
+            describe(head, own);
+        }
+        let bundles: BTreeSet<String> = nodes.into_iter().map(|node| node.name).collect();
+        let others = self.documents.iter().filter(|document| {
+            !["olm.package", "olm.channel"].contains(&schema(document)) && of(document, "package")
+        });
+        let others: Vec<Value> =
+            others.map(|document| applicable(document.clone(), &channels, &bundles)).collect();
+        package.documents.extend(others);
+        Some(package)
+    }
+}
+
+impl Native {
+    /// A template whose images are the folder's bundles by their tags.
+    fn rendered(&self, template: &[u8], name: &str, sources: &[Source]) -> Result<BuiltPackage, String> {
+        let resolver = |reference: &str| -> Result<Resolved, String> {
+            let tag = tag(reference).ok_or("it is named by its digest, which no folder says")?;
+            let matches = |source: &&Source| {
+                let folder = folder::name(Path::new(&source.path));
+                let version = source.node.version.to_string();
+                [folder, version].iter().any(|known| tag == known || tag.strip_prefix('v') == Some(known))
+            };
+            let source = sources.iter().find(matches).ok_or("no folder has that version")?;
+            let Source { document, description, icon, .. } = source.clone();
+            Ok(Resolved { document, description, icon })
+        };
+        let documents = template::render(template, &resolver).map_err(|error| error.to_string())?;
+        let mut packages = documents.iter().filter(|document| schema(document) == "olm.package");
+        match packages.next().and_then(|package| package.get("name")?.as_str()) {
+            Some(named) if named == name && is_dns_label(name) => {
+                Ok(BuiltPackage { name: name.to_owned(), documents })
+            }
+            named => Err(format!("the template is about package {named:?}, its folder about {name:?}")),
+        }
+    }
+}
+
+/// The images that have a tag, by it.
+fn tagged<'a>(images: impl Iterator<Item = &'a str>) -> BTreeMap<String, String> {
+    images.filter_map(|image| Some((tag(image)?.to_owned(), image.to_owned()))).collect()
+}
+
+/// The entries of a template, or the document itself where the file is a plain catalog.
+fn entries(mut document: Value) -> Vec<Value> {
+    if schema(&document) == BASIC
+        && let Some(Value::Array(entries)) = document.get_mut("entries").map(Value::take)
+    {
+        return entries;
+    }
+    vec![document]
+}
+
+fn schema(document: &Value) -> &str {
+    document.get("schema").and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The tag of an image reference that has one and no digest.
+fn tag(image: &str) -> Option<&str> {
+    if image.contains('@') {
+        return None;
+    }
+    image.rsplit('/').next()?.split_once(':').map(|(_, tag)| tag)
+}
+
+/// The entries whose bundles are there. Edges through bundles that are not go on to the next one that is, as
+/// the author's own chain leads; where there is none the edge stays as it is written.
+fn present(channel: &Value, there: &BTreeSet<&str>) -> Vec<Entry> {
+    let text = |entry: &Value, key: &str| {
+        entry.get(key).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned)
+    };
+    let listed = channel.get("entries").and_then(Value::as_array).into_iter().flatten();
+    let listed: Vec<Entry> = listed
+        .filter_map(|entry| {
+            let skips = entry.get("skips").and_then(Value::as_array).into_iter().flatten();
+            Some(Entry {
+                name: text(entry, "name")?,
+                replaces: text(entry, "replaces"),
+                skips: skips.filter_map(Value::as_str).map(str::to_owned).collect(),
+                skip_range: text(entry, "skipRange"),
+            })
+        })
+        .collect();
+    let edges: BTreeMap<&str, &str> =
+        listed.iter().filter_map(|entry| Some((entry.name.as_str(), entry.replaces.as_deref()?))).collect();
+    let onward = |replaced: &str| {
+        let mut at = replaced;
+        // A cycle ends: no chain is longer than the channel.
+        for _ in 0..=edges.len() {
+            if there.contains(at) {
+                return at.to_owned();
+            }
+            let Some(next) = edges.get(at) else { break };
+            at = next;
+        }
+        replaced.to_owned()
+    };
+    let kept = listed.iter().filter(|entry| there.contains(entry.name.as_str()));
+    kept.map(|entry| Entry { replaces: entry.replaces.as_deref().map(onward), ..entry.clone() }).collect()
+}
+
+/// The package is what the template says of it; only the default channel must be one that is there.
+fn describe(head: &mut Value, own: &Value) {
+    let default_channel = head["defaultChannel"].take();
+    *head = own.clone();
+    head["defaultChannel"] = default_channel;
+}
+
+/// Deprecations of what is not there are left out: a catalog with them is refused.
+fn applicable(mut document: Value, channels: &BTreeSet<String>, bundles: &BTreeSet<String>) -> Value {
+    if schema(&document) != "olm.deprecations" {
+        return document;
+    }
+    if let Some(Value::Array(entries)) = document.get_mut("entries") {
+        entries.retain(|entry| {
+            let text = |pointer| entry.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+            match text("/reference/schema") {
+                "olm.channel" => channels.contains(text("/reference/name")),
+                "olm.bundle" => bundles.contains(text("/reference/name")),
+                _ => true,
+            }
+        });
+    }
+    document
+}

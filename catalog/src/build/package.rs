@@ -1,0 +1,66 @@
+//! The documents of one package.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::graph::{Graph, Note};
+use super::source::Source;
+use super::{BuiltPackage, problem};
+use crate::check::is_dns_label;
+use crate::problem::{Problem, Severity};
+
+/// Puts a package together; `None` when no bundle of it can be installed. Its name is a DNS label, and with it
+/// safe as the name of a folder.
+///
+/// The order is fixed: the package, its channels by name, its bundles by version.
+pub(super) fn assemble(
+    package: &str,
+    path: &str,
+    mut sources: Vec<Source>,
+    graph: Graph,
+    problems: &mut Vec<Problem>,
+) -> Option<BuiltPackage> {
+    for note in &graph.notes {
+        problems.push(told(note, package, path, &sources));
+    }
+    if !is_dns_label(package) {
+        let text = format!("the package's name {package:?} is no DNS label; the package is left out");
+        let fix = "use at most 63 lower-case letters, digits and dashes";
+        problems.push(problem(Severity::Error, path, package, "package-name", text, fix));
+        return None;
+    }
+    let default_channel = graph.default_channel?;
+    let listed: BTreeSet<&str> = graph.channels.values().flatten().map(|entry| entry.name.as_str()).collect();
+    sources.retain(|source| listed.contains(source.node.name.as_str()));
+    sources.sort_by(|a, b| a.node.version.cmp(&b.node.version).then_with(|| a.node.name.cmp(&b.node.name)));
+    // Of two bundles of one name the graph holds the first by version.
+    sources.dedup_by(|later, first| later.node.name == first.node.name);
+
+    let mut head = json!({"schema": "olm.package", "name": package, "defaultChannel": default_channel});
+    // The last entry is the highest version, and with it the head.
+    let entry = graph.channels.get(&default_channel).and_then(|entries| entries.last());
+    if let Some(source) = entry.and_then(|entry| sources.iter().find(|source| source.node.name == entry.name))
+    {
+        if !source.description.is_empty() {
+            head["description"] = source.description.as_str().into();
+        }
+        if let Some(icon) = &source.icon {
+            head["icon"] = icon.clone();
+        }
+    }
+    let channels = graph.channels.iter().map(|(name, entries)| {
+        let entries: Vec<Value> = entries.iter().map(super::graph::Entry::document).collect();
+        json!({"schema": "olm.channel", "package": package, "name": name, "entries": entries})
+    });
+    let mut documents: Vec<Value> = std::iter::once(head).chain(channels).collect();
+    documents.extend(sources.into_iter().map(|source| source.document));
+    Some(BuiltPackage { name: package.to_owned(), documents })
+}
+
+fn told(note: &Note, package: &str, path: &str, sources: &[Source]) -> Problem {
+    let source = sources.iter().find(|source| Some(&source.node.name) == note.bundle.as_ref());
+    let path = source.map_or(path, |source| source.path.as_str());
+    let problem = problem(note.severity, path, package, note.code, note.text.clone(), note.fix);
+    Problem { entry: note.bundle.clone(), ..problem }
+}

@@ -1,0 +1,140 @@
+//! One bundle, cut down to what a catalog needs of it.
+
+use std::path::Path;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use olm_bundle::Bundle;
+use olm_version::Version;
+use serde_json::{Value, json};
+
+use super::graph::Node;
+use super::{Options, problem};
+use crate::problem::{Problem, Severity};
+
+/// A bundle that was read; its manifests are gone, so that a repository of gigabytes needs the memory of one
+/// package.
+#[derive(Debug, Clone)]
+pub(super) struct Source {
+    /// The package that it says it belongs to.
+    pub package: String,
+    pub node: Node,
+    /// Its `olm.bundle` document.
+    pub document: Value,
+    /// `spec.description`: what the package's page says when this bundle is the head of the default channel.
+    pub description: String,
+    /// `{base64data, mediatype}`
+    pub icon: Option<Value>,
+    /// Where it was read, for problems.
+    pub path: String,
+}
+
+impl Source {
+    /// `image`: where the bundle is known to be, else [`Options::image`] says it. What cannot be in a catalog
+    /// is left out and told.
+    pub fn of(
+        bundle: &Bundle,
+        path: &Path,
+        image: Option<&str>,
+        options: &Options,
+        problems: &mut Vec<Problem>,
+    ) -> Option<Self> {
+        let path = path.display().to_string();
+        let name = bundle.name().to_owned();
+        let package = bundle.package().unwrap_or_default();
+        let mut told = |severity, code, text, fix| {
+            let problem = problem(severity, &path, package, code, text, fix);
+            problems.push(Problem { entry: Some(name.clone()), ..problem });
+        };
+        if package.is_empty() {
+            let text = format!("{name} is left out: it names no package");
+            let fix =
+                "name it in metadata/annotations.yaml (operators.operatorframework.io.bundle.package.v1)";
+            told(Severity::Error, "bundle-no-package", text, fix);
+            return None;
+        }
+        let text = bundle.version_text().unwrap_or_default();
+        let Ok(version) = Version::parse(text) else {
+            let fix = "write a semantic version such as 1.2.3";
+            told(
+                Severity::Error,
+                "bundle-version",
+                format!("{name} is left out: spec.version {text:?} is no version"),
+                fix,
+            );
+            return None;
+        };
+        if bundle.csv_annotation("olm.substitutesFor").is_some() {
+            let text = format!("{name} is left out: olm.substitutesFor is not followed");
+            let fix = "use a template of the schema olm.template.substitutes";
+            told(Severity::Error, "bundle-substitutes", text, fix);
+            return None;
+        }
+        let icon = icon(bundle);
+        if let Err(reason) = &icon {
+            let text = format!("{name}: spec.icon is left out: {reason}");
+            told(Severity::Warning, "icon-invalid", text, "write the image file in base64");
+        }
+        if options.strict {
+            for finding in bundle.validate() {
+                let severity = match finding.severity {
+                    olm_bundle::Severity::Error => Severity::Error,
+                    olm_bundle::Severity::Warning => Severity::Warning,
+                };
+                let text = format!("{name}: {}: {}", finding.field, finding.text);
+                told(severity, finding.code, text, "");
+            }
+        }
+
+        let owned = |name: &str| name.to_owned();
+        let node = Node {
+            name: name.clone(),
+            version,
+            replaces: bundle.replaces().map(owned),
+            skips: bundle.skips().into_iter().filter(|name| !name.is_empty()).map(owned).collect(),
+            skip_range: bundle.skip_range().map(owned),
+            channels: bundle.channels().into_iter().map(owned).collect(),
+            default_channel: bundle.default_channel().map(owned),
+            deprecated: bundle.properties.iter().any(|property| property.type_ == "olm.deprecated"),
+        };
+        let image = image.map_or_else(|| options.image(bundle, package), str::to_owned);
+        let mut document = options.document(bundle, &image);
+        for image in drop_wrong_images(&mut document) {
+            let text = format!("{name}: related image {image:?} is left out: it is no image reference");
+            let fix = "write HOST/NAME:TAG or HOST/NAME@sha256:DIGEST, without a scheme";
+            problems.push(Problem {
+                entry: Some(name.clone()),
+                ..problem(Severity::Warning, &path, package, "related-image-invalid", text, fix)
+            });
+        }
+        let description = bundle.csv_raw.pointer("/spec/description").and_then(Value::as_str);
+        let (description, icon) = (description.unwrap_or_default().to_owned(), icon.ok().flatten());
+        Some(Self { package: package.to_owned(), node, document, description, icon, path })
+    }
+}
+
+/// Takes out the related images that upstream's validators refuse a whole catalog for. Real ones are written
+/// as an address with a scheme, or lack the digest behind the `@`.
+fn drop_wrong_images(document: &mut Value) -> Vec<String> {
+    let Some(Value::Array(images)) = document.get_mut("relatedImages") else { return Vec::new() };
+    let text = |image: &Value| image.get("image").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let wrong = |image: &Value| {
+        let image = text(image);
+        image.contains("://") || image.contains(char::is_whitespace) || image.ends_with(['@', ':', '/'])
+    };
+    let (dropped, kept): (Vec<Value>, Vec<Value>) = std::mem::take(images).into_iter().partition(wrong);
+    *images = kept;
+    dropped.iter().map(text).collect()
+}
+
+/// The first icon. Blanks in the base64 are taken out, as upstream does.
+pub(crate) fn icon(bundle: &Bundle) -> Result<Option<Value>, String> {
+    let Some(icon) = bundle.csv_raw.pointer("/spec/icon/0") else { return Ok(None) };
+    let text = |key: &str| icon.get(key).and_then(Value::as_str).unwrap_or_default();
+    let data: String = text("base64data").split_whitespace().collect();
+    if data.is_empty() {
+        return Ok(None);
+    }
+    STANDARD.decode(&data).map_err(|error| format!("it is not base64: {error}"))?;
+    Ok(Some(json!({"base64data": data, "mediatype": text("mediatype")})))
+}

@@ -1,0 +1,115 @@
+//! A catalog as files.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::{BuildError, BuiltPackage};
+
+/// How a catalog is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Format {
+    /// `catalog.yaml`: for people and Git.
+    #[default]
+    Yaml,
+    /// `catalog.json`, a document a line: for programs, several times faster to load.
+    Json,
+}
+
+impl Format {
+    fn file(self) -> &'static str {
+        match self {
+            Self::Yaml => "catalog.yaml",
+            Self::Json => "catalog.json",
+        }
+    }
+
+    /// The file that the same package would be in twice if it stayed.
+    fn other(self) -> &'static str {
+        match self {
+            Self::Yaml => Self::Json.file(),
+            Self::Json => Self::Yaml.file(),
+        }
+    }
+}
+
+impl BuiltPackage {
+    /// Its documents as text.
+    #[must_use]
+    pub fn text(&self, format: Format) -> String {
+        let documents = self.documents.iter();
+        match format {
+            Format::Json => documents.map(|document| format!("{document}\n")).collect(),
+            Format::Yaml => documents.map(|document| format!("---\n{}", yaml(document))).collect(),
+        }
+    }
+
+    /// Writes `PACKAGE/catalog.yaml` or `PACKAGE/catalog.json` below a folder, in the place of both.
+    ///
+    /// # Errors
+    /// [`BuildError::Write`]
+    pub fn write(&self, dir: &Path, format: Format) -> Result<(), BuildError> {
+        let folder = dir.join(&self.name);
+        let path = folder.join(format.file());
+        let written = fs::create_dir_all(&folder)
+            .and_then(|()| fs::write(&path, self.text(format)))
+            .and_then(|()| remove(&folder.join(format.other())));
+        written.map_err(|source| BuildError::Write { path, source })
+    }
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// How the folder is named in which a catalog is made before it takes its place.
+const STAGING: &str = ".olm-building-";
+
+/// A folder for packages that are not in place yet; it goes with the value.
+pub(super) struct Staging(TempDir);
+
+impl Staging {
+    /// Inside of the folder that they will be in, so that they can be moved. What an interrupted build left
+    /// there is removed.
+    pub fn below(out: &Path) -> Result<Self, BuildError> {
+        let failed = |source| BuildError::Write { path: out.to_owned(), source };
+        fs::create_dir_all(out).map_err(failed)?;
+        for entry in fs::read_dir(out).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            if entry.file_name().to_string_lossy().starts_with(STAGING) {
+                fs::remove_dir_all(entry.path()).map_err(failed)?;
+            }
+        }
+        tempfile::Builder::new().prefix(STAGING).tempdir_in(out).map(Self).map_err(failed)
+    }
+
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// Moves every package into place.
+    pub fn put(self, out: &Path, format: Format) -> Result<(), BuildError> {
+        let failed = |source| BuildError::Write { path: out.to_owned(), source };
+        for entry in fs::read_dir(self.path()).map_err(failed)? {
+            let made = entry.map_err(failed)?;
+            let folder = out.join(made.file_name());
+            let path = folder.join(format.file());
+            let moved = fs::create_dir_all(&folder)
+                .and_then(|()| fs::rename(made.path().join(format.file()), &path))
+                .and_then(|()| remove(&folder.join(format.other())));
+            moved.map_err(|source| BuildError::Write { path, source })?;
+        }
+        Ok(())
+    }
+}
+
+fn yaml(document: &Value) -> String {
+    // Every JSON document is one in YAML, so that there is something to write in any case.
+    serde_yaml::to_string(document).unwrap_or_else(|_| format!("{document}\n"))
+}

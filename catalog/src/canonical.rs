@@ -1,0 +1,326 @@
+//! Canonical JSON: keys in order, no white space, each key once.
+//!
+//! Written in one pass while the text is being read, from JSON and YAML alike, without a tree in between:
+//! catalogs have a hundred megabytes, nearly all of it text that nobody looks at while they are loaded.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{
+    self, DeserializeSeed, Deserializer, EnumAccess, MapAccess, SeqAccess, VariantAccess, Visitor,
+};
+
+/// What was noticed on the way.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Remarks {
+    /// Keys that a map has twice, as paths; the last one counts, as upstream has it.
+    pub duplicates: Vec<String>,
+    /// A merge key (`<<`) of YAML, which only a tree can resolve.
+    pub merges: bool,
+}
+
+/// More of them say nothing new.
+const LISTED_DUPLICATES: usize = 20;
+
+/// Writes canonical JSON behind `out`, at most `limit` bytes of it.
+pub(crate) fn write<'de, D>(deserializer: D, out: &mut Vec<u8>, limit: usize) -> Result<Remarks, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    let end = out.len().saturating_add(limit);
+    let mut writer = Writer {
+        out,
+        end,
+        entries: Vec::new(),
+        scratch: Vec::new(),
+        path: Vec::new(),
+        remarks: Remarks::default(),
+    };
+    Seed(&mut writer).deserialize(deserializer)?;
+    Ok(writer.remarks)
+}
+
+struct Writer<'de, 'o> {
+    out: &'o mut Vec<u8>,
+    /// The length that `out` may not go beyond: aliases of YAML can make little text very large.
+    end: usize,
+    /// Keys of the maps that are open, innermost last, with the start of each entry in `out`.
+    entries: Vec<(Cow<'de, str>, usize)>,
+    scratch: Vec<u8>,
+    path: Vec<Cow<'de, str>>,
+    remarks: Remarks,
+}
+
+impl<'de> Writer<'de, '_> {
+    fn push<E: de::Error>(&mut self, bytes: &[u8]) -> Result<(), E> {
+        if self.out.len() + bytes.len() > self.end {
+            return Err(E::custom("the document grows beyond every measure when its aliases are followed"));
+        }
+        self.out.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn json<E: de::Error>(&mut self, value: &(impl serde::Serialize + ?Sized)) -> Result<(), E> {
+        serde_json::to_writer(&mut *self.out, value).map_err(E::custom)?;
+        self.push(b"")
+    }
+
+    /// Puts the entries of the map that ends here in order; they were written with a comma behind each.
+    fn close_map(&mut self, first: usize, start: usize) {
+        let entries = &self.entries[first..];
+        if !entries.windows(2).all(|pair| pair[0].0 < pair[1].0) {
+            let mut order: Vec<(usize, usize)> = (0..entries.len())
+                .map(|i| {
+                    let end = entries.get(i + 1).map_or(self.out.len(), |next| next.1);
+                    (i, end)
+                })
+                .collect();
+            // Stable: of equal keys the later one stays behind the earlier.
+            order.sort_by(|a, b| entries[a.0].0.cmp(&entries[b.0].0));
+            self.scratch.clear();
+            for (place, (entry, end)) in order.iter().enumerate() {
+                let twin = order.get(place + 1).is_some_and(|next| entries[next.0].0 == entries[*entry].0);
+                if twin {
+                    if self.remarks.duplicates.len() < LISTED_DUPLICATES {
+                        let mut path = self.path.join(".");
+                        if !path.is_empty() {
+                            path.push('.');
+                        }
+                        self.remarks.duplicates.push(path + &entries[*entry].0);
+                    }
+                    continue;
+                }
+                self.scratch.extend_from_slice(&self.out[entries[*entry].1..*end]);
+            }
+            self.out.truncate(start);
+            self.out.extend_from_slice(&self.scratch);
+        }
+        self.entries.truncate(first);
+    }
+}
+
+struct Seed<'w, 'de, 'o>(&'w mut Writer<'de, 'o>);
+
+impl<'de> DeserializeSeed<'de> for Seed<'_, 'de, '_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Seed<'_, 'de, '_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value that JSON has, too")
+    }
+
+    fn visit_bool<E: de::Error>(self, value: bool) -> Result<(), E> {
+        self.0.push(if value { b"true" } else { b"false" })
+    }
+
+    fn visit_u64<E: de::Error>(self, value: u64) -> Result<(), E> {
+        self.0.json(&value)
+    }
+
+    fn visit_i64<E: de::Error>(self, value: i64) -> Result<(), E> {
+        self.0.json(&value)
+    }
+
+    /// Beyond 64 bits a number is as exact as JSON readers take it: a floating-point one.
+    fn visit_u128<E: de::Error>(self, value: u128) -> Result<(), E> {
+        self.visit_f64(value as f64)
+    }
+
+    fn visit_i128<E: de::Error>(self, value: i128) -> Result<(), E> {
+        self.visit_f64(value as f64)
+    }
+
+    /// A tag of YAML says nothing to JSON; what it stands at is what counts.
+    fn visit_enum<A: EnumAccess<'de>>(self, tagged: A) -> Result<(), A::Error> {
+        let (_, value) = tagged.variant_seed(KeySeed)?;
+        value.newtype_variant_seed(self)
+    }
+
+    fn visit_f64<E: de::Error>(self, value: f64) -> Result<(), E> {
+        if !value.is_finite() {
+            return Err(E::custom("JSON has no number that is infinite or none"));
+        }
+        self.0.json(&value)
+    }
+
+    fn visit_str<E: de::Error>(self, value: &str) -> Result<(), E> {
+        self.0.json(value)
+    }
+
+    fn visit_unit<E: de::Error>(self) -> Result<(), E> {
+        self.0.push(b"null")
+    }
+
+    fn visit_none<E: de::Error>(self) -> Result<(), E> {
+        self.0.push(b"null")
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
+        let writer = self.0;
+        writer.push(b"[")?;
+        let start = writer.out.len();
+        while seq.next_element_seed(Seed(writer))?.is_some() {
+            writer.push(b",")?;
+        }
+        if writer.out.len() > start {
+            writer.out.pop();
+        }
+        writer.push(b"]")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let writer = self.0;
+        writer.push(b"{")?;
+        let (first, start) = (writer.entries.len(), writer.out.len());
+        while let Some(key) = map.next_key_seed(KeySeed)? {
+            writer.remarks.merges |= key == "<<";
+            writer.entries.push((key.clone(), writer.out.len()));
+            writer.json(key.as_ref())?;
+            writer.push(b":")?;
+            writer.path.push(key);
+            map.next_value_seed(Seed(writer))?;
+            writer.path.pop();
+            writer.push(b",")?;
+        }
+        writer.close_map(first, start);
+        if writer.out.len() > start {
+            writer.out.pop();
+        }
+        writer.push(b"}")
+    }
+}
+
+/// A key: text, or a scalar of YAML that becomes text.
+struct KeySeed;
+
+impl<'de> DeserializeSeed<'de> for KeySeed {
+    type Value = Cow<'de, str>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for KeySeed {
+    type Value = Cow<'de, str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a key that is text, a number or a truth value")
+    }
+
+    fn visit_borrowed_str<E: de::Error>(self, value: &'de str) -> Result<Self::Value, E> {
+        Ok(Cow::Borrowed(value))
+    }
+
+    fn visit_str<E: de::Error>(self, value: &str) -> Result<Self::Value, E> {
+        Ok(Cow::Owned(value.to_owned()))
+    }
+
+    fn visit_bool<E: de::Error>(self, value: bool) -> Result<Self::Value, E> {
+        Ok(Cow::Owned(value.to_string()))
+    }
+
+    fn visit_u64<E: de::Error>(self, value: u64) -> Result<Self::Value, E> {
+        Ok(Cow::Owned(value.to_string()))
+    }
+
+    fn visit_i64<E: de::Error>(self, value: i64) -> Result<Self::Value, E> {
+        Ok(Cow::Owned(value.to_string()))
+    }
+
+    fn visit_f64<E: de::Error>(self, value: f64) -> Result<Self::Value, E> {
+        Ok(Cow::Owned(value.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::Value;
+
+    use super::*;
+
+    fn json(text: &str) -> (String, Remarks) {
+        let mut out = Vec::new();
+        let remarks = write(&mut serde_json::Deserializer::from_str(text), &mut out, usize::MAX).unwrap();
+        (String::from_utf8(out).unwrap(), remarks)
+    }
+
+    fn yaml(text: &str, limit: usize) -> Result<(String, Remarks), serde_yaml::Error> {
+        let mut out = Vec::new();
+        let remarks = write(serde_yaml::Deserializer::from_str(text), &mut out, limit)?;
+        Ok((String::from_utf8(out).unwrap(), remarks))
+    }
+
+    #[test]
+    fn keys_are_sorted_at_every_depth() {
+        let (text, remarks) =
+            json(r#" {"b": [ {"y":1.0,"x":-2} , null], "a":{"d":"é\n\"","c":true}, "":{} } "#);
+        assert_eq!(text, r#"{"":{},"a":{"c":true,"d":"é\n\""},"b":[{"x":-2,"y":1.0},null]}"#);
+        assert_eq!(remarks, Remarks::default());
+    }
+
+    #[test]
+    fn of_equal_keys_the_last_counts_and_it_is_said() {
+        let (text, remarks) = json(r#"{"a":{"k":1,"b":2,"k":3},"a":{"k":4,"k":5,"k":6}}"#);
+        assert_eq!(text, r#"{"a":{"k":6}}"#);
+        assert_eq!(remarks.duplicates, ["a.k", "a.k", "a.k", "a"]);
+        let (text, remarks) = yaml("a: 1\nb: 2\na: 3\n", 1000).unwrap();
+        assert_eq!((text.as_str(), remarks.duplicates), (r#"{"a":3,"b":2}"#, vec!["a".to_owned()]));
+    }
+
+    #[test]
+    fn yaml_becomes_the_json_that_it_means() {
+        let (text, _) =
+            yaml("name: x\n1: one\ntrue: [a, 1.5, ~, 0x10]\nt: |\n  two\n  lines\n", 1000).unwrap();
+        assert_eq!(text, r#"{"1":"one","name":"x","t":"two\nlines\n","true":["a",1.5,null,16]}"#);
+        assert!(yaml("a: &a {b: 1}\nc: {<<: *a}\n", 1000).unwrap().1.merges);
+        assert!(yaml("a: .nan\n", 1000).is_err());
+    }
+
+    #[test]
+    fn aliases_cannot_blow_a_document_up() {
+        let bomb = "a: &a [x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a]\nc: [*b,*b,*b,*b,*b,*b,*b,*b]\n";
+        let error = yaml(bomb, 500).unwrap_err().to_string();
+        assert!(error.contains("aliases"), "{error}");
+    }
+
+    fn values() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<u64>().prop_map(Value::from),
+            any::<String>().prop_map(Value::from),
+        ];
+        leaf.prop_recursive(4, 40, 6, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
+                prop::collection::hash_map(any::<String>(), inner, 0..6)
+                    .prop_map(|map| Value::Object(map.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn means_the_same_as_a_sorted_tree(value in values()) {
+            let (text, remarks) = json(&value.to_string());
+            let mut sorted = value.clone();
+            sorted.sort_all_objects();
+            prop_assert_eq!(text, sorted.to_string());
+            prop_assert_eq!(remarks, Remarks::default());
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Graphviz.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::{EdgeKind, Lane, Picture, Role};
+
+pub(super) fn write(picture: &Picture) -> String {
+    let mut text = format!("digraph {} {{\n  rankdir=LR;\n  node [shape=box];\n", quoted(&picture.package));
+    let mut next = 0;
+    for (number, lane) in picture.channels.iter().enumerate() {
+        let default = if lane.default { " (default)" } else { "" };
+        let title = format!("{}{default}", lane.name);
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "  subgraph cluster_{number} {{\n    label={};", quoted(&title));
+        if lane.deprecated.is_some() {
+            text += "    color=orange;\n";
+        }
+        lane_of(lane, &mut next, &mut text);
+        text += "  }\n";
+    }
+    text + "}\n"
+}
+
+fn lane_of(lane: &Lane, next: &mut usize, text: &mut String) {
+    let mut ids: BTreeMap<&str, String> = BTreeMap::new();
+    let mut id = || {
+        *next += 1;
+        format!("n{}", *next - 1)
+    };
+    for stop in &lane.bundles {
+        let node = id();
+        let style = match stop.role {
+            Role::Head => ", penwidth=3",
+            Role::Skipped => ", style=dashed",
+            Role::Missing | Role::Stranded => ", style=dotted",
+            Role::Chain => "",
+        };
+        let color = if stop.deprecated.is_some() { ", color=orange" } else { "" };
+        let _ = writeln!(text, "    {node} [label={}{style}{color}];", quoted(&stop.name));
+        ids.insert(&stop.name, node);
+    }
+    for edge in &lane.edges {
+        let Some(to) = ids.get(edge.to.as_str()) else { continue };
+        match (edge.kind, ids.get(edge.from.as_str())) {
+            (EdgeKind::SkipRange, _) => {
+                let node = id();
+                let label = quoted(&edge.from);
+                let _ = writeln!(text, "    {node} [label={label}, shape=plaintext];");
+                let _ = writeln!(text, "    {node} -> {to} [label=skipRange, style=dashed];");
+            }
+            (kind, Some(from)) => {
+                let _ = writeln!(text, "    {from} -> {to} [label={}];", kind.word());
+            }
+            (_, None) => {}
+        }
+    }
+}
+
+/// A double-quoted text. A backslash starts an escape in a label (`\N` is the node's name), so it is doubled;
+/// control characters have no meaning in a name.
+fn quoted(text: &str) -> String {
+    let mut escaped = String::from("\"");
+    for character in text.chars() {
+        match character {
+            '"' => escaped += "\\\"",
+            '\\' => escaped += "\\\\",
+            c if c.is_control() => {
+                let _ = write!(escaped, "\\\\u{{{:x}}}", u32::from(c));
+            }
+            c => escaped.push(c),
+        }
+    }
+    escaped + "\""
+}

@@ -1,0 +1,70 @@
+//! Mermaid flow charts.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::{EdgeKind, Lane, Picture, Role};
+
+/// Nodes have numbers for names: mermaid has words of its own that a name must not be.
+pub(super) fn write(picture: &Picture) -> String {
+    let mut text = String::from(
+        "graph LR\n  classDef head stroke-width:3px\n  classDef skipped stroke-dasharray:4\n  classDef missing stroke-dasharray:2,fill:none\n  classDef deprecated fill:#E8960F\n",
+    );
+    let mut next = 0;
+    for (number, lane) in picture.channels.iter().enumerate() {
+        let default = if lane.default { " (default)" } else { "" };
+        let title = format!("{} / {}{default}", picture.package, lane.name);
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "  subgraph c{number}[{}]", quoted(&title));
+        lane_of(lane, &mut next, &mut text);
+        text += "  end\n";
+        if lane.deprecated.is_some() {
+            let _ = writeln!(text, "  class c{number} deprecated");
+        }
+    }
+    text
+}
+
+fn lane_of(lane: &Lane, next: &mut usize, text: &mut String) {
+    let mut ids: BTreeMap<&str, String> = BTreeMap::new();
+    let mut id = || {
+        *next += 1;
+        format!("n{}", *next - 1)
+    };
+    for stop in &lane.bundles {
+        let node = id();
+        let class = match (stop.deprecated.is_some(), stop.role) {
+            (true, _) => ":::deprecated",
+            (_, Role::Head) => ":::head",
+            (_, Role::Skipped) => ":::skipped",
+            (_, Role::Missing | Role::Stranded) => ":::missing",
+            (_, Role::Chain) => "",
+        };
+        let _ = writeln!(text, "    {node}[{}]{class}", quoted(&stop.name));
+        ids.insert(&stop.name, node);
+    }
+    for edge in &lane.edges {
+        let Some(to) = ids.get(edge.to.as_str()) else { continue };
+        let line = match (edge.kind, ids.get(edge.from.as_str())) {
+            (EdgeKind::SkipRange, _) => {
+                format!("{}([{}]) -. {} .-> {to}", id(), quoted(&edge.from), edge.kind.word())
+            }
+            (_, Some(from)) => format!("{from} -- {} --> {to}", edge.kind.word()),
+            (_, None) => continue,
+        };
+        let _ = writeln!(text, "    {line}");
+    }
+}
+
+/// Everything but plain characters by its number, which mermaid takes in texts.
+fn quoted(text: &str) -> String {
+    let mut escaped = String::from("\"");
+    for character in text.chars() {
+        if character.is_ascii_alphanumeric() || " ._+-:/(),@".contains(character) {
+            escaped.push(character);
+        } else {
+            let _ = write!(escaped, "#{};", u32::from(character));
+        }
+    }
+    escaped + "\""
+}

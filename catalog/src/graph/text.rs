@@ -1,0 +1,99 @@
+//! Text for terminals.
+
+use super::{EdgeKind, Lane, Picture, Role, Stop};
+
+/// A terminal's width.
+const COLUMNS: usize = 80;
+
+pub(super) fn write(picture: &Picture) -> String {
+    let mut text = format!("package {}\n", plain(&picture.package));
+    if let Some(reason) = &picture.deprecated {
+        text += &wrapped("", "deprecated: ", reason.split_whitespace(), " ");
+    }
+    for lane in &picture.channels {
+        text.push('\n');
+        text += &lane_of(lane);
+    }
+    text
+}
+
+fn lane_of(lane: &Lane) -> String {
+    let default = if lane.default { " (default)" } else { "" };
+    let mut text = format!("channel {}{default}\n", plain(&lane.name));
+    if let Some(reason) = &lane.deprecated {
+        text += &wrapped("", "deprecated: ", reason.split_whitespace(), " ");
+    }
+    for stop in lane.bundles.iter().filter(|stop| stop.role != Role::Missing) {
+        text += &title(stop);
+        let from = |kind| {
+            let edges = lane.edges.iter().filter(move |edge| edge.to == stop.name && edge.kind == kind);
+            edges.map(|edge| plain(&edge.from)).collect::<Vec<_>>()
+        };
+        for name in from(EdgeKind::Replaces) {
+            text += &format!("      replaces {name}\n");
+        }
+        let skips = from(EdgeKind::Skips);
+        if !skips.is_empty() {
+            text += &wrapped("      ", "skips ", skips.iter().map(String::as_str), ", ");
+        }
+        for range in from(EdgeKind::SkipRange) {
+            text += &wrapped("      ", "skips versions ", range.split_whitespace(), " ");
+        }
+        if let Some(reason) = &stop.deprecated {
+            text += &wrapped("      ", "deprecated: ", reason.split_whitespace(), " ");
+        }
+    }
+    let missing: Vec<String> =
+        lane.bundles.iter().filter(|stop| stop.role == Role::Missing).map(|stop| plain(&stop.name)).collect();
+    if !missing.is_empty() {
+        text += &wrapped("  ", "not in the channel: ", missing.iter().map(String::as_str), ", ");
+    }
+    text
+}
+
+fn title(stop: &Stop) -> String {
+    let mark = match stop.role {
+        Role::Head | Role::Chain => '*',
+        Role::Skipped => '-',
+        Role::Missing | Role::Stranded => '!',
+    };
+    let mut title = format!("  {mark} {}", plain(&stop.name));
+    // Most names end in the version.
+    if let Some(version) = stop.version.as_deref().filter(|version| !stop.name.ends_with(*version)) {
+        title += &format!(" ({})", plain(version));
+    }
+    if let Some(remark) = stop.remark() {
+        title += &format!("  {remark}");
+    }
+    title + "\n"
+}
+
+/// Words after a lead, on as many lines as they need, the later ones under the first word.
+fn wrapped<'a>(indent: &str, lead: &str, words: impl Iterator<Item = &'a str>, between: &str) -> String {
+    let hang = " ".repeat(indent.len() + lead.len());
+    let mut text = format!("{indent}{lead}");
+    let mut column = hang.len();
+    let mut words = words.map(plain).peekable();
+    let mut first = true;
+    while let Some(word) = words.next() {
+        let word = if words.peek().is_some() { word + between.trim_end() } else { word };
+        let width = word.chars().count();
+        if !first && column + 1 + width > COLUMNS {
+            text += &format!("\n{hang}");
+            column = hang.len();
+        } else if !first {
+            text.push(' ');
+            column += 1;
+        }
+        text += &word;
+        column += width;
+        first = false;
+    }
+    text + "\n"
+}
+
+/// Control characters would move the cursor of whoever reads it.
+fn plain(text: &str) -> String {
+    let escaped = |c: char| if c.is_control() { c.escape_unicode().to_string() } else { c.to_string() };
+    text.chars().map(escaped).collect()
+}

@@ -1,0 +1,560 @@
+//! The first pass over a catalog: which documents there are, and where.
+//!
+//! JSON is only passed over, and read again by package when the catalog is put together. YAML is turned into JSON
+//! here, for reading it is ten times the work. Large files are read by several threads.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use crate::canonical::{self, Remarks};
+use crate::header::Header;
+use crate::problem::{Place, Problem, Severity};
+use crate::window::Window;
+
+/// A document beyond this is left out: the largest real ones have 7 MB.
+const LARGEST_DOCUMENT: usize = 32 << 20;
+
+/// A document of YAML may grow by its aliases to this many times its text (and a little, for small ones).
+const LARGEST_GROWTH: usize = 16;
+
+/// Files beyond this are read in several parts at once.
+const LARGE_FILE: u64 = 4 << 20;
+
+/// JSON made of YAML goes to a file beyond this.
+const LARGE_SPOOL: usize = 8 << 20;
+
+/// Something to read.
+pub(crate) struct Input<'a> {
+    /// As people know it.
+    pub path: String,
+    pub text: Text<'a>,
+}
+
+pub(crate) enum Text<'a> {
+    /// A file that is open already, or is opened whenever it is read.
+    Disk {
+        path: PathBuf,
+        file: Option<File>,
+        length: u64,
+    },
+    Memory(&'a [u8]),
+}
+
+impl Text<'_> {
+    fn len(&self) -> u64 {
+        match self {
+            Self::Disk { length, .. } => *length,
+            Self::Memory(text) => text.len() as u64,
+        }
+    }
+
+    /// A reader from a place on, with a position of its own.
+    fn reader(&self, offset: u64) -> io::Result<Reader<'_>> {
+        Ok(match self {
+            Self::Disk { file: Some(file), .. } => Reader::Open(file, offset),
+            Self::Disk { path, .. } => Reader::Opened(File::open(path)?, offset),
+            Self::Memory(text) => {
+                let start = usize::try_from(offset).unwrap_or(usize::MAX).min(text.len());
+                Reader::Memory(&text[start..])
+            }
+        })
+    }
+}
+
+enum Reader<'t> {
+    Open(&'t File, u64),
+    Opened(File, u64),
+    Memory(&'t [u8]),
+}
+
+impl Read for Reader<'_> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let (file, offset) = match self {
+            Self::Open(file, offset) => (*file, offset),
+            Self::Opened(file, offset) => (&*file, offset),
+            Self::Memory(text) => return text.read(out),
+        };
+        let count = file.read_at(out, *offset)?;
+        *offset += count as u64;
+        Ok(count)
+    }
+}
+
+/// A document, not read yet.
+#[derive(Debug, Clone)]
+pub(crate) struct Entry {
+    pub header: Header,
+    pub input: usize,
+    pub line: usize,
+    pub column: usize,
+    /// In the spool, or else in the input.
+    spooled: bool,
+    offset: u64,
+    length: usize,
+}
+
+/// Where everything is.
+pub(crate) struct Scan<'a> {
+    inputs: &'a [Input<'a>],
+    spool: Spool,
+    /// In order of input and place.
+    pub entries: Vec<Entry>,
+    /// What could not be read.
+    pub problems: Vec<Problem>,
+}
+
+impl<'a> Scan<'a> {
+    pub fn of(inputs: &'a [Input<'a>], threads: usize) -> Self {
+        let spool = Spool::default();
+        let units = units(inputs, threads);
+        let next = AtomicUsize::new(0);
+        let done: Vec<Mutex<Option<Part>>> = units.iter().map(|_| Mutex::new(None)).collect();
+        std::thread::scope(|scope| {
+            for _ in 0..threads.min(units.len()) {
+                scope.spawn(|| {
+                    while let Some(unit) = units.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        let part = Part::read(inputs, unit, &spool);
+                        *done[unit.index].lock().unwrap_or_else(PoisonError::into_inner) = Some(part);
+                    }
+                });
+            }
+        });
+        let parts =
+            done.into_iter().filter_map(|part| part.into_inner().unwrap_or_else(PoisonError::into_inner));
+        let mut scan = Self { inputs, spool, entries: Vec::new(), problems: Vec::new() };
+        let mut parts = units.iter().zip(parts).peekable();
+        while let Some((unit, first)) = parts.next() {
+            let mut of_input = vec![first];
+            while let Some((_, part)) = parts.next_if(|(next, _)| next.input == unit.input) {
+                of_input.push(part);
+            }
+            scan.join(unit.input, of_input);
+        }
+        scan
+    }
+
+    /// Puts the parts of one input together. Where a part did not end at the start of the next, the cut was not between
+    /// two documents, and the input is read again as one.
+    fn join(&mut self, input: usize, parts: Vec<Part>) {
+        let fits = parts.windows(2).all(|pair| pair[0].end == pair[1].start);
+        let parts = if fits {
+            parts
+        } else {
+            let whole = Unit { index: 0, input, start: 0, end: self.inputs[input].text.len() };
+            vec![Part::read(self.inputs, &whole, &self.spool)]
+        };
+        let mut lines = 0;
+        for part in parts {
+            self.entries.extend(part.entries.into_iter().map(|mut entry| {
+                entry.line += lines;
+                entry
+            }));
+            self.problems.extend(part.problems.into_iter().map(|mut problem| {
+                problem.place.line += if problem.place.line > 0 { lines } else { 0 };
+                problem
+            }));
+            lines += part.lines;
+        }
+    }
+
+    /// The entries by package.
+    pub fn by_package(&self) -> BTreeMap<&str, Vec<&Entry>> {
+        let mut packages: BTreeMap<&str, Vec<&Entry>> = BTreeMap::new();
+        for entry in &self.entries {
+            packages.entry(&entry.header.package).or_default().push(entry);
+        }
+        packages
+    }
+
+    /// The text of a document: JSON, as it was written.
+    pub fn text(&self, entry: &Entry) -> io::Result<Vec<u8>> {
+        let mut text = vec![0; entry.length];
+        if entry.spooled {
+            self.spool.read_at(entry.offset, &mut text)?;
+        } else {
+            self.inputs[entry.input].text.reader(entry.offset)?.read_exact(&mut text)?;
+        }
+        Ok(text)
+    }
+
+    pub fn place(&self, entry: &Entry) -> Place {
+        Place { path: self.inputs[entry.input].path.clone(), line: entry.line, column: entry.column }
+    }
+}
+
+/// A part of an input that one thread reads.
+struct Unit {
+    index: usize,
+    input: usize,
+    start: u64,
+    end: u64,
+}
+
+fn units(inputs: &[Input<'_>], threads: usize) -> Vec<Unit> {
+    let mut units = Vec::new();
+    for (input, Input { text, .. }) in inputs.iter().enumerate() {
+        let length = text.len();
+        let mut cuts = vec![0];
+        if length > LARGE_FILE && threads > 1 && is_json(text) {
+            // More parts than threads, so that all end at about the same time.
+            let parts = (threads as u64 * 4).min(length / (LARGE_FILE / 4));
+            cuts.extend((1..parts).filter_map(|part| cut(text, length / parts * part)));
+            cuts.dedup();
+        }
+        let ends = cuts.iter().skip(1).copied().chain([length]).collect::<Vec<_>>();
+        for (start, end) in cuts.into_iter().zip(ends) {
+            units.push(Unit { index: units.len(), input, start, end });
+        }
+    }
+    units
+}
+
+fn is_json(text: &Text<'_>) -> bool {
+    let Ok(reader) = text.reader(0) else { return false };
+    let mut window = Window::new(reader, 0, 4096);
+    matches!(window.skip_space(), Ok(true)) && window.text().starts_with(b"{")
+}
+
+/// The start of the first document behind an offset, most likely.
+fn cut(text: &Text<'_>, offset: u64) -> Option<u64> {
+    let mut window = Window::new(text.reader(offset).ok()?, offset, text.len() - offset);
+    matches!(window.skip_to_next_object(), Ok(true)).then(|| window.offset())
+}
+
+/// What was found in a part of an input.
+#[derive(Default)]
+struct Part {
+    entries: Vec<Entry>,
+    problems: Vec<Problem>,
+    start: u64,
+    /// Where the last document ended, behind the white space that follows it.
+    end: u64,
+    lines: usize,
+}
+
+impl Part {
+    fn read(inputs: &[Input<'_>], unit: &Unit, spool: &Spool) -> Self {
+        let Input { path, text } = &inputs[unit.input];
+        let mut part = Self { start: unit.start, end: unit.end, ..Self::default() };
+        let read = text.reader(unit.start).and_then(|reader| {
+            // A part goes on behind its end, where a document does: that the ends do not meet shows that it was cut
+            // badly.
+            let mut window = Window::new(reader, unit.start, text.len() - unit.start);
+            let read = match is_json(text) {
+                true => part.json(&mut window, unit, path),
+                false => part.yaml(&mut window, unit, path, spool),
+            };
+            part.lines = window.place().0 - 1;
+            read
+        });
+        if let Err(error) = read {
+            part.problem(path, (0, 0), None, "unreadable", format!("cannot be read: {error}"), READABLE);
+        }
+        part
+    }
+
+    fn problem(
+        &mut self,
+        path: &str,
+        (line, column): (usize, usize),
+        package: Option<String>,
+        code: &'static str,
+        text: String,
+        fix: &'static str,
+    ) {
+        let place = Place { path: path.to_owned(), line, column };
+        self.problems.push(Problem { package, ..Problem::new(Severity::Error, place, code, text, fix) });
+    }
+
+    /// A stream of JSON documents. Behind a mistake, reading goes on at the next line that begins one.
+    fn json<R: Read>(&mut self, window: &mut Window<R>, unit: &Unit, path: &str) -> io::Result<()> {
+        while window.skip_space()? && window.offset() < unit.end {
+            let (line, column) = window.place();
+            let (error, length) = match Header::read(window.text()) {
+                Ok((header, length)) if length <= LARGEST_DOCUMENT => {
+                    self.entries.push(Entry {
+                        header,
+                        input: unit.input,
+                        line,
+                        column,
+                        spooled: false,
+                        offset: window.offset(),
+                        length,
+                    });
+                    window.consume(length);
+                    continue;
+                }
+                Ok((header, length)) => {
+                    let package = Some(header.package).filter(|name| !name.is_empty());
+                    self.problem(path, (line, column), package, "document-large", too_large(), TOO_LARGE);
+                    window.consume(length);
+                    continue;
+                }
+                Err(error) => {
+                    if error.is_eof() && !window.ended() && window.text().len() <= LARGEST_DOCUMENT {
+                        window.grow()?;
+                        continue;
+                    }
+                    (error, window.text().len())
+                }
+            };
+            // What follows is another document.
+            let end = memchr::memmem::find(window.text(), b"\n{").unwrap_or(window.text().len());
+            let package = package_in(&window.text()[..end]);
+            let lines = memchr::memchr_iter(b'\n', &window.text()[..end]).count() + 1;
+            if error.line() > lines {
+                let message = format!(
+                    "it does not end before the next document begins: {}",
+                    without_place(&error.to_string())
+                );
+                self.problem(path, (line, column), package, "syntax", message, SYNTAX);
+            } else if length > LARGEST_DOCUMENT && error.is_eof() {
+                self.problem(path, (line, column), package, "document-large", too_large(), TOO_LARGE);
+            } else {
+                let place = (
+                    line + error.line().saturating_sub(1),
+                    if error.line() <= 1 {
+                        column + error.column().saturating_sub(1)
+                    } else {
+                        error.column()
+                    },
+                );
+                self.problem(path, place, package, "syntax", without_place(&error.to_string()), SYNTAX);
+            }
+            if !window.skip_to_next_object()? {
+                break;
+            }
+        }
+        self.end = window.offset();
+        Ok(())
+    }
+
+    /// A stream of YAML documents: a broken one does not hide the others, for no scalar may hold a line `---`.
+    fn yaml<R: Read>(
+        &mut self,
+        window: &mut Window<R>,
+        unit: &Unit,
+        path: &str,
+        spool: &Spool,
+    ) -> io::Result<()> {
+        loop {
+            let length = match document_length(window.text(), window.ended()) {
+                Some(length) => length,
+                None if window.text().len() > LARGEST_DOCUMENT => {
+                    let package = package_in(&window.text()[..LARGEST_DOCUMENT]);
+                    self.problem(path, window.place(), package, "document-large", too_large(), TOO_LARGE);
+                    skip_to_marker(window)?;
+                    continue;
+                }
+                None => {
+                    window.grow()?;
+                    continue;
+                }
+            };
+            if length == 0 {
+                return Ok(());
+            }
+            self.yaml_document(window, length, unit, path, spool)?;
+            window.consume(length);
+        }
+    }
+
+    fn yaml_document<R: Read>(
+        &mut self,
+        window: &Window<R>,
+        length: usize,
+        unit: &Unit,
+        path: &str,
+        spool: &Spool,
+    ) -> io::Result<()> {
+        let text = &window.text()[..length];
+        let (line, _) = window.place();
+        let text = match std::str::from_utf8(text) {
+            Ok(text) => text.strip_prefix('\u{feff}').unwrap_or(text),
+            Err(error) => {
+                let good = &text[..error.valid_up_to()];
+                let place = (
+                    line + memchr::memchr_iter(b'\n', good).count(),
+                    good.len() - memchr::memrchr(b'\n', good).map_or(0, |last| last + 1) + 1,
+                );
+                let package = package_in(text);
+                self.problem(path, place, package, "syntax", "the file is not UTF-8".into(), SYNTAX);
+                return Ok(());
+            }
+        };
+        let Some(first) = text.lines().position(has_content) else { return Ok(()) };
+        match to_json(text) {
+            Ok((json, remarks)) => {
+                if json == b"null" {
+                    return Ok(());
+                }
+                let header = Header::read(&json).map(|(header, _)| header).unwrap_or_default();
+                let line = line + first;
+                for key in remarks.duplicates {
+                    let place = Place { path: path.to_owned(), line, column: 1 };
+                    self.problems.push(Problem::duplicate_key(place, &header, &key));
+                }
+                let offset = spool.append(&json)?;
+                self.entries.push(Entry {
+                    header,
+                    input: unit.input,
+                    line,
+                    column: 1,
+                    spooled: true,
+                    offset,
+                    length: json.len(),
+                });
+            }
+            Err(error) => {
+                let at = error.location().map_or((1, 1), |location| (location.line(), location.column()));
+                let place = (line + at.0.saturating_sub(1), at.1);
+                let message = without_place(&error.to_string());
+                self.problem(path, place, package_in(text.as_bytes()), "syntax", message, SYNTAX);
+            }
+        }
+        Ok(())
+    }
+}
+
+const READABLE: &str = "check that it exists and may be read";
+const SYNTAX: &str = "correct the file; its other documents and all other packages are loaded";
+const TOO_LARGE: &str = "split it, or leave it out; its neighbours are loaded";
+
+fn too_large() -> String {
+    format!("a document has more than {} MiB", LARGEST_DOCUMENT >> 20)
+}
+
+fn without_place(message: &str) -> String {
+    message.split(" at line ").next().unwrap_or_default().to_owned()
+}
+
+fn to_json(text: &str) -> Result<(Vec<u8>, Remarks), serde_yaml::Error> {
+    let limit = text.len() * LARGEST_GROWTH + (64 << 10);
+    let mut json = Vec::with_capacity(text.len());
+    let remarks = canonical::write(serde_yaml::Deserializer::from_str(text), &mut json, limit)?;
+    if !remarks.merges {
+        return Ok((json, remarks));
+    }
+    // Merge keys need the tree. It was measured above that it does not grow beyond bounds.
+    let mut tree: serde_yaml::Value = serde_yaml::from_str(text)?;
+    tree.apply_merge()?;
+    json.clear();
+    let merged = canonical::write(tree, &mut json, limit)?;
+    Ok((json, Remarks { duplicates: remarks.duplicates, ..merged }))
+}
+
+/// The length of the first document, up to the marker of the next; `None` when more text is needed to tell.
+fn document_length(text: &[u8], ended: bool) -> Option<usize> {
+    let is_marker = |line: &[u8], marker: &[u8]| {
+        line.strip_prefix(marker).map(|rest| match rest.first() {
+            None => ended,
+            Some(byte) => byte.is_ascii_whitespace(),
+        })
+    };
+    for end in memchr::memchr_iter(b'\n', text) {
+        let line = &text[end + 1..];
+        if line.len() < 4 && !ended {
+            return None;
+        }
+        if is_marker(line, b"---") == Some(true) {
+            return Some(end + 1);
+        }
+        if is_marker(line, b"...") == Some(true) {
+            return Some((end + 4).min(text.len()));
+        }
+    }
+    ended.then_some(text.len())
+}
+
+/// Drops text up to the next document marker, or all of it.
+fn skip_to_marker<R: Read>(window: &mut Window<R>) -> io::Result<()> {
+    loop {
+        if let Some(length) = document_length(window.text(), window.ended()) {
+            window.consume(length);
+            return Ok(());
+        }
+        window.consume(window.text().len().saturating_sub(4));
+        window.grow()?;
+    }
+}
+
+fn has_content(line: &str) -> bool {
+    let line = line.trim();
+    !(line.is_empty() || line == "---" || line == "..." || line.starts_with(['#', '%']))
+}
+
+/// The package that broken text is about: its `package`, or its `name` where it is a package itself.
+fn package_in(text: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(&text[..text.len().min(64 << 10)]);
+    let value = |key: &str| {
+        text.lines().take(2_000).find_map(|line| {
+            let position = line.find(key).filter(|position| *position <= 3 || line.starts_with('{'))?;
+            let rest = line[position + key.len()..]
+                .trim_start_matches('"')
+                .trim_start()
+                .strip_prefix(':')?
+                .trim_start();
+            let name: String = rest
+                .trim_start_matches(['"', '\''])
+                .chars()
+                .take_while(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_'))
+                .collect();
+            (!name.is_empty()).then_some(name)
+        })
+    };
+    match value("schema")?.as_str() {
+        "olm.package" => value("name"),
+        _ => value("package"),
+    }
+}
+
+/// JSON that was made of YAML: in memory as long as it is little, else in a file without a name.
+#[derive(Default)]
+struct Spool(Mutex<SpoolText>);
+
+#[derive(Default)]
+struct SpoolText {
+    memory: Vec<u8>,
+    file: Option<File>,
+    length: u64,
+}
+
+impl Spool {
+    fn append(&self, json: &[u8]) -> io::Result<u64> {
+        let mut spool = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let offset = spool.length;
+        if spool.file.is_none() && spool.memory.len() + json.len() > LARGE_SPOOL {
+            // Without a folder for such files, memory has to do.
+            if let Ok(mut file) = tempfile::tempfile() {
+                file.write_all(&spool.memory)?;
+                spool.memory = Vec::new();
+                spool.file = Some(file);
+            }
+        }
+        match &mut spool.file {
+            Some(file) => {
+                file.seek(SeekFrom::Start(offset))?;
+                file.write_all(json)?;
+            }
+            None => spool.memory.extend_from_slice(json),
+        }
+        spool.length += json.len() as u64;
+        Ok(offset)
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let spool = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match &spool.file {
+            Some(file) => file.read_exact_at(out, offset),
+            None => Text::Memory(&spool.memory).reader(offset)?.read_exact(out),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

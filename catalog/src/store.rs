@@ -1,0 +1,358 @@
+//! Catalogs on disk: packages by the digest of their content, and for each catalog an index that names them.
+//!
+//! ```text
+//! packages/DIGEST      the documents of a package, canonical JSON, one a line; never changed
+//! catalogs/KEY.json    the index of a catalog; replaced as a whole, by renaming
+//! lock                 held by the process that uses the store
+//! ```
+//!
+//! A process that is killed leaves the old index or the new one, never half of one. A file that power loss has
+//! damaged is found by its checksum, when it is read, and is read anew from its source at the next refresh.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::content::{Content, ContentError};
+use crate::digest::hex;
+use crate::load::{self, Files, Keep};
+use crate::model::{Catalog, Group};
+use crate::problem::Problem;
+
+/// Raised when an older index means something else; the catalogs are then read anew.
+const VERSION: u32 = 1;
+
+/// The store cannot do what it should.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Another process has it.
+    #[error("the catalog store {path} is used by another process; give each its own folder")]
+    Used {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A file or folder cannot be used.
+    #[error("failed to {what} {path} of the catalog store: {source}")]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// Catalogs on disk. Cheap to share; one process at a time.
+#[derive(Debug, Clone)]
+pub struct Store {
+    shelf: Arc<Shelf>,
+    /// Of each key, the catalog that was given out last. Held while a catalog is refreshed: one at a time.
+    catalogs: Arc<Mutex<BTreeMap<String, Weak<Catalog>>>>,
+}
+
+/// The files of a store.
+#[derive(Debug)]
+pub(crate) struct Shelf {
+    root: PathBuf,
+    /// Every catalog that is in use by digests of its packages; garbage collection spares these.
+    used: Mutex<Vec<Weak<Catalog>>>,
+    _lock: File,
+}
+
+/// What a refresh did.
+#[derive(Debug)]
+pub struct Refreshed {
+    /// The catalog as it is now.
+    pub catalog: Arc<Catalog>,
+    /// Whether its content is another than before.
+    pub changed: bool,
+    /// Packages that were read and checked; all others were the same as before.
+    pub reread: usize,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Index {
+    version: u32,
+    key: String,
+    origin: String,
+    digest: String,
+    problems: Vec<Problem>,
+    groups: BTreeMap<String, Group>,
+}
+
+impl Store {
+    /// Opens a store, which is made when there is none.
+    ///
+    /// # Errors
+    /// When the folder cannot be made or written to, or another process uses it.
+    pub fn open(root: &Path) -> Result<Self, StoreError> {
+        for folder in ["packages", "catalogs"] {
+            let path = root.join(folder);
+            fs::create_dir_all(&path).map_err(failed("make", &path))?;
+        }
+        let path = root.join("lock");
+        let lock = File::options().create(true).truncate(false).write(true).open(&path);
+        let lock = lock.map_err(failed("open", &path))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(fs::TryLockError::WouldBlock) => return Err(StoreError::Used { path: root.to_owned() }),
+            Err(fs::TryLockError::Error(source)) => {
+                return Err(StoreError::Io { what: "lock", path, source });
+            }
+        }
+        let shelf = Shelf { root: root.to_owned(), used: Mutex::default(), _lock: lock };
+        Ok(Self { shelf: Arc::new(shelf), catalogs: Arc::default() })
+    }
+
+    /// The folder.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.shelf.root
+    }
+
+    /// A catalog as it was stored last: only its index is read.
+    ///
+    /// An index that cannot be understood counts as none: the next refresh makes it anew.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn get(&self, key: &str) -> Result<Option<Arc<Catalog>>, StoreError> {
+        let mut catalogs = self.catalogs.lock().unwrap_or_else(PoisonError::into_inner);
+        self.current(&mut catalogs, key)
+    }
+
+    fn current(
+        &self,
+        catalogs: &mut BTreeMap<String, Weak<Catalog>>,
+        key: &str,
+    ) -> Result<Option<Arc<Catalog>>, StoreError> {
+        if let Some(catalog) = catalogs.get(key).and_then(Weak::upgrade) {
+            return Ok(Some(catalog));
+        }
+        let path = self.shelf.index(key);
+        let text = match fs::read(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(StoreError::Io { what: "read", path, source }),
+        };
+        let index = match serde_json::from_slice::<Index>(&text) {
+            Ok(index) if index.version == VERSION && index.key == key => index,
+            Ok(_) => return Ok(None),
+            Err(error) => {
+                tracing::warn!(path = %path.display(), %error, "an index of the catalog store is damaged and is made anew");
+                return Ok(None);
+            }
+        };
+        let Index { origin, digest, problems, groups, .. } = index;
+        Ok(Some(self.hand_out(catalogs, key, origin, digest, problems, groups)))
+    }
+
+    fn hand_out(
+        &self,
+        catalogs: &mut BTreeMap<String, Weak<Catalog>>,
+        key: &str,
+        origin: String,
+        digest: String,
+        problems: Vec<Problem>,
+        groups: BTreeMap<String, Group>,
+    ) -> Arc<Catalog> {
+        let content = Content::Disk(Arc::clone(&self.shelf));
+        let catalog = Arc::new(Catalog { origin, digest, problems, groups, content, ..Catalog::default() });
+        catalogs.insert(key.to_owned(), Arc::downgrade(&catalog));
+        let mut used = self.shelf.used.lock().unwrap_or_else(PoisonError::into_inner);
+        used.retain(|catalog| catalog.strong_count() > 0);
+        used.push(Arc::downgrade(&catalog));
+        catalog
+    }
+
+    /// Reads a folder into the store. Packages that did not change are neither parsed nor checked nor written again.
+    /// The catalog under `key` is the old one until all of the new one is there.
+    ///
+    /// # Errors
+    /// When the store cannot be written. What is wrong with the content is in the catalog's problems.
+    pub fn refresh_dir(&self, key: &str, origin: &str, dir: &Path) -> Result<Refreshed, StoreError> {
+        self.refresh(key, origin, Files::of_dir(dir, true))
+    }
+
+    /// As [`Self::refresh_dir`], from a single stream of documents.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn refresh_bytes(&self, key: &str, origin: &str, bytes: &[u8]) -> Result<Refreshed, StoreError> {
+        self.refresh(key, origin, Files::of_bytes(origin, bytes))
+    }
+
+    fn refresh(&self, key: &str, origin: &str, files: Files<'_>) -> Result<Refreshed, StoreError> {
+        let mut catalogs = self.catalogs.lock().unwrap_or_else(PoisonError::into_inner);
+        let old = self.current(&mut catalogs, key)?;
+        let reusable = old.as_ref().map(|old| self.shelf.present(&old.groups)).unwrap_or_default();
+        let loaded = load::load(files, &reusable, &Keep::Disk(&self.shelf));
+        if let Some((path, source)) = loaded.failure {
+            return Err(StoreError::Io { what: "write", path, source });
+        }
+        let same = |old: &&Arc<Catalog>| {
+            old.digest == loaded.digest
+                && old.problems == loaded.problems
+                && old.origin == origin
+                && loaded.reread == 0
+        };
+        if let Some(old) = old.as_ref().filter(same) {
+            return Ok(Refreshed { catalog: Arc::clone(old), changed: false, reread: 0 });
+        }
+        let index = Index {
+            version: VERSION,
+            key: key.to_owned(),
+            origin: origin.to_owned(),
+            digest: loaded.digest,
+            problems: loaded.problems,
+            groups: loaded.groups,
+        };
+        self.shelf.commit(&index)?;
+        let changed = old.is_none_or(|old| old.digest != index.digest);
+        let Index { origin, digest, problems, groups, .. } = index;
+        let catalog = self.hand_out(&mut catalogs, key, origin, digest, problems, groups);
+        drop(catalogs);
+        self.collect_garbage()?;
+        Ok(Refreshed { catalog, changed, reread: loaded.reread })
+    }
+
+    /// Forgets a catalog and what only it needed. Those who still use it keep it.
+    ///
+    /// # Errors
+    /// When the files cannot be removed.
+    pub fn remove(&self, key: &str) -> Result<(), StoreError> {
+        let mut catalogs = self.catalogs.lock().unwrap_or_else(PoisonError::into_inner);
+        catalogs.remove(key);
+        let path = self.shelf.index(key);
+        match fs::remove_file(&path) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                return Err(StoreError::Io { what: "remove", path, source });
+            }
+            _ => {}
+        }
+        drop(catalogs);
+        self.collect_garbage().map(drop)
+    }
+
+    /// Removes the packages that no index names and nobody uses; returns how many.
+    ///
+    /// # Errors
+    /// When the folders cannot be read or a file cannot be removed. Nothing is removed while an index cannot be read:
+    /// what it names is not known.
+    pub fn collect_garbage(&self) -> Result<usize, StoreError> {
+        // Nobody writes packages meanwhile.
+        let _catalogs = self.catalogs.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut needed = BTreeSet::new();
+        let folder = self.shelf.root.join("catalogs");
+        for path in files_in(&folder)? {
+            let text = fs::read(&path).map_err(failed("read", &path))?;
+            // A damaged index or one of another version is made anew, and needs nothing.
+            if let Ok(index) = serde_json::from_slice::<Index>(&text) {
+                needed.extend(index.groups.into_values().map(|group| group.digest));
+            }
+        }
+        for catalog in self.shelf.used.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            if let Some(catalog) = catalog.upgrade() {
+                needed.extend(catalog.groups.values().map(|group| group.digest.clone()));
+            }
+        }
+        let mut removed = 0;
+        for path in files_in(&self.shelf.root.join("packages"))? {
+            let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            if !needed.contains(&name) {
+                fs::remove_file(&path).map_err(failed("remove", &path))?;
+                removed += 1;
+            }
+        }
+        Ok(removed)
+    }
+}
+
+impl Shelf {
+    /// Keys hold what file names may not.
+    fn index(&self, key: &str) -> PathBuf {
+        self.root.join("catalogs").join(format!("{}.json", &hex(&Sha256::digest(key.as_bytes()))[..32]))
+    }
+
+    fn path(&self, digest: &str) -> PathBuf {
+        self.root.join("packages").join(digest)
+    }
+
+    /// The packages of an earlier index whose files are there.
+    fn present(&self, groups: &BTreeMap<String, Group>) -> BTreeMap<String, Group> {
+        let is_there = |group: &Group| {
+            fs::metadata(self.path(&group.digest)).is_ok_and(|file| file.len() == group.bytes)
+        };
+        groups
+            .iter()
+            .filter(|(_, group)| is_there(group))
+            .map(|(k, group)| (k.clone(), group.clone()))
+            .collect()
+    }
+
+    pub(crate) fn read(&self, package: &str, group: &Group) -> Result<Arc<String>, ContentError> {
+        let path = self.path(&group.digest);
+        let shown = || path.display().to_string();
+        let text = fs::read(&path).map_err(|source| ContentError::Read {
+            package: package.to_owned(),
+            path: shown(),
+            source,
+        })?;
+        let whole = text.len() as u64 == group.bytes && crc32fast::hash(&text) == group.checksum;
+        match String::from_utf8(text) {
+            Ok(text) if whole => Ok(Arc::new(text)),
+            _ => {
+                // Out of the way, so that the next refresh does not take it for good.
+                _ = fs::remove_file(&path);
+                Err(ContentError::Damaged { package: package.to_owned(), path: shown() })
+            }
+        }
+    }
+
+    pub(crate) fn write(&self, digest: &str, text: &str) -> Result<(), (PathBuf, io::Error)> {
+        let path = self.path(digest);
+        if fs::metadata(&path).is_ok_and(|file| file.len() == text.len() as u64) {
+            return Ok(());
+        }
+        // A cut-off file has another name than a whole one; leftovers are garbage and collected as such.
+        let partial = path.with_extension("partial");
+        let written = fs::write(&partial, text).and_then(|()| fs::rename(&partial, &path));
+        written.map_err(|error| (path, error))
+    }
+
+    fn commit(&self, index: &Index) -> Result<(), StoreError> {
+        let path = self.index(&index.key);
+        let partial = path.with_extension("partial");
+        let text = serde_json::to_vec(index).map_err(|error| StoreError::Io {
+            what: "write",
+            path: path.clone(),
+            source: error.into(),
+        })?;
+        let write = || -> io::Result<()> {
+            let mut file = File::create(&partial)?;
+            file.write_all(&text)?;
+            file.sync_all()?;
+            fs::rename(&partial, &path)?;
+            File::open(self.root.join("catalogs"))?.sync_all()
+        };
+        write().map_err(|source| StoreError::Io { what: "write", path, source })
+    }
+}
+
+fn files_in(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
+    let entries = fs::read_dir(folder).and_then(Iterator::collect::<io::Result<Vec<_>>>);
+    Ok(entries.map_err(failed("read", folder))?.iter().map(fs::DirEntry::path).collect())
+}
+
+fn failed<'a>(what: &'static str, path: &'a Path) -> impl Fn(io::Error) -> StoreError + 'a {
+    move |source| StoreError::Io { what, path: path.to_owned(), source }
+}
+
+#[cfg(test)]
+mod tests;

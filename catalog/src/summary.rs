@@ -1,0 +1,188 @@
+//! What is known of a package without reading it: enough for lists, for search, and to find who provides an API.
+
+use std::collections::BTreeSet;
+
+use olm_bundle::Gvk;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use crate::digest::hex;
+use crate::model::{CsvMetadata, Package};
+
+/// A package in a few lines; the package index is a list of these.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Summary {
+    /// Name of the package.
+    pub name: String,
+    /// For people; the package's name where the bundle has none.
+    pub display_name: String,
+    /// One line, without markup.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    /// Who makes it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub provider: String,
+    /// Such as `Seamless Upgrades`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub capability: String,
+    /// Such as `Database`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub categories: Vec<String>,
+    /// Search words of the author.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub keywords: Vec<String>,
+    /// Such as `alpha`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub maturity: String,
+    /// The channel that an install without a choice follows.
+    pub default_channel: String,
+    /// What it installs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub head: Option<Head>,
+    /// The namespace that its author suggests (`operatorframework.io/suggested-namespace`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub suggested_namespace: Option<String>,
+    /// All channels, by name.
+    pub channels: Vec<String>,
+    /// How many bundles there are.
+    pub versions: usize,
+    /// The APIs that any of its bundles provides, each once.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub provides: Vec<Gvk>,
+    /// Digest of its icon, in hex, where it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub icon: Option<String>,
+    /// Why the package should not be used any more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deprecated: Option<String>,
+}
+
+/// The bundle at the head of a channel.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Head {
+    /// Name.
+    pub name: String,
+    /// Version; empty when it has none.
+    pub version: String,
+    /// The kinds that it provides.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub kinds: Vec<String>,
+}
+
+/// A one-line description has at most this many characters.
+const LONGEST_LINE: usize = 160;
+
+/// More of a description says nothing about what it is.
+const LONGEST_TEXT: usize = 4_000;
+
+impl Summary {
+    /// A package's summary, and the words of its descriptions for search, in small letters.
+    pub(crate) fn of(package: &Package) -> (Self, String) {
+        let head = package.head();
+        let metadata = head.and_then(|bundle| bundle.csv_metadata()).unwrap_or_default();
+        let annotation =
+            |key: &str| metadata.annotations.get(key).map(|text| text.trim()).unwrap_or_default();
+        let short = annotation("description");
+        let long = [metadata.description.as_str(), &package.description];
+        let line =
+            std::iter::once(short).chain(long).find(|text| !text.trim().is_empty()).unwrap_or_default();
+        let provides: BTreeSet<Gvk> =
+            package.bundles.values().flat_map(|bundle| bundle.provided_gvks()).collect();
+        let list = |text: &str| {
+            text.split(',').map(|word| word.trim().to_owned()).filter(|word| !word.is_empty()).collect()
+        };
+        let summary = Self {
+            name: package.name.clone(),
+            display_name: Some(metadata.display_name.trim())
+                .filter(|name| !name.is_empty())
+                .unwrap_or(&package.name)
+                .to_owned(),
+            description: first_line(line),
+            provider: metadata.provider.name.trim().to_owned(),
+            capability: annotation("capabilities").to_owned(),
+            categories: list(annotation("categories")),
+            keywords: metadata.keywords.clone(),
+            maturity: metadata.maturity.clone(),
+            default_channel: package.default_channel.clone(),
+            head: head.map(|bundle| Head {
+                name: bundle.name.clone(),
+                version: bundle.version.as_ref().map(ToString::to_string).unwrap_or_default(),
+                kinds: kinds(bundle.provided_gvks(), &metadata),
+            }),
+            suggested_namespace: Some(annotation("operatorframework.io/suggested-namespace"))
+                .filter(|namespace| !namespace.is_empty())
+                .map(str::to_owned),
+            channels: package.channels.keys().cloned().collect(),
+            versions: package.bundles.len(),
+            provides: provides.into_iter().collect(),
+            icon: package.icon.as_ref().map(|icon| hex(&Sha256::digest(&icon.data))),
+            deprecated: package.deprecated.clone(),
+        };
+        (summary, words(&[short, long[0], long[1]]))
+    }
+}
+
+/// What the head provides, as its ClusterServiceVersion and its properties say.
+fn kinds(provided: Vec<Gvk>, metadata: &CsvMetadata) -> Vec<String> {
+    let owned = metadata.crd_descriptions.get("owned").and_then(Value::as_array);
+    let owned = owned.into_iter().flatten().filter_map(|crd| crd.get("kind")?.as_str().map(str::to_owned));
+    let kinds: BTreeSet<String> = provided.into_iter().map(|gvk| gvk.kind).chain(owned).collect();
+    kinds.into_iter().collect()
+}
+
+/// The first sentence or line that says something, without the marks of Markdown.
+fn first_line(text: &str) -> String {
+    let plain =
+        |line: &str| line.trim().trim_start_matches(['#', '*', '>', '-', '=']).trim().replace(['*', '`'], "");
+    let line =
+        text.lines().map(plain).find(|line| line.chars().any(char::is_alphanumeric)).unwrap_or_default();
+    if line.chars().count() <= LONGEST_LINE {
+        return line;
+    }
+    let cut: String = line.chars().take(LONGEST_LINE - 1).collect();
+    let end = cut.rfind(' ').filter(|end| *end > LONGEST_LINE / 2).unwrap_or(cut.len());
+    format!("{}…", cut[..end].trim_end())
+}
+
+/// Each word of the texts once, in the order of the texts.
+fn words(texts: &[&str]) -> String {
+    let mut seen = BTreeSet::new();
+    let mut out = String::new();
+    for text in texts {
+        let mut end = text.len().min(LONGEST_TEXT);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        for word in
+            text[..end].to_lowercase().split(|c: char| !c.is_alphanumeric()).filter(|word| word.len() > 2)
+        {
+            if seen.insert(word.to_owned()) {
+                out.push_str(word);
+                out.push(' ');
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_description_becomes_one_line() {
+        assert_eq!(first_line("\n## About\n\nlong"), "About");
+        assert_eq!(first_line("---\n**etcd** is `a` store"), "etcd is a store");
+        let long = first_line(&"word ".repeat(100));
+        assert!(long.chars().count() <= LONGEST_LINE && long.ends_with("word…"), "{long}");
+        assert_eq!(first_line(&"é".repeat(400)).chars().count(), LONGEST_LINE);
+    }
+
+    #[test]
+    fn words_are_kept_once() {
+        assert_eq!(words(&["An etcd, etcd store", "Store of keys"]), "etcd store keys ");
+    }
+}

@@ -1,0 +1,116 @@
+//! Why a template is not rendered.
+
+use crate::problem::Problem;
+
+/// Why a template is not rendered.
+#[derive(Debug, thiserror::Error)]
+pub enum TemplateError {
+    /// It is no YAML or JSON.
+    #[error("failed to read the template: {0}")]
+    Syntax(String),
+    /// It holds none, or several documents.
+    #[error("the file holds {0} documents; a template is one document")]
+    Documents(usize),
+    /// Its `schema` is none that we know.
+    #[error(
+        "the template has the unknown schema {0:?}; the known ones are olm.template.basic, olm.semver and olm.template.substitutes"
+    )]
+    Schema(String),
+    /// A field that is not in the schema.
+    #[error("unknown field {0:?} in the template; a wrong name would be ignored silently, so take it out")]
+    UnknownField(String),
+    /// A field has another shape.
+    #[error("{field} in the template is not {wanted}")]
+    Shape {
+        /// Which.
+        field: String,
+        /// What it must be.
+        wanted: &'static str,
+    },
+    /// A bundle in a basic template says more than its image.
+    #[error(
+        "unexpected fields in a bundle of the template ({0}): it says schema and image, everything else comes from the image"
+    )]
+    UnexpectedFields(String),
+    /// `defaultChannelTypePreference` and the channels that are made do not fit.
+    #[error(
+        "defaultChannelTypePreference is {preference}, but no {preference} channels are made; set {missing}: true"
+    )]
+    Mismatch {
+        /// What is preferred.
+        preference: &'static str,
+        /// The field that would make such channels.
+        missing: &'static str,
+    },
+    /// `defaultChannelTypePreference` is neither major nor minor.
+    #[error("unknown defaultChannelTypePreference {0:?}; it is major or minor")]
+    UnknownPreference(String),
+    /// There is nothing in the template.
+    #[error("the template names no bundle")]
+    NoBundles,
+    /// A bundle could not be had.
+    #[error("failed to get the bundle {reference}: {reason}")]
+    Bundle {
+        /// What the template says.
+        reference: String,
+        /// Why.
+        reason: String,
+    },
+    /// A bundle does not say which package and version it is.
+    #[error("bundle {name:?} cannot be placed: {reason}")]
+    Identity {
+        /// Its name.
+        name: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// Bundles of several packages.
+    #[error(
+        "bundle {name} belongs to package {package}, the bundles before it to {expected}; a template is about one package"
+    )]
+    Package {
+        /// The bundle.
+        name: String,
+        /// Its package.
+        package: String,
+        /// The package of the others.
+        expected: String,
+    },
+    /// One bundle twice in a list.
+    #[error("bundle {name} is in the list {list} twice")]
+    Duplicate {
+        /// The bundle.
+        name: String,
+        /// `candidate`, `fast` or `stable`.
+        list: &'static str,
+    },
+    /// Versions without an order.
+    #[error("bundles {0} and {1} differ in build metadata alone, which gives them no order")]
+    Unordered(String, String),
+    /// A substitution cannot be made.
+    #[error("failed to substitute {base:?} by {name:?}: {reason}")]
+    Substitution {
+        /// The image that takes the place.
+        name: String,
+        /// The bundle whose place it takes.
+        base: String,
+        /// Why not.
+        reason: String,
+    },
+    /// What the template lists, or what was made of it, is no catalog.
+    #[error("{what} is not a valid catalog: {}", list(.problems))]
+    Invalid {
+        /// What is not.
+        what: String,
+        /// What is wrong with it.
+        problems: Vec<Problem>,
+    },
+}
+
+fn list(problems: &[Problem]) -> String {
+    problems
+        .iter()
+        .map(|problem| format!("{} [{}]", problem.text, problem.code))
+        .collect::<Vec<_>>()
+        .join("; ")
+}

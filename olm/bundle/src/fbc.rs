@@ -1,0 +1,138 @@
+//! A bundle as the `olm.bundle` document of a file-based catalog.
+
+use std::collections::BTreeSet;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value, json};
+
+use crate::model::Bundle;
+use crate::properties::bundle_properties;
+
+/// What a catalog keeps of a bundle's manifests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Manifests {
+    /// What people are shown of the ClusterServiceVersion (`olm.csv.metadata`); the manifests are in the
+    /// image. It is what `opm render --migrate` prints.
+    #[default]
+    Metadata,
+    /// Every manifest (`olm.bundle.object`), so that the bundle installs without its image.
+    Objects,
+}
+
+/// The `olm.bundle` document of a bundle in an image, equal in meaning to what `opm render --migrate` prints.
+///
+/// The package is the one of the bundle's annotations, `""` where it names none. An empty image is left out.
+/// Properties are in upstream's order: by type and value, `olm.csv.metadata` last; related images by reference.
+#[must_use]
+pub fn render_fbc(bundle: &Bundle, image: &str) -> Value {
+    render_fbc_with(bundle, image, Manifests::Metadata)
+}
+
+/// [`render_fbc`] with a choice of what is kept of the manifests.
+#[must_use]
+pub fn render_fbc_with(bundle: &Bundle, image: &str, manifests: Manifests) -> Value {
+    let package = bundle.package().unwrap_or_default();
+    let mut properties: Vec<Value> =
+        bundle_properties(bundle, package).into_iter().map(|property| json!(property)).collect();
+    match manifests {
+        // One that an author wrote into properties.yaml stays.
+        Manifests::Metadata if properties.iter().any(|property| property["type"] == "olm.csv.metadata") => {}
+        Manifests::Metadata => {
+            properties.push(json!({"type": "olm.csv.metadata", "value": csv_metadata(bundle)}));
+        }
+        Manifests::Objects => {
+            let objects = std::iter::once(&bundle.csv_raw).chain(&bundle.objects);
+            properties.extend(objects.map(|object| {
+                let mut object = object.clone();
+                object.sort_all_objects();
+                json!({"type": "olm.bundle.object", "value": {"data": STANDARD.encode(object.to_string())}})
+            }));
+        }
+    }
+    let mut document = json!({"schema": "olm.bundle", "name": bundle.name(), "package": package});
+    if !image.is_empty() {
+        document["image"] = image.into();
+    }
+    document["properties"] = properties.into();
+    let related = related_images(bundle, image);
+    if !related.is_empty() {
+        document["relatedImages"] = related.into();
+    }
+    document
+}
+
+/// The value of `olm.csv.metadata`: what people are shown of a ClusterServiceVersion, empty fields left out.
+#[must_use]
+pub fn csv_metadata(bundle: &Bundle) -> Value {
+    let (metadata, spec) = (&bundle.csv.metadata, &bundle.csv.spec);
+    // Go finds fields whatever the case of their names; real bundles have `MinKubeVersion`.
+    let raw = bundle.csv_raw.get("spec").and_then(Value::as_object);
+    let text = |name: &str| {
+        let any_case = || raw?.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value);
+        raw.and_then(|spec| spec.get(name)).or_else(any_case).and_then(Value::as_str).unwrap_or_default()
+    };
+    let fields = [
+        ("annotations", json!(metadata.annotations)),
+        ("apiServiceDefinitions", json!(spec.api_service_definitions.clone().unwrap_or_default())),
+        ("crdDescriptions", json!(spec.custom_resource_definitions.clone().unwrap_or_default())),
+        ("description", json!(text("description"))),
+        ("displayName", json!(text("displayName"))),
+        // As written: a mode that we do not know stays what its author called it.
+        ("installModes", json!(bundle.list("/spec/installModes"))),
+        ("keywords", json!(spec.keywords)),
+        ("labels", json!(metadata.labels)),
+        ("links", json!(spec.links)),
+        ("maintainers", json!(spec.maintainers)),
+        ("maturity", json!(text("maturity"))),
+        ("minKubeVersion", json!(text("minKubeVersion"))),
+        ("nativeAPIs", json!(spec.native_apis)),
+        ("provider", json!(spec.provider.clone().unwrap_or_default())),
+    ];
+    // Go leaves empty texts, lists and maps out, but never structures.
+    let structures = ["apiServiceDefinitions", "crdDescriptions", "provider"];
+    let kept = fields.into_iter().filter(|(key, value)| structures.contains(key) || !is_empty(value));
+    Value::Object(kept.map(|(key, value)| (key.to_owned(), value)).collect::<Map<_, _>>())
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(list) => list.is_empty(),
+        Value::Object(map) => map.is_empty(),
+        Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+/// Every image that the operator needs, by reference: those that its author lists, the bundle itself, and
+/// those of its containers.
+#[must_use]
+pub fn related_images(bundle: &Bundle, image: &str) -> Vec<Value> {
+    let text =
+        |value: &Value, key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let listed = bundle.list("/spec/relatedImages").iter();
+    let mut images: Vec<(String, String)> =
+        listed.map(|related| (text(related, "image"), text(related, "name"))).collect();
+    let mut known: BTreeSet<String> = images.iter().map(|(image, _)| image.clone()).collect();
+    let containers = container_images(bundle).map(str::to_owned);
+    for image in std::iter::once(image.to_owned()).chain(containers).filter(|image| !image.is_empty()) {
+        if known.insert(image.clone()) {
+            images.push((image, String::new()));
+        }
+    }
+    images.sort();
+    images.into_iter().map(|(image, name)| json!({"name": name, "image": image})).collect()
+}
+
+/// The images of the deployments' containers, in their order.
+pub(crate) fn container_images(bundle: &Bundle) -> impl Iterator<Item = &str> {
+    let lists = ["/spec/template/spec/containers", "/spec/template/spec/initContainers"];
+    bundle
+        .deployments()
+        .iter()
+        .flat_map(move |deployment| lists.map(|list| deployment.pointer(list).and_then(Value::as_array)))
+        .flatten()
+        .flatten()
+        .filter_map(|container| container.get("image").and_then(Value::as_str))
+}

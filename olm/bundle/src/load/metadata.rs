@@ -1,0 +1,182 @@
+//! `metadata/`: annotations, properties and dependencies.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use crate::error::{BundleError, Place};
+use crate::model::Property;
+use crate::provenance::{Provenance, Spot};
+use crate::validate::{Finding, Severity, note};
+use crate::yaml::{Document, join};
+
+/// What upstream reads out of the files of `metadata/`; each is expected in a file of its name.
+const SECTIONS: [&str; 3] = ["annotations", "dependencies", "properties"];
+/// Remarks on one document; more do not help anybody, and must not fill the memory.
+const MOST_REMARKS: usize = 50;
+
+#[derive(Default)]
+pub(super) struct Metadata {
+    pub annotations: BTreeMap<String, String>,
+    pub properties: Vec<Property>,
+    pub dependencies: Vec<Property>,
+    /// The file that each section was first found in.
+    found: BTreeMap<&'static str, String>,
+}
+
+/// What there is to say about a field, whose place is looked up when all is known.
+enum Remark {
+    Problem(String),
+    Note { code: &'static str, text: String, fix: String },
+}
+
+#[derive(Default)]
+struct Remarks(Vec<(String, Remark)>);
+
+impl Remarks {
+    fn problem(&mut self, path: impl Into<String>, message: impl Into<String>) {
+        self.add(path.into(), Remark::Problem(message.into()));
+    }
+
+    fn note(&mut self, code: &'static str, path: impl Into<String>, text: String, fix: impl Into<String>) {
+        self.add(path.into(), Remark::Note { code, text, fix: fix.into() });
+    }
+
+    fn add(&mut self, path: String, remark: Remark) {
+        if self.0.len() < MOST_REMARKS {
+            self.0.push((path, remark));
+        }
+    }
+
+    /// Notes go to the provenance; problems are given back.
+    fn finish(self, spot: Spot, provenance: &mut Provenance) -> Vec<BundleError> {
+        if self.0.is_empty() {
+            return Vec::new();
+        }
+        let paths: Vec<&str> = self.0.iter().map(|(path, _)| path.as_str()).collect();
+        let places = provenance.places(spot, &paths);
+        let mut problems = Vec::new();
+        for ((path, remark), places) in self.0.into_iter().zip(places) {
+            let unknown = Place { file: String::new(), line: 0, column: 0 };
+            let place = places.into_iter().next().unwrap_or(unknown);
+            match remark {
+                Remark::Problem(message) => problems.push(BundleError::Metadata { place, message }),
+                Remark::Note { code, text, fix } => {
+                    let finding = note(Severity::Warning, code, place, text, &fix);
+                    provenance.notes.push(Finding { field: path, ..finding });
+                }
+            }
+        }
+        problems
+    }
+}
+
+impl Metadata {
+    /// Takes what a document of `metadata/` has, and says what is wrong with it.
+    pub fn add(
+        &mut self,
+        file: &str,
+        document: &Document,
+        spot: Spot,
+        provenance: &mut Provenance,
+    ) -> Vec<BundleError> {
+        let mut remarks = Remarks::default();
+        let Some(map) = document.value.as_object() else {
+            let text = "it has no annotations, properties or dependencies: it is not a map".to_owned();
+            let fix = "write what the file is for, such as `dependencies: [...]`, or remove it";
+            remarks.note("metadata-shape", "", text, fix);
+            return remarks.finish(spot, provenance);
+        };
+        for (key, value) in map {
+            match SECTIONS.iter().find(|section| *section == key) {
+                Some(section) if !value.is_null() => self.found(section, file, &mut remarks),
+                Some(_) => {}
+                None => unknown(key, &mut remarks),
+            }
+        }
+        match map.get("annotations").filter(|value| !value.is_null()).map(Value::as_object) {
+            None => {}
+            Some(None) => remarks.problem("annotations", "annotations is not a map"),
+            Some(Some(annotations)) => {
+                provenance.annotations.get_or_insert(spot);
+                self.annotations(annotations, &mut remarks);
+            }
+        }
+        for (path, property) in entries(map, "properties", &mut remarks) {
+            provenance.properties.push((spot, path));
+            self.properties.push(property);
+        }
+        for (path, property) in entries(map, "dependencies", &mut remarks) {
+            provenance.dependencies.push((spot, path));
+            self.dependencies.push(property);
+        }
+        remarks.finish(spot, provenance)
+    }
+
+    /// Says where a section is not where people look for it.
+    fn found(&mut self, section: &'static str, file: &str, remarks: &mut Remarks) {
+        if let Some(first) = self.found.get(section) {
+            let text = format!("{section} is in {first} as well; upstream's tools read the first file only");
+            return remarks.note("metadata-section-repeated", section, text, "put all of it into one file");
+        }
+        self.found.insert(section, file.to_owned());
+        let name = file.rsplit('/').next().unwrap_or(file);
+        if section != "annotations" && !name.starts_with(section) {
+            let text = format!("{section} is in a file of another name; it counts all the same");
+            let fix = format!("move it to metadata/{section}.yaml");
+            remarks.note("metadata-section-misplaced", section, text, fix);
+        }
+    }
+
+    fn annotations(&mut self, annotations: &Map<String, Value>, remarks: &mut Remarks) {
+        for (key, value) in annotations {
+            let text = match value {
+                Value::String(text) => text.clone(),
+                // Numbers and booleans are what YAML makes of an unquoted `4.6` or `true`.
+                Value::Bool(_) | Value::Number(_) => {
+                    let text =
+                        format!("{key} is {value}, which is no text; upstream's tools refuse the file");
+                    remarks.note("annotation-not-text", join("annotations", key), text, "put it in quotes");
+                    value.to_string()
+                }
+                _ => {
+                    let message = format!("annotation {key} is not a text");
+                    remarks.problem(join("annotations", key), message);
+                    continue;
+                }
+            };
+            self.annotations.insert(key.clone(), text);
+        }
+    }
+}
+
+/// The entries of a list of types and values, with their paths.
+fn entries(map: &Map<String, Value>, key: &str, remarks: &mut Remarks) -> Vec<(String, Property)> {
+    let Some(value) = map.get(key).filter(|value| !value.is_null()) else { return Vec::new() };
+    let Some(list) = value.as_array() else {
+        remarks.problem(key, format!("{key} is not a list of type and value"));
+        return Vec::new();
+    };
+    let mut entries = Vec::new();
+    for (index, entry) in list.iter().enumerate() {
+        let path = format!("{key}[{index}]");
+        match serde_json::from_value::<Property>(entry.clone()) {
+            Ok(property) => entries.push((path, property)),
+            Err(error) => {
+                let message = format!("{path} is not a type and a value: {error}");
+                remarks.problem(path, message);
+            }
+        }
+    }
+    entries
+}
+
+fn unknown(key: &str, remarks: &mut Remarks) {
+    // Looking for the nearest name of a long one takes long, and it has none.
+    const LONGEST: usize = 64;
+    let nearest = if key.len() > LONGEST { Vec::new() } else { olm_version::suggest(key, SECTIONS, 1) };
+    let hint = nearest.first().map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+    let shown: String = key.chars().take(LONGEST).collect();
+    let text = format!("{shown:?} is none of {} and is ignored{hint}", SECTIONS.join(", "));
+    remarks.note("metadata-key-unknown", join("", key), text, "correct or remove it");
+}

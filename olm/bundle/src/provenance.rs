@@ -1,0 +1,116 @@
+//! Where the parts of a bundle were read from.
+
+use std::sync::Arc;
+
+use crate::error::Place;
+use crate::validate::Finding;
+use crate::yaml;
+
+/// A part of a bundle that a finding can be about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Origin {
+    /// The bundle as a whole.
+    Bundle,
+    /// The ClusterServiceVersion.
+    Csv,
+    /// One of the other manifests.
+    Object(usize),
+    /// The annotations in `metadata/`.
+    Annotations,
+    /// An entry of `dependencies`.
+    Dependency(usize),
+    /// An entry of `properties`.
+    Property(usize),
+}
+
+/// A file and its text.
+#[derive(Debug)]
+struct Source {
+    file: String,
+    text: Arc<str>,
+}
+
+/// A document in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Spot {
+    source: usize,
+    line: usize,
+    start: usize,
+    end: usize,
+}
+
+impl Spot {
+    /// Tells documents apart.
+    pub fn key(self) -> (usize, usize) {
+        (self.source, self.start)
+    }
+}
+
+/// Where the parts of a bundle were read from; empty for a bundle made of catalog objects.
+#[derive(Debug, Default)]
+pub(crate) struct Provenance {
+    sources: Vec<Source>,
+    pub csv: Option<Spot>,
+    pub objects: Vec<Spot>,
+    pub annotations: Option<Spot>,
+    /// With the field path of each in its document.
+    pub dependencies: Vec<(Spot, String)>,
+    pub properties: Vec<(Spot, String)>,
+    /// What was remarked while reading.
+    pub notes: Vec<Finding>,
+}
+
+impl Provenance {
+    pub fn add_source(&mut self, file: &str, text: Arc<str>) -> usize {
+        self.sources.push(Source { file: file.to_owned(), text });
+        self.sources.len() - 1
+    }
+
+    /// The texts of all files.
+    pub fn texts(&self) -> impl Iterator<Item = &str> {
+        self.sources.iter().map(|source| source.text.as_ref())
+    }
+
+    pub fn spot(source: usize, document: &yaml::Document) -> Spot {
+        Spot { source, line: document.line, start: document.range.start, end: document.range.end }
+    }
+
+    pub fn spot_of(&self, origin: Origin) -> Option<Spot> {
+        match origin {
+            Origin::Bundle => None,
+            Origin::Csv => self.csv,
+            Origin::Object(index) => self.objects.get(index).copied(),
+            Origin::Annotations => self.annotations,
+            Origin::Dependency(index) => self.dependencies.get(index).map(|(spot, _)| *spot),
+            Origin::Property(index) => self.properties.get(index).map(|(spot, _)| *spot),
+        }
+    }
+
+    /// The path of a field of that part in the document it stands in.
+    pub fn path_of(&self, origin: Origin, field: &str) -> String {
+        let prefix = match origin {
+            Origin::Dependency(index) => self.dependencies.get(index).map(|(_, path)| path.as_str()),
+            Origin::Property(index) => self.properties.get(index).map(|(_, path)| path.as_str()),
+            _ => None,
+        };
+        match prefix {
+            Some(prefix) if field.is_empty() => prefix.to_owned(),
+            Some(prefix) => format!("{prefix}.{field}"),
+            None => field.to_owned(),
+        }
+    }
+
+    /// The places of fields in one document; the document's own where nothing is known.
+    pub fn places(&self, spot: Spot, fields: &[&str]) -> Vec<Vec<Place>> {
+        let source = &self.sources[spot.source];
+        let text = source.text.get(spot.start..spot.end).unwrap_or_default();
+        let place = |(line, column)| Place { file: source.file.clone(), line, column };
+        yaml::locate(text, spot.line, fields)
+            .into_iter()
+            .map(|positions| match positions.is_empty() {
+                true => vec![place((spot.line, 1))],
+                false => positions.into_iter().map(place).collect(),
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,215 @@
+//! The suites that are run on demand, by upstream's names.
+
+use std::collections::BTreeSet;
+
+use olm_version::{Version, parse_lenient};
+
+use super::{Findings, categories, community, hub, practices, removed_apis, stability};
+use crate::model::Bundle;
+
+/// Rules that are checked on demand.
+///
+/// Upstream's `multiarch` is not among them: it looks into images, which this crate does not fetch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Suite {
+    /// What OperatorHub.io wants to show.
+    OperatorHubV2,
+    /// [`Suite::OperatorHubV2`], [`Suite::Capabilities`] and [`Suite::Categories`] under their old name.
+    OperatorHub,
+    /// The annotation `capabilities`.
+    Capabilities,
+    /// The annotation `categories`.
+    Categories,
+    /// What operator authors are advised.
+    GoodPractices,
+    /// APIs that newer versions of Kubernetes do not serve.
+    AlphaDeprecatedApis,
+    /// Manifests that endanger the cluster's stability.
+    Objects,
+    /// OperatorGroups that came with the bundle.
+    OperatorGroup,
+    /// What the community catalog wants of bundles that use removed APIs.
+    Community,
+}
+
+/// Why suites cannot be chosen.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SuiteError {
+    /// There is no such suite.
+    #[error("{name:?} is no suite of validators{hint}; there are {known} and suite=operatorframework")]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// The nearest name.
+        hint: String,
+        /// Every name.
+        known: String,
+    },
+    /// A suite that exists upstream only.
+    #[error("the suite multiarch looks into images, which olm does not do yet; leave it out")]
+    Multiarch,
+    /// An optional value has another form.
+    #[error("the optional value {0:?} is not of the form KEY=VALUE")]
+    Form(String),
+    /// An optional value that nothing uses.
+    #[error("the optional value {0:?} is unknown; there is k8s-version=1.25")]
+    Value(String),
+    /// An optional value that cannot be read.
+    #[error("k8s-version={text}: {why}; write a version such as 1.25")]
+    Version {
+        /// As given.
+        text: String,
+        /// Why it is no version.
+        why: String,
+    },
+}
+
+impl Suite {
+    /// All of them.
+    pub const ALL: [Self; 9] = [
+        Self::OperatorHubV2,
+        Self::OperatorHub,
+        Self::Capabilities,
+        Self::Categories,
+        Self::GoodPractices,
+        Self::AlphaDeprecatedApis,
+        Self::Objects,
+        Self::OperatorGroup,
+        Self::Community,
+    ];
+
+    /// Upstream's name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::OperatorHubV2 => "operatorhubv2",
+            Self::OperatorHub => "operatorhub",
+            Self::Capabilities => "capabilities",
+            Self::Categories => "categories",
+            Self::GoodPractices => "good-practices",
+            Self::AlphaDeprecatedApis => "alpha-deprecated-apis",
+            Self::Objects => "objects",
+            Self::OperatorGroup => "operator-group",
+            Self::Community => "community",
+        }
+    }
+
+    /// What it is for, in one line.
+    #[must_use]
+    pub fn description(self) -> &'static str {
+        match self {
+            Self::OperatorHubV2 => "what OperatorHub.io wants: provider, maintainers, links, version, icon",
+            Self::OperatorHub => "operatorhubv2, capabilities and categories under their old name",
+            Self::Capabilities => "the annotation capabilities is one of five levels",
+            Self::Categories => "the annotation categories has known categories only",
+            Self::GoodPractices => "resource requests, names of channels and bundles, rights on CRDs",
+            Self::AlphaDeprecatedApis => {
+                "APIs that Kubernetes 1.22, 1.25 and 1.26 removed (k8s-version=VERSION)"
+            }
+            Self::Objects => "disruption budgets, priority classes and rights that endanger the cluster",
+            Self::OperatorGroup => "annotations of OperatorGroups",
+            Self::Community => "bundles with removed APIs name the OpenShift versions they are for",
+        }
+    }
+
+    /// Whether upstream's label `suite=operatorframework` chooses it.
+    fn is_of_operatorframework(self) -> bool {
+        !matches!(self, Self::Community | Self::OperatorHub)
+    }
+
+    /// The suites of a selector: names separated by commas, each as `NAME` or `name=NAME`, or
+    /// `suite=operatorframework` for all but the outdated ones.
+    ///
+    /// # Errors
+    /// [`SuiteError`] for a name that is none.
+    pub fn select(selector: &str) -> Result<BTreeSet<Self>, SuiteError> {
+        let mut suites = BTreeSet::new();
+        for part in selector.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            let name = part.strip_prefix("name=").unwrap_or(part);
+            match Self::ALL.into_iter().find(|suite| suite.name() == name) {
+                Some(suite) => {
+                    suites.insert(suite);
+                }
+                None if part == "suite=operatorframework" => {
+                    suites.extend(Self::ALL.into_iter().filter(|suite| suite.is_of_operatorframework()));
+                }
+                None if name == "multiarch" => return Err(SuiteError::Multiarch),
+                None => {
+                    let known = Self::ALL.map(Self::name);
+                    let nearest = olm_version::suggest(name, known, 1);
+                    let hint =
+                        nearest.first().map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+                    return Err(SuiteError::Unknown { name: name.to_owned(), hint, known: known.join(", ") });
+                }
+            }
+        }
+        Ok(suites)
+    }
+
+    pub(super) fn run(self, bundle: &Bundle, options: &Options, findings: &mut Findings) {
+        match self {
+            Self::OperatorHubV2 => hub::check(bundle, options, findings),
+            Self::OperatorHub => {
+                if !options.suites.contains(&Self::OperatorHubV2) {
+                    hub::check(bundle, options, findings);
+                }
+                if !options.suites.contains(&Self::Capabilities) {
+                    categories::check_capabilities(bundle, findings);
+                }
+                if !options.suites.contains(&Self::Categories) {
+                    categories::check(bundle, options, findings);
+                }
+            }
+            Self::Capabilities => categories::check_capabilities(bundle, findings),
+            Self::Categories => categories::check(bundle, options, findings),
+            Self::GoodPractices => practices::check(bundle, findings),
+            Self::AlphaDeprecatedApis => {
+                // The hub's suites check them as well.
+                if !options
+                    .suites
+                    .iter()
+                    .any(|suite| matches!(suite, Self::OperatorHub | Self::OperatorHubV2))
+                {
+                    removed_apis::check(bundle, options, findings);
+                }
+            }
+            Self::Objects => stability::check(bundle, findings),
+            Self::OperatorGroup => super::annotations::check_operator_groups(bundle, findings),
+            Self::Community => community::check(bundle, findings),
+        }
+    }
+}
+
+/// What is checked beyond the default suite, and with which values.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Options {
+    /// The further suites.
+    pub suites: BTreeSet<Suite>,
+    /// The version of Kubernetes that the bundle is meant for: what that version does not serve is an error
+    /// (upstream's optional value `k8s-version`).
+    pub kubernetes: Option<Version>,
+    /// The categories that are allowed in place of the standard ones (upstream's variable
+    /// `OPERATOR_BUNDLE_CATEGORIES`); empty for the standard ones.
+    pub categories: Vec<String>,
+}
+
+impl Options {
+    /// Takes an optional value as upstream writes it: `k8s-version=1.25`.
+    ///
+    /// # Errors
+    /// [`SuiteError`] for a value that nothing uses or that cannot be read.
+    pub fn set(&mut self, text: &str) -> Result<(), SuiteError> {
+        let (key, value) = text.split_once('=').ok_or_else(|| SuiteError::Form(text.to_owned()))?;
+        match key.trim() {
+            "k8s-version" => {
+                let version = parse_lenient(value.trim()).map_err(|error| SuiteError::Version {
+                    text: value.to_owned(),
+                    why: error.to_string(),
+                })?;
+                self.kubernetes = Some(version);
+                Ok(())
+            }
+            _ => Err(SuiteError::Value(text.to_owned())),
+        }
+    }
+}

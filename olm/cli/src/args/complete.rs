@@ -1,0 +1,13 @@
+//! Names that a shell can complete.
+
+use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
+
+use crate::names;
+
+/// Packages of the cluster's catalogs.
+pub fn packages() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        let candidate = |known: names::Known| CompletionCandidate::new(known.name).help(Some(known.says.into()));
+        names::known().into_iter().map(candidate).collect()
+    })
+}

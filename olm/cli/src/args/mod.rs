@@ -1,0 +1,212 @@
+//! The command line.
+
+mod bundle;
+mod catalog;
+mod complete;
+mod operators;
+mod servers;
+
+use std::{io::IsTerminal as _, path::PathBuf, time::Duration};
+
+use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+
+pub use bundle::*;
+pub use catalog::*;
+pub use operators::*;
+pub use servers::*;
+
+use crate::output::Format;
+
+/// Operators for Kubernetes: install, upgrade, explain, remove.
+#[derive(Debug, Parser)]
+#[command(name = "olm", version, after_help = crate::exit::HELP, propagate_version = false)]
+pub struct Args {
+    #[command(flatten)]
+    pub global: Global,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Flags that every command takes.
+#[derive(Debug, Clone, Default, ClapArgs)]
+#[command(next_help_heading = "Global options")]
+pub struct Global {
+    /// Namespace; the kubeconfig's when absent.
+    #[arg(short, long, global = true)]
+    pub namespace: Option<String>,
+    /// Path of the kubeconfig.
+    #[arg(long, global = true)]
+    pub kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig.
+    #[arg(long, global = true)]
+    pub context: Option<String>,
+    /// Act as this user.
+    #[arg(long = "as", global = true, value_name = "USER")]
+    pub impersonate: Option<String>,
+    /// Act as a member of this group; may be repeated.
+    #[arg(long = "as-group", global = true, value_name = "GROUP")]
+    pub impersonate_group: Vec<String>,
+    /// When to use colour.
+    #[arg(long, global = true, value_enum, default_value_t)]
+    pub color: Color,
+    /// Say more; twice for debugging.
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+}
+
+/// When to use colour.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    /// On a terminal, unless NO_COLOR is set.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+impl Color {
+    /// Flag, then `NO_COLOR`, then `CLICOLOR_FORCE`, then whether standard error is a terminal.
+    pub fn enabled_on_stderr(self) -> bool {
+        let set = |name: &str| std::env::var_os(name).is_some_and(|v| !v.is_empty());
+        match self {
+            Self::Always => true,
+            Self::Never => false,
+            Self::Auto if set("NO_COLOR") => false,
+            Self::Auto if set("CLICOLOR_FORCE") => true,
+            Self::Auto => {
+                std::io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|t| t != "dumb")
+            }
+        }
+    }
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Start a one-machine dev cluster with the manager, the console and the shipped catalog.
+    #[cfg(feature = "devcluster")]
+    Up(UpArgs),
+    /// Search the catalogs.
+    Search(SearchArgs),
+    /// Show a package: channels, versions, what it provides and needs.
+    Show(ShowArgs),
+    /// Install an operator: one Subscription, the defaults are right.
+    Install(InstallArgs),
+    /// Approve the plan that waits.
+    Approve(ApproveArgs),
+    /// Upgrade an installed operator to the next version of its channel.
+    Upgrade(UpgradeArgs),
+    /// List installed operators.
+    List(ListArgs),
+    /// Show how an installation stands: steps, conditions, what blocks.
+    Status(StatusArgs),
+    /// Remove an operator.
+    Uninstall(UninstallArgs),
+    /// Check, make, read, serve and mirror catalogs.
+    Catalog(CatalogCommandArgs),
+    /// Check and render bundles.
+    Bundle(BundleCommandArgs),
+    /// Print a one-time login link for the console of the dev cluster.
+    #[cfg(feature = "devcluster")]
+    Token(TokenArgs),
+    /// What the dev cluster can run.
+    #[cfg(feature = "devcluster")]
+    Dev(DevArgs),
+    /// Print the manifests that put the manager and the console on a cluster.
+    Manifests(ManifestsArgs),
+    /// Print the version.
+    Version(OutputArgs),
+    /// Print a completion script for a shell.
+    Completion {
+        /// The shell.
+        #[arg(value_enum)]
+        shell: clap_complete::Shell,
+    },
+    /// Run the manager (in its pod).
+    #[command(hide = true)]
+    Manager(ManagerArgs),
+    /// Run the console (in its pod).
+    #[command(hide = true)]
+    Console(ConsoleArgs),
+    /// Serve static files (an image for trying Deployments and Services).
+    #[command(hide = true)]
+    Staticweb(StaticwebArgs),
+}
+
+impl Command {
+    /// Long-running servers log as JSON lines.
+    pub fn is_server(&self) -> bool {
+        matches!(self, Self::Manager(_) | Self::Console(_) | Self::Staticweb(_))
+    }
+
+    /// Whether the command handles Ctrl-C and SIGTERM itself.
+    pub fn stops_by_itself(&self) -> bool {
+        #[cfg(feature = "devcluster")]
+        if matches!(self, Self::Up(_)) {
+            return true;
+        }
+        let serves = matches!(
+            self,
+            Self::Catalog(CatalogCommandArgs { command: CatalogCommand::Serve(_) })
+        );
+        serves || self.is_server()
+    }
+}
+
+/// `-o` and `--no-headers`.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct OutputArgs {
+    /// Output format.
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: Format,
+    /// No column titles.
+    #[arg(long)]
+    pub no_headers: bool,
+}
+
+/// `--wait` and `--timeout`.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct WaitArgs {
+    /// Wait until it is done, telling each step.
+    #[arg(long)]
+    pub wait: bool,
+    /// How long to wait at the most, such as 90s or 5m.
+    #[arg(long, default_value = "5m", value_parser = duration)]
+    pub timeout: Duration,
+}
+
+/// `90s`, `5m`, `1h`, or plain seconds.
+fn duration(text: &str) -> Result<Duration, String> {
+    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let number: u64 = number.parse().map_err(|_| "expected a duration such as 90s, 5m or 1h".to_string())?;
+    let factor = match unit {
+        "" | "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        other => return Err(format!("unknown unit `{other}`; use s, m or h")),
+    };
+    number.checked_mul(factor).map(Duration::from_secs).ok_or_else(|| "too long".to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory as _;
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn durations_have_units() {
+        assert_eq!(duration("90s"), Ok(Duration::from_secs(90)));
+        assert_eq!(duration("5m"), Ok(Duration::from_secs(300)));
+        assert_eq!(duration("7"), Ok(Duration::from_secs(7)));
+        assert!(duration("5 minutes").is_err());
+        assert!(duration("99999999999999999999h").is_err());
+    }
+}

@@ -1,0 +1,132 @@
+//! The dev cluster, and what runs in pods.
+
+use std::{net::SocketAddr, path::PathBuf};
+
+use clap::Args as ClapArgs;
+#[cfg(feature = "devcluster")]
+use clap::Subcommand;
+
+#[cfg(feature = "devcluster")]
+use super::OutputArgs;
+
+/// `olm up`.
+#[derive(Debug, ClapArgs)]
+pub struct UpArgs {
+    /// Where the state is kept.
+    #[arg(long, env = "OLM_DATA_DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// Address of the Kubernetes API.
+    #[arg(long, default_value = "127.0.0.1:6443")]
+    pub listen: SocketAddr,
+    /// Address of the console.
+    #[arg(long, default_value = "127.0.0.1:8090")]
+    pub console: SocketAddr,
+    /// Also serve this directory as a catalog; NAME=DIR, may be repeated.
+    #[arg(long, value_name = "NAME=DIR", value_parser = name_and_dir)]
+    pub catalog: Vec<(String, PathBuf)>,
+    /// Do not run pods: only the API, the catalog and the console.
+    #[arg(long)]
+    pub no_pods: bool,
+    /// Install the etcd operator, create a three-member etcd cluster, write and read a key.
+    #[arg(long)]
+    pub demo: bool,
+    /// Stop when standard input closes: for tests and other parents that may die.
+    #[arg(long, hide = true)]
+    pub until_stdin_closes: bool,
+}
+
+/// `olm token`.
+#[cfg(feature = "devcluster")]
+#[derive(Debug, ClapArgs)]
+pub struct TokenArgs {
+    /// Where the dev cluster keeps its state.
+    #[arg(long, env = "OLM_DATA_DIR")]
+    pub data_dir: Option<PathBuf>,
+}
+
+/// `olm dev`.
+#[cfg(feature = "devcluster")]
+#[derive(Debug, ClapArgs)]
+pub struct DevArgs {
+    #[command(subcommand)]
+    pub command: DevCommand,
+}
+
+/// What the dev cluster can run.
+#[cfg(feature = "devcluster")]
+#[derive(Debug, Subcommand)]
+pub enum DevCommand {
+    /// List the images that the dev cluster can run, and the programs they stand for.
+    Images(OutputArgs),
+}
+
+/// `olm manifests`.
+#[derive(Debug, ClapArgs)]
+pub struct ManifestsArgs {
+    /// Image of the manager and the console.
+    #[arg(long)]
+    pub image: Option<String>,
+}
+
+/// `olm manager`.
+#[derive(Debug, ClapArgs)]
+pub struct ManagerArgs {
+    /// Address for catalogs, health and metrics.
+    #[arg(long, default_value = "0.0.0.0:8080")]
+    pub listen: SocketAddr,
+    /// Where catalogs are kept, so that a restart serves them at once; a fresh folder when absent.
+    #[arg(long, env = "OLM_CACHE_DIR")]
+    pub cache_dir: Option<PathBuf>,
+    /// YAML file with `mirrors`, `plainHttp` and `skipTlsVerify` of registries; read anew for every fetch.
+    #[arg(long, env = "OLM_REGISTRIES")]
+    pub registries: Option<PathBuf>,
+    /// Folder with certificate authorities (*.crt, *.pem) to trust beside the system's.
+    #[arg(long, env = "OLM_PULL_CAS_DIR")]
+    pub pull_cas_dir: Option<PathBuf>,
+}
+
+/// `olm console`.
+#[derive(Debug, ClapArgs)]
+pub struct ConsoleArgs {
+    /// Address of the console.
+    #[arg(long, default_value = "0.0.0.0:8080")]
+    pub listen: SocketAddr,
+    /// Where the manager serves the catalogs.
+    #[arg(long, env = "OLM_CATALOG_URL", default_value = "http://olm-manager.olm:8080")]
+    pub catalogs: String,
+    /// Also answer to this Host header; may be repeated.
+    #[arg(long = "allowed-host")]
+    pub allowed_hosts: Vec<String>,
+    /// It is reached by TLS, through an ingress in front of it.
+    #[arg(long)]
+    pub tls: bool,
+}
+
+/// `olm staticweb`.
+#[derive(Debug, ClapArgs)]
+pub struct StaticwebArgs {
+    /// Address to serve on.
+    #[arg(long, default_value = "0.0.0.0:8080")]
+    pub listen: SocketAddr,
+    /// Directory to serve; a page that names the pod when absent.
+    #[arg(long)]
+    pub root: Option<PathBuf>,
+}
+
+fn name_and_dir(text: &str) -> Result<(String, PathBuf), String> {
+    let (name, dir) = text.split_once('=').ok_or("expected NAME=DIR")?;
+    let valid = !name.is_empty()
+        && name.len() <= 63
+        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+        && !name.starts_with('-')
+        && !name.ends_with('-');
+    if !valid {
+        return Err(format!("`{name}` is not a valid name: use lower case letters, digits and `-`"));
+    }
+    let dir = PathBuf::from(dir);
+    if !dir.is_dir() {
+        return Err(format!("{} is not a directory", dir.display()));
+    }
+    let dir = dir.canonicalize().map_err(|e| format!("{}: {e}", dir.display()))?;
+    Ok((name.to_string(), dir))
+}

@@ -1,0 +1,238 @@
+//! `olm catalog build`.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use futures::{StreamExt as _, TryStreamExt as _};
+use olm_bundle::Bundle;
+use olm_catalog::{
+    Catalog, Problem, Severity,
+    build::{BuildError, BuiltPackage, Format, Options, write_bundle_repository},
+    template::{self, Resolved},
+};
+use olm_catalog_sources::Source;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::{diff, validate::problem_line};
+use crate::{
+    args::BuildArgs,
+    exit::{Code, Failure},
+    output::{Documents, Report, Stream},
+    source::{self, Named, OpenedBundle, blocking, unread},
+};
+
+/// Bundles of a template that are pulled at a time.
+const PULLS: usize = 4;
+
+pub async fn run(args: BuildArgs) -> Result<(), Failure> {
+    let unanswered = |failure: Failure| if args.check { failure.unanswered() } else { failure };
+    let made = make(&args).await.map_err(unanswered)?;
+    match &args.output {
+        None => print(made.path()),
+        Some(dir) if args.check => check(made.path(), dir).map_err(Failure::unanswered),
+        Some(dir) => publish(made.path(), dir),
+    }
+}
+
+fn format(format: Documents) -> Format {
+    match format {
+        Documents::Json => Format::Json,
+        Documents::Yaml => Format::Yaml,
+    }
+}
+
+/// Makes the catalog in a folder of its own, so that nothing is half done where something is wrong.
+async fn make(args: &BuildArgs) -> Result<TempDir, Failure> {
+    let folder = beside(args.output.as_deref().filter(|_| !args.check))?;
+    if let Some(file) = &args.template {
+        let packages = of_template(file, args).await?;
+        for package in packages {
+            package.write(folder.path(), format(args.format)).map_err(|error| unread(&error))?;
+        }
+        return Ok(folder);
+    }
+    let repository = args.repository.clone().unwrap_or_default();
+    let options = Options {
+        image_template: args.image_template.as_deref().map(source::image_template).transpose()?,
+        bridge_gaps: args.bridge_gaps,
+        strict: !args.keep_going,
+        ..Options::default()
+    };
+    let (from, to, format) = (repository.clone(), folder.path().to_owned(), format(args.format));
+    match blocking(move || write_bundle_repository(&from, &options, &to, format)).await? {
+        Ok(problems) => tell(&problems),
+        Err(BuildError::Problems(problems)) => {
+            tell(&problems);
+            let errors = problems.iter().filter(|problem| problem.severity == Severity::Error).count();
+            let text = format!("{} has {errors} errors; no catalog was made", repository.display());
+            return Err(Failure::new(Code::Refused, text)
+                .hint("correct them, or leave out what is wrong with --keep-going"));
+        }
+        Err(error) => return Err(unread(&error)),
+    }
+    Ok(folder)
+}
+
+/// On the same file system as what is to be written, so that files can be moved there.
+fn beside(output: Option<&Path>) -> Result<TempDir, Failure> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".olm-build-");
+    let Some(dir) = output else { return Ok(builder.tempdir()?) };
+    let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    fs::create_dir_all(parent).map_err(failed("make", parent))?;
+    builder.tempdir_in(parent).map_err(failed("make a folder in", parent))
+}
+
+/// To standard error: standard output has the catalog.
+fn tell(problems: &[Problem]) {
+    for problem in problems {
+        eprintln!("{}", problem_line(problem));
+    }
+}
+
+async fn of_template(file: &Path, args: &BuildArgs) -> Result<Vec<BuiltPackage>, Failure> {
+    let text = fs::read(file).map_err(|error| {
+        let code = if error.kind() == io::ErrorKind::NotFound { Code::NotFound } else { Code::Unexpected };
+        Failure::new(code, format!("failed to read {}: {error}", file.display()))
+    })?;
+    let refused = |error: template::TemplateError| {
+        Failure::new(Code::Refused, format!("{}: {error}", file.display()))
+    };
+    let references = template::references(&text).map_err(refused)?;
+    let options = source::options(&args.registry)?;
+    let resolved: BTreeMap<String, Resolved> = futures::stream::iter(references)
+        .map(|reference| async {
+            let bundle = resolve(&reference, &options).await?;
+            Ok::<_, Failure>((reference, bundle))
+        })
+        .buffered(PULLS)
+        .try_collect()
+        .await?;
+    let resolver = |reference: &str| {
+        resolved.get(reference).cloned().ok_or_else(|| "the template did not name it before".to_owned())
+    };
+    Ok(packages(template::render(&text, &resolver).map_err(refused)?))
+}
+
+/// A bundle that a template names: a folder that is there, else an image.
+async fn resolve(reference: &str, options: &olm_catalog_sources::Options) -> Result<Resolved, Failure> {
+    let is_folder = Path::new(reference).is_dir();
+    let named = if is_folder {
+        Named::Folder(reference.into())
+    } else {
+        Named::Source(Source::Image { reference: reference.to_owned() })
+    };
+    let opened = OpenedBundle::open(&named, options).await?;
+    let bundle = Bundle::from_dir(&opened.path)
+        .map_err(|error| Failure::new(Code::Refused, format!("bundle {reference}: {error}")))?;
+    Ok(Resolved::of(&bundle, if is_folder { "" } else { reference }))
+}
+
+/// The documents of a template by package, in the order in which they come.
+fn packages(documents: Vec<Value>) -> Vec<BuiltPackage> {
+    let mut packages: Vec<BuiltPackage> = Vec::new();
+    for document in documents {
+        let text = |key: &str| document.get(key).and_then(Value::as_str).unwrap_or_default();
+        let name = if text("schema") == "olm.package" { text("name") } else { text("package") }.to_owned();
+        match packages.iter_mut().find(|package| package.name == name) {
+            Some(package) => package.documents.push(document),
+            None => packages.push(BuiltPackage { name, documents: vec![document] }),
+        }
+    }
+    packages
+}
+
+/// The files of a folder that was made, by name.
+fn files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let list = |dir: &Path| -> Result<Vec<PathBuf>, Failure> {
+        let entries = fs::read_dir(dir).and_then(Iterator::collect::<io::Result<Vec<_>>>);
+        let mut paths: Vec<PathBuf> = entries.map_err(failed("read", dir))?.iter().map(fs::DirEntry::path).collect();
+        paths.sort();
+        Ok(paths)
+    };
+    let mut files = Vec::new();
+    for package in list(folder)? {
+        files.extend(list(&package)?);
+    }
+    Ok(files)
+}
+
+fn print(made: &Path) -> Result<(), Failure> {
+    let mut out = Stream::new();
+    for file in files(made)? {
+        let mut text = fs::File::open(&file).map_err(failed("read", &file))?;
+        let mut buffer = vec![0; 64 << 10];
+        loop {
+            let n = io::Read::read(&mut text, &mut buffer).map_err(failed("read", &file))?;
+            if n == 0 || out.is_closed() {
+                break;
+            }
+            out.bytes(&buffer[..n])?;
+        }
+    }
+    out.end()
+}
+
+/// Compares by meaning: file names, order and formatting do not count.
+fn check(made: &Path, dir: &Path) -> Result<(), Failure> {
+    if !dir.is_dir() {
+        return Err(Failure::new(Code::No, format!("{} is not there", dir.display()))
+            .hint("make it: the same command without --check"));
+    }
+    let (was, mut is) = (Catalog::load_dir(dir), Catalog::load_dir(made));
+    is.origin = "what is made now".to_owned();
+    if !diff::print(&was, &is, Report::Text)? {
+        return Ok(());
+    }
+    Err(Failure::new(Code::No, format!("{} is not what is made of its sources now", dir.display()))
+        .hint("make it anew: the same command without --check"))
+}
+
+/// Moves what was made to where it belongs, file by file; what is the same is not touched.
+fn publish(made: &Path, dir: &Path) -> Result<(), Failure> {
+    fs::create_dir_all(dir).map_err(failed("make", dir))?;
+    let mut packages = BTreeSet::new();
+    let (mut written, mut same) = (0, 0);
+    for from in files(made)? {
+        let relative = from.strip_prefix(made).unwrap_or(&from);
+        let to = dir.join(relative);
+        packages.extend(relative.parent().map(Path::to_owned));
+        if is_same(&from, &to) {
+            same += 1;
+            continue;
+        }
+        let folder = to.parent().unwrap_or(dir);
+        fs::create_dir_all(folder).map_err(failed("make", folder))?;
+        fs::rename(&from, &to).map_err(failed("write", &to))?;
+        written += 1;
+        // The same package in the other format would be there twice.
+        for name in ["catalog.yaml", "catalog.json"] {
+            let other = folder.join(name);
+            if other != to && other.is_file() {
+                fs::remove_file(&other).map_err(failed("remove", &other))?;
+            }
+        }
+    }
+    let entries = fs::read_dir(dir).map_err(failed("read", dir))?.flatten();
+    for path in entries.map(|entry| entry.path()).filter(|path| path.is_dir()) {
+        let is_made = path.strip_prefix(dir).is_ok_and(|name| packages.contains(name));
+        if !is_made && ["catalog.yaml", "catalog.json"].iter().any(|name| path.join(name).is_file()) {
+            eprintln!("warning: {} is of no package that was made; remove it if it is old", path.display());
+        }
+    }
+    eprintln!("{}: {} packages, {written} written, {same} unchanged", dir.display(), packages.len());
+    Ok(())
+}
+
+fn is_same(a: &Path, b: &Path) -> bool {
+    let length = |path: &Path| fs::metadata(path).map(|file| file.len()).ok();
+    length(a).is_some() && length(a) == length(b) && fs::read(a).ok() == fs::read(b).ok()
+}
+
+fn failed<'a>(what: &'static str, path: &'a Path) -> impl Fn(io::Error) -> Failure + 'a {
+    move |error| Failure::new(Code::Unexpected, format!("failed to {what} {}: {error}", path.display()))
+}

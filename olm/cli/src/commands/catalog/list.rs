@@ -1,0 +1,195 @@
+//! `olm catalog list`.
+
+use std::sync::Arc;
+
+use olm_catalog::{Catalog, Package, Summary};
+use serde::Serialize;
+
+use super::package;
+use crate::{
+    args::{CatalogListArgs, Listed},
+    exit::Failure,
+    output::Listing,
+};
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ListedPackage {
+    name: String,
+    display_name: String,
+    default_channel: String,
+    head: String,
+    version: String,
+    channels: usize,
+    bundles: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deprecated: Option<String>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ListedChannel {
+    package: String,
+    channel: String,
+    default: bool,
+    head: String,
+    version: String,
+    entries: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deprecated: Option<String>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ListedBundle {
+    package: String,
+    channel: String,
+    name: String,
+    version: String,
+    replaces: Option<String>,
+    skips: Vec<String>,
+    skip_range: Option<String>,
+    image: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deprecated: Option<String>,
+}
+
+pub async fn run(args: CatalogListArgs) -> Result<(), Failure> {
+    let catalog = super::load(&args.source, &args.registry).await?;
+    let summaries: Vec<&Summary> = match &args.package {
+        Some(name) => {
+            let found = catalog.summary(name);
+            vec![found.ok_or_else(|| Failure::from(&catalog.nearest_package(name)))?]
+        }
+        None => catalog.summaries().collect(),
+    };
+    let (format, headers) = (args.out.output, !args.out.no_headers);
+    match args.what {
+        Listed::Packages => Listing {
+            header: &["PACKAGE", "DISPLAY", "DEFAULT CHANNEL", "VERSION", "CHANNELS", "BUNDLES"],
+            items: &summaries.iter().map(|summary| listed(summary)).collect::<Vec<_>>(),
+            row: |p| {
+                vec![
+                    p.name.clone(),
+                    p.display_name.clone(),
+                    p.default_channel.clone(),
+                    p.version.clone(),
+                    p.channels.to_string(),
+                    p.bundles.to_string(),
+                ]
+            },
+            name: |p| p.name.clone(),
+            empty: "No package.",
+        }
+        .print(format, headers),
+        Listed::Channels => Listing {
+            header: &["PACKAGE", "CHANNEL", "HEAD", "VERSION", "BUNDLES", ""],
+            items: &each(&catalog, &summaries, channels)?,
+            row: |c| {
+                let mark = match (c.default, c.deprecated.is_some()) {
+                    (true, true) => "default, deprecated",
+                    (true, false) => "default",
+                    (false, true) => "deprecated",
+                    (false, false) => "",
+                };
+                vec![
+                    c.package.clone(),
+                    c.channel.clone(),
+                    c.head.clone(),
+                    c.version.clone(),
+                    c.entries.to_string(),
+                    mark.to_owned(),
+                ]
+            },
+            name: |c| format!("{}/{}", c.package, c.channel),
+            empty: "No channel.",
+        }
+        .print(format, headers),
+        Listed::Bundles => Listing {
+            header: &["PACKAGE", "CHANNEL", "BUNDLE", "REPLACES", "SKIPS", "SKIP RANGE", "IMAGE"],
+            items: &each(&catalog, &summaries, bundles)?,
+            row: |b| {
+                vec![
+                    b.package.clone(),
+                    b.channel.clone(),
+                    b.name.clone(),
+                    b.replaces.clone().unwrap_or_default(),
+                    b.skips.join(","),
+                    b.skip_range.clone().unwrap_or_default(),
+                    b.image.clone().unwrap_or_default(),
+                ]
+            },
+            name: |b| b.name.clone(),
+            empty: "No bundle.",
+        }
+        .print(format, headers),
+    }
+}
+
+/// What there is to list of each package; one package is in memory at a time.
+fn each<T>(
+    catalog: &Catalog,
+    summaries: &[&Summary],
+    of: fn(&Arc<Package>) -> Vec<T>,
+) -> Result<Vec<T>, Failure> {
+    let mut all = Vec::new();
+    for summary in summaries {
+        all.extend(of(&package(catalog, &summary.name)?));
+    }
+    Ok(all)
+}
+
+fn listed(summary: &Summary) -> ListedPackage {
+    let head = summary.head.clone().unwrap_or_default();
+    ListedPackage {
+        name: summary.name.clone(),
+        display_name: summary.display_name.clone(),
+        default_channel: summary.default_channel.clone(),
+        head: head.name,
+        version: head.version,
+        channels: summary.channels.len(),
+        bundles: summary.versions,
+        deprecated: summary.deprecated.clone(),
+    }
+}
+
+fn channels(package: &Arc<Package>) -> Vec<ListedChannel> {
+    let channels = package.channels.values().map(|channel| {
+        let head = channel.head().map(|entry| entry.name.clone()).unwrap_or_default();
+        ListedChannel {
+            package: package.name.clone(),
+            channel: channel.name.clone(),
+            default: channel.name == package.default_channel,
+            version: version(package, &head),
+            head,
+            entries: channel.entries.len(),
+            deprecated: channel.deprecated.clone(),
+        }
+    });
+    channels.collect()
+}
+
+fn bundles(package: &Arc<Package>) -> Vec<ListedBundle> {
+    let entries = package.channels.values().flat_map(|channel| {
+        channel.entries.iter().map(|entry| {
+            let bundle = package.bundles.get(&entry.name);
+            ListedBundle {
+                package: package.name.clone(),
+                channel: channel.name.clone(),
+                name: entry.name.clone(),
+                version: version(package, &entry.name),
+                replaces: entry.replaces.clone(),
+                skips: entry.skips.clone(),
+                skip_range: entry.skip_range.clone(),
+                image: bundle.and_then(|bundle| bundle.image.clone()),
+                deprecated: bundle.and_then(|bundle| bundle.deprecated.clone()),
+            }
+        })
+    });
+    entries.collect()
+}
+
+fn version(package: &Package, bundle: &str) -> String {
+    let version = package.bundles.get(bundle).and_then(|bundle| bundle.version.as_ref());
+    version.map(ToString::to_string).unwrap_or_default()
+}

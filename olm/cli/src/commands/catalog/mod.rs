@@ -1,0 +1,66 @@
+//! `olm catalog`.
+
+mod build;
+mod diff;
+mod graph;
+mod list;
+mod mirror;
+mod render;
+mod serve;
+mod validate;
+
+use std::sync::Arc;
+
+use olm_catalog::{Catalog, Package};
+pub use validate::{Verdict, problem_line};
+
+use crate::{
+    args::{CatalogCommand, CatalogCommandArgs, RegistryArgs},
+    exit::{Code, Failure},
+    output::printable,
+    source::{self, Named, Opened},
+};
+
+pub async fn run(args: CatalogCommandArgs) -> Result<(), Failure> {
+    match args.command {
+        CatalogCommand::Validate(args) => validate::run(args).await.map_err(Failure::unanswered),
+        CatalogCommand::Build(args) => build::run(args).await,
+        CatalogCommand::Render(args) => render::run(args).await,
+        CatalogCommand::List(args) => list::run(args).await,
+        CatalogCommand::Graph(args) => graph::run(args).await,
+        CatalogCommand::Diff(args) => diff::run(args).await.map_err(Failure::unanswered),
+        CatalogCommand::Serve(args) => serve::run(args).await,
+        CatalogCommand::Mirror(args) => mirror::run(args).await,
+    }
+}
+
+/// Problems that are told on the side; whoever wants all of them validates.
+const MOST_TOLD: usize = 10;
+
+/// Reads a catalog with its content. What is wrong with it is told on standard error; the rest of it counts.
+pub async fn load(text: &str, registry: &RegistryArgs) -> Result<Catalog, Failure> {
+    let opened = Opened::open(&Named::parse(text)?, &source::options(registry)?).await?;
+    let catalog = opened.load().await?;
+    tell(&catalog);
+    if catalog.is_empty() {
+        return Err(Failure::new(Code::NotFound, format!("{text} holds no package that could be read"))
+            .hint(format!("see what is wrong: olm catalog validate {text}")));
+    }
+    Ok(catalog)
+}
+
+/// Tells the first problems.
+pub fn tell(catalog: &Catalog) {
+    for problem in catalog.problems.iter().take(MOST_TOLD) {
+        eprintln!("warning: {}", printable(&problem.to_string()));
+    }
+    if catalog.problems.len() > MOST_TOLD {
+        eprintln!("warning: and {} more; `olm catalog validate` tells all", catalog.problems.len() - MOST_TOLD);
+    }
+}
+
+/// A package, or the error that names the nearest.
+pub fn package(catalog: &Catalog, name: &str) -> Result<Arc<Package>, Failure> {
+    let read = catalog.package(name).map_err(|error| Failure::new(Code::Unexpected, error.to_string()))?;
+    read.ok_or_else(|| Failure::from(&catalog.nearest_package(name)))
+}

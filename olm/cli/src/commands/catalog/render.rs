@@ -1,0 +1,66 @@
+//! `olm catalog render`.
+
+use olm_catalog::{Catalog, Filter, build::Layout};
+use olm_catalog_sources::Options;
+
+use super::tell;
+use crate::{
+    args::RenderArgs,
+    commands::bundle,
+    exit::{Code, Failure},
+    output::{Documents, Stream},
+    source::{self, Named, Opened, OpenedBundle},
+};
+
+pub async fn run(args: RenderArgs) -> Result<(), Failure> {
+    let options = source::options(&args.registry)?;
+    let mut out = Stream::new();
+    for text in &args.sources {
+        render(&Named::parse(text)?, &options, args.output, &mut out).await?;
+        if out.is_closed() {
+            break;
+        }
+    }
+    out.end()
+}
+
+async fn render(named: &Named, options: &Options, format: Documents, out: &mut Stream) -> Result<(), Failure> {
+    if is_bundle(named) {
+        let opened = OpenedBundle::open(named, options).await?;
+        return bundle::render_one(&opened, None, false, format, out);
+    }
+    let opened = match Opened::open(named, options).await {
+        Ok(opened) => opened,
+        // An image tells only when it is read what it is.
+        Err(failure) if failure.message.contains("it is a bundle, not a catalog") => {
+            let opened = OpenedBundle::open(named, options).await?;
+            return bundle::render_one(&opened, None, false, format, out);
+        }
+        Err(failure) => return Err(failure),
+    };
+    let catalog = opened.load().await?;
+    tell(&catalog);
+    documents(&catalog, &Filter::default(), format, out)
+}
+
+/// A folder that is one bundle is printed as its document alone, without a package and channels around it.
+fn is_bundle(named: &Named) -> bool {
+    matches!(named, Named::Folder(path) if matches!(Layout::detect(path), Ok(Layout::Bundle(_))))
+}
+
+/// Documents of a catalog in their canonical order.
+pub fn documents(
+    catalog: &Catalog,
+    filter: &Filter,
+    format: Documents,
+    out: &mut Stream,
+) -> Result<(), Failure> {
+    for document in catalog.documents(filter) {
+        let document = document.map_err(|error| Failure::new(Code::Unexpected, error.to_string()))?;
+        format.write(out, &document)?;
+        if out.is_closed() {
+            break;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,294 @@
+//! `olm catalog serve`.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use olm_catalog::{Catalog, Store};
+use olm_catalog_serve::{Addresses, ServeError, Server};
+use olm_catalog_sources::{Options, Revision};
+use tempfile::TempDir;
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::watch,
+    task::JoinHandle,
+};
+
+use super::tell;
+use crate::{
+    args::ServeArgs,
+    commands::terminated,
+    exit::{Code, Failure},
+    output::{printable, say},
+    source::{self, Named, Opened, blocking},
+};
+
+/// How often local files are looked at with `--watch`.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// How often a server is asked with `--watch`; when nothing is new that is one small request.
+const ASK: Duration = Duration::from_secs(60);
+
+/// How often a port is tried that the server before has just left.
+const ATTEMPTS: u32 = 50;
+
+/// The wait between two such tries.
+const BETWEEN: Duration = Duration::from_millis(20);
+
+pub async fn run(args: ServeArgs) -> Result<(), Failure> {
+    let mut stop = Box::pin(terminated());
+    let prepared = async {
+        let mut reader = Reader::new(&args)?;
+        let catalog = reader.read().await?;
+        let Some(catalog) = catalog.filter(|catalog| !catalog.is_empty()) else {
+            let text = format!("{} holds no package that could be read", args.source);
+            return Err(Failure::new(Code::NotFound, text)
+                .hint(format!("see what is wrong: olm catalog validate {}", args.source)));
+        };
+        Ok((reader, catalog))
+    };
+    let (mut reader, catalog) = tokio::select! {
+        prepared = prepared => prepared?,
+        () = &mut stop => return Ok(()),
+    };
+    let wanted = Addresses { http: Some(args.address), grpc: Some(args.grpc) };
+    let server = Server::bind(Arc::clone(&catalog), &args.name, wanted).await.map_err(refused)?;
+    let bound = server.addresses();
+    say(&usage(&catalog, &args.name, bound))?;
+    let mut serving = Serving::start(server);
+    let mut hangups = signal(SignalKind::hangup())?;
+    loop {
+        let changed = tokio::select! {
+            () = &mut stop => return serving.stop().await,
+            ended = &mut serving.task => return Serving::ended(ended),
+            _ = hangups.recv() => reader.read().await,
+            changed = reader.changed(), if args.watch => changed,
+        };
+        match changed {
+            Ok(Some(catalog)) if catalog.is_empty() => {
+                eprintln!("warning: {} holds no package now; what was read before is still served", args.source);
+            }
+            Ok(Some(catalog)) => {
+                let packages = catalog.len();
+                let digest = catalog.digest.clone();
+                serving = serving.replace(catalog, &args.name, bound).await?;
+                say(&format!("read again: {packages} packages, {digest}"))?;
+            }
+            Ok(None) => say("read again: nothing has changed")?,
+            Err(failure) => {
+                eprintln!("warning: {}; what was read before is still served", printable(&failure.message));
+            }
+        }
+    }
+}
+
+fn refused(error: ServeError) -> Failure {
+    let code = match error {
+        ServeError::Name(_) => Code::Usage,
+        _ => Code::Unexpected,
+    };
+    Failure::new(code, error.to_string())
+}
+
+fn usage(catalog: &Catalog, name: &str, bound: Addresses) -> String {
+    let text = |address: Option<std::net::SocketAddr>| address.map(|a| a.to_string()).unwrap_or_default();
+    let (http, grpc) = (text(bound.http), text(bound.grpc));
+    let packages = catalog.len();
+    let package = catalog.summaries().next().map(|summary| printable(&summary.name)).unwrap_or_default();
+    let origin = printable(&catalog.origin);
+    format!(
+        "\
+serving {packages} packages of {origin}
+  HTTP  curl http://{http}/catalogs/{name}/api/v1/packages
+        curl 'http://{http}/catalogs/{name}/api/v1/metas?package={package}'
+  gRPC  grpcurl -plaintext {grpc} api.Registry/ListPackages
+  as a CatalogSource, where the cluster can reach the address:
+        spec: {{sourceType: grpc, address: \"{grpc}\"}}
+SIGHUP reads the source again, Ctrl-C ends"
+    )
+}
+
+/// A server that runs.
+struct Serving {
+    task: JoinHandle<Result<(), ServeError>>,
+    stop: watch::Sender<bool>,
+}
+
+impl Serving {
+    fn start(server: Server) -> Self {
+        let (stop, mut stopped) = watch::channel(false);
+        let until = async move { _ = stopped.wait_for(|stop| *stop).await };
+        Self { task: tokio::spawn(server.run(until)), stop }
+    }
+
+    /// Serves another catalog on the same ports. Who is being answered gets the old one to its end.
+    async fn replace(self, catalog: Arc<Catalog>, name: &str, bound: Addresses) -> Result<Self, Failure> {
+        _ = self.stop.send(true);
+        let mut attempt = 0;
+        loop {
+            match Server::bind(Arc::clone(&catalog), name, bound).await {
+                Ok(server) => return Ok(Self::start(server)),
+                Err(ServeError::Bind { source, .. })
+                    if source.kind() == std::io::ErrorKind::AddrInUse && attempt < ATTEMPTS =>
+                {
+                    attempt += 1;
+                    tokio::time::sleep(BETWEEN).await;
+                }
+                Err(error) => return Err(refused(error)),
+            }
+        }
+    }
+
+    async fn stop(self) -> Result<(), Failure> {
+        _ = self.stop.send(true);
+        Self::ended(self.task.await)
+    }
+
+    fn ended(ended: Result<Result<(), ServeError>, tokio::task::JoinError>) -> Result<(), Failure> {
+        match ended {
+            Ok(served) => served.map_err(refused),
+            Err(error) => Err(Failure::new(Code::Unexpected, format!("the server ended unexpectedly: {error}"))),
+        }
+    }
+}
+
+/// Reads the source into a store of its own, so that memory holds an index alone and an unchanged package is not read
+/// again.
+struct Reader {
+    named: Named,
+    options: Options,
+    store: Store,
+    /// What the source was when it was read last.
+    seen: Seen,
+    /// Holds the store and what belongs to it.
+    folder: TempDir,
+}
+
+#[derive(Default)]
+struct Seen {
+    digest: String,
+    files: Option<Vec<FileState>>,
+    revision: Option<Revision>,
+}
+
+type FileState = (PathBuf, u64, Option<SystemTime>);
+
+impl Reader {
+    fn new(args: &ServeArgs) -> Result<Self, Failure> {
+        let named = Named::parse(&args.source)?;
+        let options = source::options(&args.registry)?;
+        let folder = tempfile::Builder::new().prefix("olm-serve-").tempdir()?;
+        let store = Store::open(&folder.path().join("store"))
+            .map_err(|error| Failure::new(Code::Unexpected, error.to_string()))?;
+        Ok(Self { named, options, store, seen: Seen::default(), folder })
+    }
+
+    /// The catalog, where it is another than before.
+    async fn read(&mut self) -> Result<Option<Arc<Catalog>>, Failure> {
+        let files = self.files().await?;
+        let opened = Opened::open(&self.named, &self.options).await?;
+        self.take(opened, files).await
+    }
+
+    async fn take(
+        &mut self,
+        opened: Opened,
+        files: Option<Vec<FileState>>,
+    ) -> Result<Option<Arc<Catalog>>, Failure> {
+        let (store, link) = (self.store.clone(), self.folder.path().join("file"));
+        let (origin, path) = (opened.origin.clone(), opened.path.clone());
+        let refreshed = blocking(move || refresh(&store, &origin, &path, &link)).await?;
+        let catalog = refreshed.map_err(|error| Failure::new(Code::Unexpected, error))?;
+        self.seen.files = files;
+        self.seen.revision = opened.revision;
+        if catalog.digest == self.seen.digest {
+            return Ok(None);
+        }
+        tell(&catalog);
+        if !catalog.is_empty() {
+            self.seen.digest.clone_from(&catalog.digest);
+        }
+        Ok(Some(catalog))
+    }
+
+    /// Waits until the source is another, and reads it.
+    async fn changed(&mut self) -> Result<Option<Arc<Catalog>>, Failure> {
+        if let Named::Source(wanted) = &self.named
+            && self.seen.files.is_none()
+        {
+            loop {
+                tokio::time::sleep(ASK).await;
+                let found = Opened::fetched(wanted, &self.options, self.seen.revision.as_ref()).await?;
+                if let Some(opened) = found {
+                    return self.take(opened, None).await;
+                }
+            }
+        }
+        if matches!(self.named, Named::Stdin) {
+            return std::future::pending().await;
+        }
+        let mut before = None;
+        loop {
+            tokio::time::sleep(LOOK).await;
+            let now = self.files().await?;
+            // Whoever is writing gets the time to end.
+            if now != self.seen.files && before.as_ref() == Some(&now) {
+                return self.read().await;
+            }
+            before = Some(now);
+        }
+    }
+
+    /// Names, sizes and times of the source's files, where it has local ones.
+    async fn files(&self) -> Result<Option<Vec<FileState>>, Failure> {
+        use olm_catalog_sources::Source;
+        let path = match &self.named {
+            Named::Folder(path) | Named::File(path) => path.clone(),
+            Named::Source(Source::Tarball { path }) => path.clone(),
+            Named::Source(Source::OciLayout { path, .. }) => path.join("index.json"),
+            Named::Source(_) | Named::Stdin => return Ok(None),
+        };
+        blocking(move || {
+            let mut files = Vec::new();
+            list(&path, &mut files, 0);
+            files.sort();
+            Some(files)
+        })
+        .await
+    }
+}
+
+/// Folders nested deeper than this are a loop of links.
+const DEEPEST: usize = 32;
+
+/// What cannot be listed is told when it is read.
+fn list(path: &Path, files: &mut Vec<FileState>, depth: usize) {
+    let Ok(metadata) = std::fs::metadata(path) else { return };
+    if !metadata.is_dir() {
+        files.push((path.to_owned(), metadata.len(), metadata.modified().ok()));
+        return;
+    }
+    if depth < DEEPEST {
+        let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+        entries.for_each(|entry| list(&entry.path(), files, depth + 1));
+    }
+}
+
+fn refresh(store: &Store, origin: &str, path: &Path, link: &Path) -> Result<Arc<Catalog>, String> {
+    let dir = if path.is_dir() {
+        path.to_owned()
+    } else {
+        // The store reads folders: one with this file alone.
+        _ = std::fs::remove_dir_all(link);
+        let name = path.file_name().unwrap_or_default();
+        let whole = path.canonicalize().map_err(|error| format!("failed to read {}: {error}", path.display()))?;
+        let linked =
+            std::fs::create_dir_all(link).and_then(|()| std::os::unix::fs::symlink(whole, link.join(name)));
+        linked.map_err(|error| format!("failed to make {}: {error}", link.display()))?;
+        link.to_owned()
+    };
+    let refreshed = store.refresh_dir("catalog", origin, &dir).map_err(|error| error.to_string())?;
+    Ok(refreshed.catalog)
+}

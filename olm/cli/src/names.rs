@@ -1,0 +1,142 @@
+//! The packages of the cluster's catalogs by name, for shell completion: kept in the user's cache folder by every command
+//! that reads the catalogs, and read anew when that was too long ago. Nothing here fails, prints, or takes long: a shell is
+//! waiting.
+
+use std::{
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+
+use clap::Parser as _;
+use olm_manager::catalogs::{Fetcher, LoadedCatalog};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    args::{Args, Global},
+    context,
+    output::printable,
+};
+
+/// Older names are asked for again.
+const FRESH: Duration = Duration::from_secs(600);
+
+/// Longer, and a person at a shell feels it.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// A package.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Known {
+    pub name: String,
+    /// What it is, for shells that show it.
+    pub says: String,
+}
+
+/// The packages of the cluster that the command line names so far.
+pub fn known() -> Vec<Known> {
+    let global = global();
+    let Some(path) = cache_file(&global) else { return Vec::new() };
+    let age = std::fs::metadata(&path).and_then(|file| file.modified());
+    let age = age.ok().and_then(|then| SystemTime::now().duration_since(then).ok());
+    if age.is_none_or(|age| age > FRESH) {
+        // What is there is better than nothing where the cluster does not answer in time.
+        ask(&global);
+    }
+    read(&path)
+}
+
+/// Keeps the names of catalogs that were read anyway.
+pub fn keep(global: &Global, catalogs: &[LoadedCatalog]) {
+    let Some(path) = cache_file(global) else { return };
+    let summaries = catalogs.iter().flat_map(|catalog| catalog.catalog.summaries());
+    let mut names: Vec<Known> = summaries
+        .map(|summary| Known { name: summary.name.clone(), says: printable(&summary.display_name) })
+        .filter(|known| is_plain(&known.name))
+        .collect();
+    names.sort_by(|a, b| a.name.cmp(&b.name));
+    names.dedup_by(|a, b| a.name == b.name);
+    // Completion without the cache is slower, not wrong.
+    _ = write(&path, &names);
+}
+
+/// A name that a shell could take for something else is not offered to it.
+fn is_plain(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_'))
+}
+
+fn read(path: &Path) -> Vec<Known> {
+    let text = std::fs::read(path).unwrap_or_default();
+    let names: Vec<Known> = serde_json::from_slice(&text).unwrap_or_default();
+    names.into_iter().filter(|known| is_plain(&known.name)).collect()
+}
+
+fn write(path: &Path, names: &[Known]) -> std::io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    std::fs::create_dir_all(folder)?;
+    // Two shells may complete at a time.
+    let partial = path.with_extension(format!("{}", std::process::id()));
+    std::fs::write(&partial, serde_json::to_vec(names)?)?;
+    std::fs::rename(&partial, path)
+}
+
+/// Asks the cluster, for as long as a shell may wait.
+fn ask(global: &Global) {
+    _ = rustls::crypto::ring::default_provider().install_default();
+    let Ok(runtime) = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build() else {
+        return;
+    };
+    runtime.block_on(async {
+        let asked = tokio::time::timeout(PATIENCE, async {
+            let client = context::connect(global).await.ok()?;
+            Fetcher::service_proxy(client).fetch().await.ok()
+        });
+        if let Ok(Some(catalogs)) = asked.await {
+            keep(global, &catalogs);
+        }
+    });
+    runtime.shutdown_background();
+}
+
+/// `$XDG_CACHE_HOME/olm/names/HASH.json`: one for each cluster and user.
+fn cache_file(global: &Global) -> Option<PathBuf> {
+    let var = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let root = match (var("XDG_CACHE_HOME"), var("HOME")) {
+        (Some(root), _) => PathBuf::from(root),
+        (None, Some(home)) => PathBuf::from(home).join(".cache"),
+        (None, None) => return None,
+    };
+    let mut hasher = DefaultHasher::new();
+    (var("KUBECONFIG"), &global.kubeconfig, &global.context, &global.impersonate).hash(&mut hasher);
+    Some(root.join("olm/names").join(format!("{:016x}.json", hasher.finish())))
+}
+
+/// The flags that choose a cluster, as far as they are on the line that is being completed (`olm -- olm show --context
+/// x et`).
+fn global() -> Global {
+    let words: Vec<_> = std::env::args_os().skip_while(|word| word != "--").skip(1).collect();
+    for end in (1..=words.len()).rev() {
+        if let Ok(args) = Args::try_parse_from(&words[..end]) {
+            return args.global;
+        }
+    }
+    Global::default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_kept_is_read_and_nothing_else_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("deep/names.json");
+        assert_eq!(read(&path), []);
+        let names = [Known { name: "etcd".into(), says: "etcd".into() }];
+        write(&path, &names).unwrap();
+        assert_eq!(read(&path), names);
+        std::fs::write(&path, "[{").unwrap();
+        assert_eq!(read(&path), []);
+        std::fs::write(&path, r#"[{"name":"$(rm -rf x)","says":""},{"name":"a-b.c_1","says":""}]"#).unwrap();
+        assert_eq!(read(&path).len(), 1);
+    }
+}

@@ -1,0 +1,329 @@
+//! Writing a folder in the OCI layout: `oci-layout`, `index.json`, `blobs/sha256/…`.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    io::{self, Read, Write as _},
+    path::{Path, PathBuf},
+};
+
+use flate2::{Compression, GzBuilder};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+/// The annotation of `index.json` that names an image.
+pub const NAME: &str = "org.opencontainers.image.ref.name";
+/// The label of a catalog image that says where its files are.
+const CONFIGS: &str = "operators.operatorframework.io.index.configs.v1";
+const INDEX: &str = "application/vnd.oci.image.index.v1+json";
+const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
+const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
+
+/// A layout cannot be written.
+#[derive(Debug, thiserror::Error)]
+pub enum LayoutError {
+    /// A file.
+    #[error("failed to {what} {}: {source}", path.display())]
+    Io {
+        /// A verb.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The folder holds something else.
+    #[error("{} holds files and is no OCI layout; name a new or empty folder", path.display())]
+    Other {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// Its index is damaged.
+    #[error("failed to read {}: {reason}; remove the folder and start again", path.display())]
+    Index {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// A blob that is named by its digest.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Descriptor {
+    /// What it is.
+    #[serde(default)]
+    pub media_type: String,
+    /// `sha256:…`
+    pub digest: String,
+    /// Bytes.
+    pub size: u64,
+    /// Among them its name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
+    /// Such as `platform`, kept as it is.
+    #[serde(flatten)]
+    pub other: BTreeMap<String, Value>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Index {
+    schema_version: u32,
+    #[serde(default)]
+    media_type: String,
+    manifests: Vec<Descriptor>,
+}
+
+/// A folder in the OCI layout. An image is in it once its last file is written: the index.
+#[derive(Debug)]
+pub struct Layout {
+    root: PathBuf,
+    index: Index,
+}
+
+impl Layout {
+    /// Opens a layout, which is made when there is none.
+    pub fn open(root: &Path) -> Result<Self, LayoutError> {
+        let path = root.join("index.json");
+        let index = match fs::read(&path) {
+            Ok(text) => serde_json::from_slice(&text)
+                .map_err(|error| LayoutError::Index { path, reason: error.to_string() })?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                if fs::read_dir(root).is_ok_and(|mut entries| entries.next().is_some())
+                    && !root.join("oci-layout").is_file()
+                {
+                    return Err(LayoutError::Other { path: root.to_owned() });
+                }
+                Index { schema_version: 2, media_type: INDEX.to_owned(), manifests: Vec::new() }
+            }
+            Err(error) => return Err(io("read", &path)(error)),
+        };
+        let blobs = root.join("blobs/sha256");
+        fs::create_dir_all(&blobs).map_err(io("make", &blobs))?;
+        let version = root.join("oci-layout");
+        fs::write(&version, r#"{"imageLayoutVersion":"1.0.0"}"#).map_err(io("write", &version))?;
+        Ok(Self { root: root.to_owned(), index })
+    }
+
+    /// Where a blob belongs. The digest must have been checked to be one.
+    pub fn path(&self, digest: &str) -> PathBuf {
+        self.root.join("blobs").join(digest.replacen(':', "/", 1))
+    }
+
+    /// What an image is called by that name.
+    pub fn find(&self, name: &str) -> Option<&Descriptor> {
+        self.index.manifests.iter().find(|entry| entry.annotations.get(NAME).is_some_and(|n| n == name))
+    }
+
+    /// Writes a blob that is in memory.
+    pub fn put(&self, media_type: &str, bytes: &[u8]) -> Result<Descriptor, LayoutError> {
+        let digest = format!("sha256:{}", hex(&Sha256::digest(bytes)));
+        let path = self.path(&digest);
+        if !fs::metadata(&path).is_ok_and(|file| file.len() == bytes.len() as u64) {
+            write_whole(&path, bytes)?;
+        }
+        Ok(Descriptor {
+            media_type: media_type.to_owned(),
+            digest,
+            size: bytes.len() as u64,
+            annotations: BTreeMap::new(),
+            other: BTreeMap::new(),
+        })
+    }
+
+    /// Lists an image under a name, in place of the one that had it.
+    pub fn name(&mut self, name: &str, mut manifest: Descriptor) -> Result<(), LayoutError> {
+        manifest.annotations = BTreeMap::from([(NAME.to_owned(), name.to_owned())]);
+        self.index.manifests.retain(|entry| entry.annotations.get(NAME).is_none_or(|n| n != name));
+        self.index.manifests.push(manifest);
+        self.index.manifests.sort_by(|a, b| a.annotations.get(NAME).cmp(&b.annotations.get(NAME)));
+        let path = self.root.join("index.json");
+        let text = serde_json::to_vec_pretty(&self.index)
+            .map_err(|error| LayoutError::Index { path: path.clone(), reason: error.to_string() })?;
+        write_whole(&path, &text)
+    }
+
+    /// Writes a catalog as an image: `files` are below the image's folder `/configs`. The same files make the same image.
+    pub fn catalog(&mut self, name: &str, files: &Path) -> Result<Descriptor, LayoutError> {
+        let partial = self.root.join("blobs/sha256/.layer");
+        let (layer, diff) = pack(files, &partial)?;
+        let target = self.path(&layer.digest);
+        fs::rename(&partial, &target).map_err(io("write", &target))?;
+        // An image of data runs anywhere; something has to stand here.
+        let config = json!({
+            "architecture": "amd64",
+            "os": "linux",
+            "config": {"Labels": {CONFIGS: "/configs"}},
+            "rootfs": {"type": "layers", "diff_ids": [diff]},
+        });
+        let config = self.put(CONFIG, config.to_string().as_bytes())?;
+        let manifest = json!({
+            "schemaVersion": 2,
+            "mediaType": MANIFEST,
+            "config": config,
+            "layers": [layer],
+        });
+        let manifest = self.put(MANIFEST, manifest.to_string().as_bytes())?;
+        self.name(name, manifest.clone())?;
+        Ok(manifest)
+    }
+}
+
+/// Packs files into a gzipped tar archive below `configs/`, without times and owners; the digest of the archive and the
+/// one of what is in it.
+fn pack(files: &Path, to: &Path) -> Result<(Descriptor, String), LayoutError> {
+    let file = File::create(to).map_err(io("create", to))?;
+    let gzip = GzBuilder::new().mtime(0).write(Hashing::new(file), Compression::default());
+    let mut tar = tar::Builder::new(Hashing::new(gzip));
+    let folder = |tar: &mut tar::Builder<_>, name: &Path| {
+        let mut header = header(tar::EntryType::Directory, 0o755, 0);
+        tar.append_data(&mut header, name, io::empty()).map_err(io("write", to))
+    };
+    folder(&mut tar, Path::new("configs/"))?;
+    for package in sorted(files)? {
+        let inside = Path::new("configs").join(package.file_name().unwrap_or_default());
+        folder(&mut tar, &inside)?;
+        for path in sorted(&package)? {
+            let mut file = File::open(&path).map_err(io("open", &path))?;
+            let size = file.metadata().map_err(io("read", &path))?.len();
+            let mut header = header(tar::EntryType::Regular, 0o644, size);
+            let name = inside.join(path.file_name().unwrap_or_default());
+            tar.append_data(&mut header, name, &mut file).map_err(io("write", to))?;
+        }
+    }
+    let (gzip, diff, _) = tar.into_inner().map_err(io("write", to))?.end();
+    let (file, digest, size) = gzip.finish().map_err(io("write", to))?.end();
+    file.sync_all().map_err(io("write", to))?;
+    let layer = Descriptor {
+        media_type: LAYER.to_owned(),
+        digest,
+        size,
+        annotations: BTreeMap::new(),
+        other: BTreeMap::new(),
+    };
+    Ok((layer, diff))
+}
+
+fn header(kind: tar::EntryType, mode: u32, size: u64) -> tar::Header {
+    let mut header = tar::Header::new_ustar();
+    header.set_entry_type(kind);
+    header.set_mode(mode);
+    header.set_size(size);
+    header.set_mtime(0);
+    header
+}
+
+fn sorted(dir: &Path) -> Result<Vec<PathBuf>, LayoutError> {
+    let entries = fs::read_dir(dir).and_then(Iterator::collect::<io::Result<Vec<_>>>);
+    let mut paths: Vec<PathBuf> = entries.map_err(io("read", dir))?.iter().map(fs::DirEntry::path).collect();
+    paths.sort();
+    Ok(paths)
+}
+
+/// Never half of a file under its name.
+fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), LayoutError> {
+    let partial = path.with_extension("partial");
+    let write = || -> io::Result<()> {
+        let mut file = File::create(&partial)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&partial, path)
+    };
+    write().map_err(io("write", path))
+}
+
+fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> LayoutError {
+    let path = path.to_owned();
+    move |source| LayoutError::Io { what, path, source }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Computes the digest of what is written through it.
+struct Hashing<W> {
+    inner: W,
+    hasher: Sha256,
+    size: u64,
+}
+
+impl<W> Hashing<W> {
+    fn new(inner: W) -> Self {
+        Self { inner, hasher: Sha256::new(), size: 0 }
+    }
+
+    fn end(self) -> (W, String, u64) {
+        (self.inner, format!("sha256:{}", hex(&self.hasher.finalize())), self.size)
+    }
+}
+
+impl<W: io::Write> io::Write for Hashing<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let n = self.inner.write(bytes)?;
+        self.hasher.update(&bytes[..n]);
+        self.size += n as u64;
+        Ok(n)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+/// The digest of a file.
+pub fn digest_of(path: &Path) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    let mut hasher = Sha256::new();
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        let n = file.read(&mut buffer)?;
+        if n == 0 {
+            return Ok(format!("sha256:{}", hex(&hasher.finalize())));
+        }
+        hasher.update(&buffer[..n]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn files() -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("a")).unwrap();
+        fs::write(dir.path().join("a/catalog.json"), "{\"schema\":\"olm.package\",\"name\":\"a\"}\n").unwrap();
+        dir
+    }
+
+    #[test]
+    fn the_same_files_make_the_same_image_and_an_image_is_replaced_by_name() {
+        // given a layout with a catalog
+        let (root, files) = (tempfile::tempdir().unwrap(), files());
+        let mut layout = Layout::open(&root.path().join("new")).unwrap();
+        let first = layout.catalog("localhost/catalog:latest", files.path()).unwrap();
+        // when it is written again
+        let second = layout.catalog("localhost/catalog:latest", files.path()).unwrap();
+        // then it is one image still, also for the next who opens the layout
+        assert_eq!(first.digest, second.digest);
+        let again = Layout::open(&root.path().join("new")).unwrap();
+        assert_eq!(again.index.manifests.len(), 1);
+        assert_eq!(again.find("localhost/catalog:latest").unwrap().digest, first.digest);
+        // and every blob is what its name says
+        for path in sorted(&root.path().join("new/blobs/sha256")).unwrap() {
+            let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+            assert_eq!(digest_of(&path).unwrap(), format!("sha256:{name}"));
+        }
+    }
+
+    #[test]
+    fn a_folder_of_something_else_is_left_alone() {
+        let files = files();
+        assert!(matches!(Layout::open(files.path()), Err(LayoutError::Other { .. })));
+        assert!(!files.path().join("blobs").exists());
+    }
+}

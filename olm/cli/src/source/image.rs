@@ -1,0 +1,43 @@
+//! Where the image of a bundle will be.
+
+use olm_bundle::Bundle;
+
+use crate::exit::{Code, Failure};
+
+/// What can be in braces.
+const KNOWN: [&str; 3] = ["package", "version", "name"];
+
+/// A template for image references; what would stay in braces is refused.
+pub fn image_template(text: &str) -> Result<String, Failure> {
+    let mut rest = text;
+    while let Some((_, after)) = rest.split_once('{') {
+        let (key, after) = after.split_once('}').unwrap_or((after, ""));
+        if !KNOWN.contains(&key) {
+            return Err(Failure::new(Code::Usage, format!("--image-template {text}: {{{key}}} is unknown"))
+                .hint("there are {package}, {version} and {name}"));
+        }
+        rest = after;
+    }
+    Ok(text.to_owned())
+}
+
+/// The reference that a template makes of a bundle.
+pub fn image_of(template: &str, bundle: &Bundle) -> String {
+    // A tag cannot hold the `+` of build metadata; `_` is what other tools write for it.
+    let version = bundle.version_text().unwrap_or_default().replace('+', "_");
+    let package = bundle.package().unwrap_or_default();
+    template.replace("{package}", package).replace("{version}", &version).replace("{name}", bundle.name())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_words_in_braces_are_refused() {
+        assert!(image_template("registry.example/{package}:v{version}").is_ok());
+        let failure = image_template("registry.example/{pkg}").unwrap_err();
+        assert_eq!(failure.message, "--image-template registry.example/{pkg}: {pkg} is unknown");
+        assert!(image_template("a{").is_err());
+    }
+}

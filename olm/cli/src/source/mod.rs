@@ -1,0 +1,11 @@
+//! What a user names as a catalog or a bundle: a path, an image, a URL or a server. Each becomes files on this machine.
+
+mod image;
+mod name;
+mod open;
+mod registry;
+
+pub use image::{image_of, image_template};
+pub use name::Named;
+pub use open::{Opened, OpenedBundle, blocking, unread};
+pub use registry::{failure, options};

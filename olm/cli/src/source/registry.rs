@@ -1,0 +1,52 @@
+//! How to reach registries and web servers: flags, and what `docker login` and `podman login` left.
+
+use std::path::Path;
+
+use olm_catalog_sources::{Options, SourceError};
+
+use crate::{
+    args::RegistryArgs,
+    exit::{Code, Failure},
+};
+
+/// What the flags say.
+pub fn options(args: &RegistryArgs) -> Result<Options, Failure> {
+    let mut options = Options {
+        plain_http: args.plain_http.clone(),
+        skip_tls_verify: args.skip_tls_verify.clone(),
+        ..Options::default()
+    };
+    let added = match &args.authfile {
+        Some(file) => options.credentials.add_file(file),
+        None => options.credentials.add_environment(),
+    };
+    added.map_err(|error| failure(&error))?;
+    for file in &args.ca_file {
+        options.ca_certificates.push(read(file)?);
+    }
+    Ok(options)
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    std::fs::read(path)
+        .map_err(|error| Failure::new(Code::Usage, format!("failed to read {}: {error}", path.display())))
+}
+
+/// A source's error with the exit code of its class.
+pub fn failure(error: &SourceError) -> Failure {
+    let code = match error {
+        SourceError::Reference { .. } | SourceError::Options { .. } => Code::Usage,
+        SourceError::Denied { .. } => Code::Forbidden,
+        SourceError::NotFound { .. } => Code::NotFound,
+        _ => Code::Unexpected,
+    };
+    let failure = Failure::new(code, error.to_string());
+    match error {
+        SourceError::Denied { .. } => failure.hint("log in with `podman login` or `docker login`, or name a file with --authfile"),
+        SourceError::Untrusted { .. } => failure.hint("name the authority with --ca-file"),
+        SourceError::Unavailable { .. } if error.to_string().contains("TLS") || error.to_string().contains("corrupt message") => {
+            failure.hint("if the server speaks without TLS, add --plain-http HOST[:PORT]")
+        }
+        _ => failure,
+    }
+}

@@ -1,0 +1,103 @@
+//! Packages that the manager has and another process reads.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use http::StatusCode;
+use olm_catalog::{BundleEntry, Catalog, Icon, Package};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    BundleImageError, ReadError,
+    fetch::{FetchError, Server},
+};
+
+/// Packages that are kept: who looks at one looks at it again, at its dependencies, and at little else.
+const KEPT: usize = 16;
+
+/// Why the manager does not hand out a bundle.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct NoBundle {
+    pub(crate) code: String,
+    pub(crate) message: String,
+}
+
+/// The packages of one content of one catalog.
+pub(crate) struct Remote {
+    server: Server,
+    /// Up to `/api/v1`.
+    base: String,
+    /// The last ones, newest behind.
+    recent: Mutex<Vec<Arc<Package>>>,
+}
+
+impl std::fmt::Debug for Remote {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Remote").field("base", &self.base).finish_non_exhaustive()
+    }
+}
+
+impl Remote {
+    pub(super) fn new(server: Server, base: String) -> Self {
+        Self { server, base, recent: Mutex::default() }
+    }
+
+    /// A package that the catalog's index names.
+    pub(super) async fn package(
+        &self,
+        index: &Catalog,
+        name: &str,
+    ) -> Result<Option<Arc<Package>>, FetchError> {
+        if index.summary(name).is_none() {
+            return Ok(None);
+        }
+        if let Some(package) = self.recent().iter().find(|package| package.name == name) {
+            return Ok(Some(Arc::clone(package)));
+        }
+        let path = format!("{}/packages/{name}", self.base);
+        let (status, _, body) = self.server.get(&path, None).await?;
+        // The catalog went while its index was being looked at.
+        if status == StatusCode::NOT_FOUND {
+            return Ok(None);
+        }
+        self.server.expect_ok(&path, status, &body)?;
+        let found = Catalog::from_bytes(&index.origin, &body)
+            .package(name)
+            .map_err(|error| self.server.malformed(&path, &error))?;
+        if let Some(package) = &found {
+            let mut recent = self.recent();
+            recent.push(Arc::clone(package));
+            if recent.len() > KEPT {
+                recent.remove(0);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The icon of a package, without the package.
+    pub(super) async fn icon(&self, package: &str) -> Result<Option<Icon>, FetchError> {
+        let path = format!("{}/icons/{package}", self.base);
+        let (status, _, data) = self.server.get(&path, None).await?;
+        if status == StatusCode::NOT_FOUND {
+            return Ok(None);
+        }
+        self.server.expect_ok(&path, status, &data)?;
+        Ok(Icon::of(data))
+    }
+
+    /// The document of a bundle that is an image; the manager has the rights to pull it.
+    pub(super) async fn document(&self, entry: &BundleEntry, image: &str) -> Result<Arc<[u8]>, ReadError> {
+        let path = format!("{}/bundles/{}/{}", self.base, entry.package, entry.name);
+        let (status, _, body) = self.server.get(&path, None).await?;
+        if status == StatusCode::BAD_GATEWAY
+            && let Ok(no) = serde_json::from_slice::<NoBundle>(&body)
+        {
+            return Err(BundleImageError::told(image, &no.code, &no.message).into());
+        }
+        self.server.expect_ok(&path, status, &body)?;
+        Ok(body.into())
+    }
+
+    fn recent(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Package>>> {
+        self.recent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

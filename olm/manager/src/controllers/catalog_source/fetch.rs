@@ -1,0 +1,305 @@
+//! Reading a source: from wherever it is into the store.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::Time};
+use kube::{Api, Client, ResourceExt};
+use olm_api::catalog_source::ConfigMapReference;
+use olm_catalog::{Catalog, build};
+use olm_catalog_sources::{Fetched, Revision, Source, SourceError};
+use sha2::{Digest, Sha256};
+
+use super::source::Wanted;
+use crate::catalogs::{Access, Cache, Key, Problem, hex, store_key};
+
+/// A registry that sends a byte now and then keeps no fetch for ever. The largest catalogs take a minute or two on a
+/// slow line.
+const DEADLINE: Duration = Duration::from_secs(30 * 60);
+
+/// One look at a source.
+pub(super) struct Job {
+    pub(super) wanted: Wanted,
+    pub(super) key: Key,
+    pub(super) run: u64,
+    pub(super) client: Client,
+    pub(super) access: Access,
+    pub(super) cache: Arc<Cache>,
+    /// What was read last; `None` reads it whatever it is.
+    pub(super) previous: Option<Revision>,
+}
+
+/// What a look at a source brought.
+#[derive(Debug, Default)]
+pub(super) struct Got {
+    /// `None` when there is nothing new.
+    pub(super) catalog: Option<Arc<Catalog>>,
+    pub(super) revision: Option<Revision>,
+    /// For people: what exactly was read.
+    pub(super) resolved: Option<String>,
+    pub(super) config_map: Option<ConfigMapReference>,
+    /// What of the source could not be made part of the catalog.
+    pub(super) notes: Vec<String>,
+    /// Of the files that were read.
+    pub(super) bytes: u64,
+}
+
+impl Job {
+    /// Reads the source. It may be dropped at any point: nothing is left then, and the store is as it was.
+    pub(super) async fn run(&self) -> Result<Got, Problem> {
+        match tokio::time::timeout(DEADLINE, self.read()).await {
+            Ok(result) => result,
+            Err(_) => {
+                let text = format!("it was not read within {} minutes", DEADLINE.as_secs() / 60);
+                Err(self.failed("DeadlineExceeded", text))
+            }
+        }
+    }
+
+    fn failed(&self, code: &'static str, message: impl Into<String>) -> Problem {
+        Problem::new(self.wanted.failure_reason(), code, message)
+    }
+
+    async fn read(&self) -> Result<Got, Problem> {
+        match &self.wanted {
+            Wanted::Shipped => Ok(Got { catalog: Some(olm_catalog::shipped()), ..Got::default() }),
+            Wanted::Directory(path) => self.directory(path).await,
+            Wanted::ConfigMap(name) => self.config_map(name).await,
+            Wanted::Image(reference) => {
+                let mut got = self.fetch(&Source::Image { reference: reference.clone() }).await?;
+                got.resolved = got.revision.as_ref().map(|revision| pinned(reference, &revision.digest));
+                Ok(got)
+            }
+            Wanted::Address(address) => self.fetch(&Source::Grpc { address: address.clone() }).await,
+            Wanted::Http(url) => self.fetch(&Source::Http { url: url.clone() }).await,
+        }
+    }
+
+    async fn config_map(&self, name: &str) -> Result<Got, Problem> {
+        let namespace = &self.key.0;
+        let api = Api::<ConfigMap>::namespaced(self.client.clone(), namespace);
+        let map = match api.get_opt(name).await {
+            Ok(Some(map)) => map,
+            Ok(None) => {
+                let text = format!("failed to get catalog config map {name}: there is none in namespace {namespace}");
+                return Err(self.failed("ConfigMapMissing", text));
+            }
+            Err(error) => {
+                return Err(self.failed("ConfigMapUnreadable", format!("failed to get catalog config map {name}: {error}")));
+            }
+        };
+        let reference = ConfigMapReference {
+            name: name.to_owned(),
+            namespace: namespace.clone(),
+            uid: map.uid(),
+            resource_version: map.resource_version(),
+            last_update_time: Some(Time(Timestamp::now())),
+        };
+        let data = map.data.unwrap_or_default();
+        let mut got = self.fetch(&Source::ConfigMap { name: name.to_owned(), data }).await?;
+        got.config_map = Some(reference);
+        Ok(got)
+    }
+
+    /// A folder is looked at by its files' names, sizes and times, which is cheap, and then copied, so that what is
+    /// read is what was there at one moment.
+    async fn directory(&self, path: &Path) -> Result<Got, Problem> {
+        let looked = {
+            let path = path.to_owned();
+            tokio::task::spawn_blocking(move || look(&path)).await
+        };
+        let (kind, fingerprint) = looked
+            .map_err(|error| self.failed("FileSystem", error.to_string()))?
+            .map_err(|error| self.failed("FileSystem", format!("failed to read {}: {error}", path.display())))?;
+        let revision = Revision { digest: fingerprint, etag: None };
+        if self.previous.as_ref() == Some(&revision) {
+            return Ok(Got { revision: Some(revision), ..Got::default() });
+        }
+        let source = match kind {
+            Kind::File => Source::Tarball { path: path.to_owned() },
+            Kind::Layout => Source::OciLayout { path: path.to_owned(), reference: None },
+            Kind::Folder => Source::Directory { path: path.to_owned() },
+        };
+        // The fingerprint has changed, so it is read whatever its digest is.
+        let mut got = self.fetch_from(&source, None).await?;
+        got.revision = Some(revision);
+        Ok(got)
+    }
+
+    async fn fetch(&self, source: &Source) -> Result<Got, Problem> {
+        self.fetch_from(source, self.previous.as_ref()).await
+    }
+
+    async fn fetch_from(&self, source: &Source, previous: Option<&Revision>) -> Result<Got, Problem> {
+        let granted = self.access.options().await.map_err(|error| self.failed("InvalidOptions", error))?;
+        let work = Work(self.cache.work(&self.key, self.run));
+        let failed = |error: SourceError| self.failed(error.code(), granted.explain(&error.to_string()));
+        match olm_catalog_sources::fetch(source, &granted.options, previous, &work.0).await.map_err(failed)? {
+            Fetched::Unchanged { revision } => {
+                let resolved = Some(revision.digest.clone());
+                Ok(Got { revision: Some(revision), resolved, ..Got::default() })
+            }
+            Fetched::New { revision, problems, .. } => {
+                let stored = self.store(source, work).await?;
+                Ok(Got {
+                    catalog: Some(stored.catalog),
+                    resolved: Some(revision.digest.clone()),
+                    revision: Some(revision),
+                    notes: problems.iter().chain(&stored.problems).map(ToString::to_string).collect(),
+                    bytes: stored.bytes,
+                    ..Got::default()
+                })
+            }
+        }
+    }
+
+    async fn store(&self, source: &Source, work: Work) -> Result<Stored, Problem> {
+        let (cache, key, origin) = (Arc::clone(&self.cache), store_key(&self.key), source.to_string());
+        // Images say what they are by their labels; of anything else a folder of bundles is as good as a catalog.
+        let may_be_bundles = matches!(self.wanted, Wanted::Directory(_) | Wanted::Http(_));
+        let stored = tokio::task::spawn_blocking(move || {
+            let bytes = size_of(&work.0).map_err(|error| error.to_string())?;
+            let (folder, problems) =
+                if may_be_bundles { catalog_of(&work.0)? } else { (work.0.clone(), Vec::new()) };
+            let refreshed = cache.store().refresh_dir(&key, &origin, &folder);
+            let refreshed = refreshed.map_err(|error| error.to_string())?;
+            Ok::<_, String>(Stored { catalog: refreshed.catalog, problems, bytes })
+        });
+        let stored = stored.await.map_err(|error| self.failed("FileSystem", error.to_string()))?;
+        let stored = stored.map_err(|error| self.failed("FileSystem", error))?;
+        if stored.catalog.is_empty() {
+            let mut problems = stored.problems.iter().chain(&stored.catalog.problems);
+            let problem = problems.next().map_or_else(String::new, |problem| format!("; {problem}"));
+            return Err(self.failed("NoPackage", format!("{source} holds no package that can be used{problem}")));
+        }
+        Ok(stored)
+    }
+}
+
+/// What went into the store.
+struct Stored {
+    catalog: Arc<Catalog>,
+    /// What could not be made part of it.
+    problems: Vec<olm_catalog::Problem>,
+    bytes: u64,
+}
+
+/// The folder that something is fetched to; it goes with the fetch.
+struct Work(PathBuf);
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir_all(&self.0)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!(path = %self.0.display(), %error, "failed to remove what was fetched");
+        }
+    }
+}
+
+/// Bundles become a catalog of them, beside themselves.
+fn catalog_of(folder: &Path) -> Result<(PathBuf, Vec<olm_catalog::Problem>), String> {
+    match build::Layout::detect(folder).map_err(|error| error.to_string())? {
+        build::Layout::Catalog => Ok((folder.to_owned(), Vec::new())),
+        build::Layout::Packages(_) | build::Layout::Bundle(_) => {
+            let out = folder.join(".built");
+            let options = build::Options::default();
+            let problems = build::write_bundle_repository(folder, &options, &out, build::Format::Json)
+                .map_err(|error| error.to_string())?;
+            Ok((out, problems))
+        }
+    }
+}
+
+/// What a path on the disk is.
+enum Kind {
+    File,
+    Layout,
+    Folder,
+}
+
+/// What it is, and names, sizes and times of all files: different when any of them was written.
+fn look(path: &Path) -> io::Result<(Kind, String)> {
+    let kind = match fs::metadata(path)? {
+        metadata if metadata.is_file() => Kind::File,
+        _ if path.join("oci-layout").is_file() => Kind::Layout,
+        _ => Kind::Folder,
+    };
+    let mut files = Vec::new();
+    let mut paths = vec![path.to_owned()];
+    while let Some(path) = paths.pop() {
+        // Links are followed once each by the copy; here their own time is enough.
+        let metadata = fs::symlink_metadata(&path)?;
+        if metadata.is_dir() {
+            for entry in fs::read_dir(&path)? {
+                paths.push(entry?.path());
+            }
+        } else if metadata.is_symlink() {
+            let target = fs::metadata(&path).ok();
+            files.push((path, target.as_ref().map_or(0, fs::Metadata::len), target.and_then(|t| t.modified().ok())));
+        } else {
+            files.push((path, metadata.len(), metadata.modified().ok()));
+        }
+    }
+    files.sort();
+    let mut hash = Sha256::new();
+    for (path, size, modified) in files {
+        hash.update(format!("{}\0{size}\0{modified:?}\n", path.display()));
+    }
+    // The path itself is part of it: two empty folders are not the same source.
+    Ok((kind, format!("{}:{}", path.display(), hex(&hash.finalize()))))
+}
+
+fn size_of(folder: &Path) -> io::Result<u64> {
+    let mut size = 0;
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder)? {
+            let entry = entry?;
+            let metadata = entry.metadata()?;
+            if metadata.is_dir() {
+                folders.push(entry.path());
+            } else {
+                size += metadata.len();
+            }
+        }
+    }
+    Ok(size)
+}
+
+/// A reference with its digest; the tag stays, for people.
+fn pinned(reference: &str, digest: &str) -> String {
+    let name = reference.split('@').next().unwrap_or(reference);
+    format!("{name}@{digest}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_read_again_only_when_a_file_in_it_changed() {
+        // given a folder with a catalog
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("catalog.yaml");
+        fs::write(&file, "schema: olm.package\nname: a\ndefaultChannel: stable\n").unwrap();
+        let look = || look(folder.path()).unwrap().1;
+        let before = look();
+        // when nothing happens, then nothing changes
+        assert_eq!(look(), before);
+        // when a file grows
+        fs::write(&file, "schema: olm.package\nname: a\ndefaultChannel: stable\n---\n").unwrap();
+        assert_ne!(look(), before);
+    }
+
+    #[test]
+    fn an_image_is_named_by_tag_and_digest() {
+        assert_eq!(pinned("quay.io/x/cat:v1", "sha256:1"), "quay.io/x/cat:v1@sha256:1");
+        assert_eq!(pinned("quay.io/x/cat@sha256:1", "sha256:1"), "quay.io/x/cat@sha256:1");
+    }
+}

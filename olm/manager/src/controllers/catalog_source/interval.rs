@@ -1,0 +1,158 @@
+//! When to look at a source again.
+
+use std::time::Duration;
+
+use olm_api::CatalogSourceSpec;
+
+use super::source::Wanted;
+use crate::catalogs::Problem;
+
+/// When the interval cannot be read, as upstream, and of servers for which none is set.
+const DEFAULT: Duration = Duration::from_secs(15 * 60);
+/// Of what is looked at for next to nothing.
+const LOCAL: Duration = Duration::from_secs(15);
+/// Nobody's registry is asked more often.
+const SHORTEST: Duration = Duration::from_secs(1);
+/// After a failure, doubled with each further one up to [`LONGEST_WAIT`].
+const FIRST_WAIT: Duration = Duration::from_secs(5);
+const LONGEST_WAIT: Duration = Duration::from_secs(300);
+
+/// How often to look at a source; `None` is only when the spec changes. With what is wrong with the interval.
+pub(super) fn interval(spec: &CatalogSourceSpec, wanted: &Wanted) -> (Option<Duration>, Option<Problem>) {
+    let poll = spec.update_strategy.as_ref().and_then(|s| s.registry_poll.as_ref());
+    let text = poll.map(|poll| poll.interval.as_deref().map(str::trim).unwrap_or_default());
+    let (every, problem) = match text {
+        None => (None, None),
+        Some("") => (Some(DEFAULT), None),
+        Some(text) => match go_duration(text).filter(|every| !every.is_zero()) {
+            Some(every) => (Some(every.max(SHORTEST)), None),
+            None => {
+                let message = format!(
+                    "error parsing spec.updateStrategy.registryPoll.interval. Using the default value of 15m0s instead. \
+                     Error: `{text}` is not a duration such as 10m or 1h30m"
+                );
+                (Some(DEFAULT), Some(Problem::new("InvalidIntervalError", "InvalidIntervalError", message)))
+            }
+        },
+    };
+    let every = match wanted {
+        _ if wanted.is_fixed() => None,
+        // As upstream: an image without an interval is read once.
+        Wanted::Image(_) | Wanted::Shipped => every,
+        Wanted::Address(_) | Wanted::Http(_) => every.or(Some(DEFAULT)),
+        Wanted::ConfigMap(_) | Wanted::Directory(_) => every.or(Some(LOCAL)),
+    };
+    (every, problem)
+}
+
+/// Up to a tenth earlier or later, so that catalogs that began together do not stay together. `random` is in 0..1.
+pub(super) fn jittered(every: Duration, random: f64) -> Duration {
+    every.mul_f64(0.9 + 0.2 * random.clamp(0.0, 1.0))
+}
+
+/// How long to wait after so many failures in a row.
+pub(super) fn back_off(failures: u32, random: f64) -> Duration {
+    let doubled = FIRST_WAIT.saturating_mul(1 << failures.saturating_sub(1).min(16));
+    jittered(doubled.min(LONGEST_WAIT), random)
+}
+
+/// A Go duration such as `10m` or `1h30m`; `None` when it is none.
+fn go_duration(text: &str) -> Option<Duration> {
+    let mut rest = text;
+    let mut total = Duration::ZERO;
+    if rest.is_empty() {
+        return None;
+    }
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let value: f64 = rest[..digits].parse().ok()?;
+        let unit = &rest[digits..];
+        let (seconds, length) = match unit {
+            u if u.starts_with("ms") => (value / 1e3, 2),
+            u if u.starts_with("ns") => (value / 1e9, 2),
+            u if u.starts_with("us") => (value / 1e6, 2),
+            u if u.starts_with('h') => (value * 3600.0, 1),
+            u if u.starts_with('m') => (value * 60.0, 1),
+            u if u.starts_with('s') => (value, 1),
+            _ => return None,
+        };
+        total = total.checked_add(Duration::try_from_secs_f64(seconds).ok()?)?;
+        rest = &unit[length..];
+    }
+    Some(total)
+}
+
+#[cfg(test)]
+mod tests {
+    use olm_api::catalog_source::{RegistryPoll, UpdateStrategy};
+
+    use super::*;
+
+    fn polled(interval: Option<&str>) -> CatalogSourceSpec {
+        let registry_poll = Some(RegistryPoll { interval: interval.map(str::to_owned) });
+        CatalogSourceSpec {
+            update_strategy: Some(UpdateStrategy { registry_poll }),
+            ..CatalogSourceSpec::default()
+        }
+    }
+
+    fn image() -> Wanted {
+        Wanted::Image("quay.io/x/cat:latest".into())
+    }
+
+    #[test]
+    fn an_image_is_polled_when_an_interval_is_set() {
+        assert_eq!(interval(&CatalogSourceSpec::default(), &image()), (None, None));
+        assert_eq!(interval(&polled(Some("10m")), &image()), (Some(Duration::from_secs(600)), None));
+        assert_eq!(interval(&polled(None), &image()), (Some(DEFAULT), None));
+    }
+
+    #[test]
+    fn an_image_by_digest_is_never_polled() {
+        let pinned = Wanted::Image("quay.io/x/cat@sha256:0".into());
+        assert_eq!(interval(&polled(Some("10m")), &pinned), (None, None));
+        assert_eq!(interval(&polled(Some("10m")), &Wanted::Shipped), (None, None));
+    }
+
+    #[test]
+    fn an_interval_that_is_none_is_told_and_taken_for_fifteen_minutes() {
+        for bad in ["soon", "0s", "-5m", "10", "999999999999h999999999999999h99999999999999999999h"] {
+            let (every, problem) = interval(&polled(Some(bad)), &image());
+            let problem = problem.unwrap_or_else(|| panic!("{bad} was taken: {every:?}"));
+            assert_eq!((every, problem.reason), (Some(DEFAULT), "InvalidIntervalError"), "{bad}");
+            assert!(problem.message.contains(bad), "{}", problem.message);
+        }
+    }
+
+    #[test]
+    fn servers_and_files_are_looked_at_without_an_interval() {
+        let none = CatalogSourceSpec::default();
+        assert_eq!(interval(&none, &Wanted::Address("a:1".into())).0, Some(DEFAULT));
+        assert_eq!(interval(&none, &Wanted::Http("http://a".into())).0, Some(DEFAULT));
+        assert_eq!(interval(&none, &Wanted::ConfigMap("a".into())).0, Some(LOCAL));
+        assert_eq!(interval(&polled(Some("2s")), &Wanted::Directory("/a".into())).0, Some(Duration::from_secs(2)));
+    }
+
+    #[test]
+    fn waits_are_jittered_by_a_tenth() {
+        let ten = Duration::from_secs(10);
+        assert_eq!(jittered(ten, 0.0), Duration::from_secs(9));
+        assert_eq!(jittered(ten, 1.0), Duration::from_secs(11));
+    }
+
+    #[test]
+    fn waits_after_failures_double_up_to_five_minutes() {
+        let waits: Vec<u64> = [1, 2, 3, 6, 7, 99].map(|n| back_off(n, 0.5).as_secs()).to_vec();
+        assert_eq!(waits, [5, 10, 20, 160, 300, 300]);
+    }
+
+    #[test]
+    fn go_durations_are_read() {
+        assert_eq!(go_duration("10m"), Some(Duration::from_secs(600)));
+        assert_eq!(go_duration("1h30m"), Some(Duration::from_secs(5400)));
+        assert_eq!(go_duration("1.5s"), Some(Duration::from_millis(1500)));
+        assert_eq!(go_duration("250ms"), Some(Duration::from_millis(250)));
+        assert_eq!(go_duration("soon"), None);
+        assert_eq!(go_duration(""), None);
+    }
+}

@@ -1,0 +1,351 @@
+//! The looks at sources: which is due, which is under way, and what came of the last one of each.
+//!
+//! Every CatalogSource has at most one look under way, in a task of its own: one that hangs holds up nobody else. A look
+//! at something that is not wanted any more is cancelled.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use olm_api::catalog_source::ConfigMapReference;
+use olm_catalog::Catalog;
+use tokio::{sync::Semaphore, time::Instant};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::{
+    fetch::{Got, Job},
+    interval::{back_off, jittered},
+    source::Wanted,
+};
+use crate::{
+    catalogs::{Access, Cache, Key, Problem, Record, Refresh, store_key},
+    metrics::Metrics,
+};
+
+/// Looks at a time. What takes memory and cores, reading into the store, is done one by one there; the rest mostly waits
+/// for registries, so a few that hang leave room for the others.
+const LOOKS: usize = 16;
+
+/// All looks.
+pub(crate) struct Jobs {
+    tracks: Mutex<BTreeMap<Key, Track>>,
+    slots: Semaphore,
+    cache: Arc<Cache>,
+    refresh: Arc<Refresh>,
+    metrics: Arc<Metrics>,
+    /// Cancelled when the controller ends.
+    stop: CancellationToken,
+}
+
+/// What is known of one CatalogSource.
+#[derive(Default)]
+struct Track {
+    /// What the content was made of.
+    record: Record,
+    catalog: Option<Arc<Catalog>>,
+    config_map: Option<ConfigMapReference>,
+    /// Of what is looked at now, or was last.
+    identity: String,
+    every: Option<Duration>,
+    /// Counts the looks: a result of one that was cancelled is not taken.
+    run: u64,
+    running: Option<DropGuard>,
+    failures: u32,
+    /// When the next look is due; `None` is only when the spec changes.
+    due: Option<Instant>,
+    problem: Option<Problem>,
+    last_look: Option<Timestamp>,
+}
+
+/// What is known of one CatalogSource, for its status and its readers.
+#[derive(Debug, Clone, Default)]
+pub(super) struct View {
+    pub(super) catalog: Option<Arc<Catalog>>,
+    /// Why the last look brought nothing.
+    pub(super) problem: Option<Problem>,
+    pub(super) running: bool,
+    /// The content is what an earlier spec named.
+    pub(super) outdated: bool,
+    pub(super) resolved: Option<String>,
+    pub(super) config_map: Option<ConfigMapReference>,
+    pub(super) notes: Vec<String>,
+    pub(super) bytes: u64,
+    pub(super) last_look: Option<Timestamp>,
+    pub(super) last_success: Option<Timestamp>,
+    /// How long until the next look.
+    pub(super) due: Option<Duration>,
+}
+
+/// What is asked for.
+pub(super) struct Request {
+    pub(super) key: Key,
+    pub(super) uid: String,
+    pub(super) wanted: Wanted,
+    pub(super) secrets: Vec<String>,
+    pub(super) every: Option<Duration>,
+    pub(super) client: kube::Client,
+    pub(super) access: Access,
+}
+
+impl std::fmt::Debug for Jobs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Jobs").finish_non_exhaustive()
+    }
+}
+
+impl Jobs {
+    pub(crate) fn new(cache: Arc<Cache>, refresh: Arc<Refresh>, metrics: Arc<Metrics>) -> Self {
+        Self {
+            tracks: Mutex::default(),
+            slots: Semaphore::new(LOOKS),
+            cache,
+            refresh,
+            metrics,
+            stop: CancellationToken::new(),
+        }
+    }
+
+    fn tracks(&self) -> MutexGuard<'_, BTreeMap<Key, Track>> {
+        self.tracks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends all looks.
+    pub(super) fn stop(&self) {
+        self.stop.cancel();
+    }
+
+    /// What is known of a CatalogSource; begins a look when one is due.
+    pub(super) async fn look(self: &Arc<Self>, request: Request) -> View {
+        self.restore(&request.key, &request.uid).await;
+        let damaged = self.refresh.take(&request.key);
+        let now = Instant::now();
+        let identity = request.wanted.identity(&request.secrets);
+        let mut tracks = self.tracks();
+        let track = tracks.entry(request.key.clone()).or_default();
+        let begin = track.turn_to(&identity, request.every, damaged, now);
+        if begin {
+            let previous = track.previous(damaged);
+            track.run += 1;
+            let stop = self.stop.child_token();
+            let cancelled = stop.clone();
+            track.running = Some(stop.drop_guard());
+            let job = Job {
+                wanted: request.wanted,
+                key: request.key,
+                run: track.run,
+                client: request.client,
+                access: request.access,
+                cache: Arc::clone(&self.cache),
+                previous,
+            };
+            let jobs = Arc::clone(self);
+            tokio::spawn(async move {
+                tokio::select! {
+                    biased;
+                    () = cancelled.cancelled() => jobs.clean_up(&job.key),
+                    () = jobs.run(&job) => {}
+                }
+            });
+        }
+        track.view(now)
+    }
+
+    /// A CatalogSource that cannot be looked at; what was read before is kept.
+    pub(super) async fn refuse(&self, key: &Key, uid: &str, problem: Problem) -> View {
+        self.restore(key, uid).await;
+        let mut tracks = self.tracks();
+        let track = tracks.entry(key.clone()).or_default();
+        track.running = None;
+        track.run += 1;
+        track.identity = String::new();
+        track.due = None;
+        track.problem = Some(problem);
+        track.view(Instant::now())
+    }
+
+    /// A CatalogSource whose content is at hand.
+    pub(super) fn at_hand(&self, key: &Key, uid: &str, identity: String, catalog: Arc<Catalog>) -> View {
+        let mut tracks = self.tracks();
+        let track = tracks.entry(key.clone()).or_default();
+        let last_success = track.record.last_success.filter(|_| track.identity == identity);
+        let record = Record {
+            namespace: key.0.clone(),
+            name: key.1.clone(),
+            uid: uid.to_owned(),
+            identity: identity.clone(),
+            last_success: last_success.or(Some(Timestamp::now())),
+            ..Record::default()
+        };
+        *track = Track { record, identity, catalog: Some(catalog), run: track.run + 1, ..Track::default() };
+        track.view(Instant::now())
+    }
+
+    /// Forgets a CatalogSource that is gone.
+    pub(super) fn forget(&self, key: &Key) {
+        self.tracks().remove(key);
+        self.cache.remove(key);
+    }
+
+    /// Every CatalogSource that there is something of, in memory or on the disk.
+    pub(super) fn keys(&self) -> Vec<Key> {
+        let mut keys = self.cache.keys();
+        keys.extend(self.tracks().keys().cloned());
+        keys.sort();
+        keys.dedup();
+        keys
+    }
+
+    /// After a restart: what the store has is served before the first look is done.
+    async fn restore(&self, key: &Key, uid: &str) {
+        match self.tracks().get(key).map(|track| track.record.uid.clone()) {
+            Some(known) if known == uid => return,
+            // Deleted and made again while nobody looked: another one.
+            Some(known) if !known.is_empty() => self.forget(key),
+            _ => {}
+        }
+        let (cache, stored_key, wanted) = (Arc::clone(&self.cache), key.clone(), uid.to_owned());
+        let read = tokio::task::spawn_blocking(move || {
+            let record = cache.record(&stored_key)?;
+            if record.uid != wanted {
+                cache.remove(&stored_key);
+                return None;
+            }
+            match cache.store().get(&store_key(&stored_key)) {
+                Ok(catalog) => Some((record, catalog?)),
+                Err(error) => {
+                    tracing::warn!(%error, "a stored catalog cannot be read; it is fetched again");
+                    None
+                }
+            }
+        });
+        let restored = read.await.ok().flatten().filter(|(_, catalog)| !catalog.is_empty());
+        let mut tracks = self.tracks();
+        let track = tracks.entry(key.clone()).or_default();
+        match restored {
+            Some((record, catalog)) => {
+                tracing::info!(namespace = key.0, name = key.1, "a catalog is served from the cache");
+                (track.record, track.catalog) = (record, Some(catalog));
+            }
+            None => {
+                track.record = Record {
+                    namespace: key.0.clone(),
+                    name: key.1.clone(),
+                    uid: uid.to_owned(),
+                    ..Record::default()
+                };
+            }
+        }
+    }
+
+    async fn run(&self, job: &Job) {
+        // Never closed.
+        let Ok(_slot) = self.slots.acquire().await else { return };
+        let started = Instant::now();
+        let result = job.run().await;
+        self.metrics.fetched(result.as_ref().map_or_else(|problem| problem.code, |_| "ok"), started.elapsed());
+        if let Err(problem) = &result {
+            let (namespace, name) = &job.key;
+            tracing::warn!(namespace, name, reason = problem.code, problem.message, "a catalog cannot be read");
+        }
+        let record = {
+            let mut tracks = self.tracks();
+            let track = tracks.get_mut(&job.key).filter(|track| track.run == job.run);
+            track.and_then(|track| track.settle(result, Instant::now(), rand::random()))
+        };
+        if let Some(record) = record
+            && let Err(error) = self.cache.write(&record)
+        {
+            tracing::warn!(%error, "failed to write down what a catalog was made of; a restart fetches it again");
+        }
+        self.clean_up(&job.key);
+        self.refresh.wake();
+    }
+
+    /// What was stored for a CatalogSource that went meanwhile goes as well.
+    fn clean_up(&self, key: &Key) {
+        if !self.tracks().contains_key(key) {
+            self.cache.remove(key);
+        }
+    }
+}
+
+impl Track {
+    /// Turns to what is asked for now; says whether a look is to begin.
+    fn turn_to(&mut self, identity: &str, every: Option<Duration>, damaged: bool, now: Instant) -> bool {
+        if self.identity != identity {
+            self.identity = identity.to_owned();
+            self.running = None;
+            self.failures = 0;
+            self.problem = None;
+            self.due = Some(now);
+        } else if self.every != every && self.failures == 0 && self.running.is_none() {
+            self.due = every.map(|every| now + jittered(every, rand::random()));
+        }
+        self.every = every;
+        if damaged {
+            self.due = Some(now);
+        }
+        self.running.is_none() && self.due.is_some_and(|due| due <= now)
+    }
+
+    /// What need not be read again.
+    fn previous(&self, damaged: bool) -> Option<olm_catalog_sources::Revision> {
+        let same = self.catalog.is_some() && self.record.identity == self.identity && !damaged;
+        self.record.revision.clone().filter(|_| same)
+    }
+
+    /// Takes what came of a look; returns the record, to be written down when the content was read.
+    fn settle(&mut self, result: Result<Got, Problem>, now: Instant, random: f64) -> Option<Record> {
+        self.running = None;
+        let time = Timestamp::now();
+        self.last_look = Some(time);
+        let got = match result {
+            Ok(got) => got,
+            Err(problem) => {
+                self.failures = self.failures.saturating_add(1);
+                self.problem = Some(problem);
+                self.due = Some(now + back_off(self.failures, random));
+                return None;
+            }
+        };
+        self.failures = 0;
+        self.problem = None;
+        self.due = self.every.map(|every| now + jittered(every, random));
+        self.record.last_success = Some(time);
+        self.config_map = got.config_map.or(self.config_map.take());
+        self.record.resolved = got.resolved.or(self.record.resolved.take());
+        let news = got.catalog.is_some() || self.record.revision != got.revision;
+        self.record.revision = got.revision;
+        if let Some(catalog) = got.catalog {
+            self.catalog = Some(catalog);
+            self.record.identity.clone_from(&self.identity);
+            self.record.notes = got.notes;
+            self.record.bytes = got.bytes;
+        }
+        news.then(|| self.record.clone())
+    }
+
+    fn view(&self, now: Instant) -> View {
+        let Record { resolved, notes, bytes, last_success, .. } = self.record.clone();
+        View {
+            catalog: self.catalog.clone(),
+            problem: self.problem.clone(),
+            running: self.running.is_some(),
+            outdated: self.catalog.is_some() && self.record.identity != self.identity,
+            resolved,
+            config_map: self.config_map.clone(),
+            notes,
+            bytes,
+            last_look: self.last_look,
+            last_success,
+            // Who is under way tells when it is there.
+            due: self.due.filter(|_| self.running.is_none()).map(|due| due.saturating_duration_since(now)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

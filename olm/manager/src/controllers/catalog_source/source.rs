@@ -1,0 +1,154 @@
+//! Which source a CatalogSource asks for: a pure function of its spec.
+
+use std::path::{Path, PathBuf};
+
+use olm_api::{CatalogSourceSpec, catalog_source};
+use sha2::{Digest, Sha256};
+
+use crate::{
+    catalogs::{Problem, hex},
+    manifests::SHIPPED_CATALOG_IMAGE,
+};
+
+/// A source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// The catalog in this very binary.
+    Shipped,
+    /// An image in a registry.
+    Image(String),
+    /// A running catalog server.
+    Address(String),
+    /// A ConfigMap in the namespace of the CatalogSource.
+    ConfigMap(String),
+    /// A file or folder on the manager's disk.
+    Directory(PathBuf),
+    /// A web server.
+    Http(String),
+}
+
+impl Wanted {
+    /// What the spec asks for; `image` takes the place of `spec.image`.
+    pub(super) fn of(spec: &CatalogSourceSpec, image: Option<&str>) -> Result<Self, Problem> {
+        let text =
+            |field: &Option<String>| field.as_deref().map(str::trim).filter(|t| !t.is_empty()).map(str::to_owned);
+        let invalid = |message: String| Problem::new("SpecInvalidError", "SpecInvalidError", message);
+        let missing = |field: &str| {
+            invalid(format!("spec.{field} unset: it must be set for sourcetype: {}", spec.source_type))
+        };
+        match spec.source_type.as_str() {
+            catalog_source::SOURCE_GRPC => {
+                let image = image.map(str::to_owned).or(text(&spec.image));
+                match (image, text(&spec.address)) {
+                    (Some(image), _) if image == SHIPPED_CATALOG_IMAGE => Ok(Self::Shipped),
+                    (Some(image), _) => Ok(Self::Image(image)),
+                    (None, Some(address)) => Ok(Self::Address(address)),
+                    (None, None) => Err(invalid(
+                        "image and address unset: at least one must be set for sourcetype: grpc".into(),
+                    )),
+                }
+            }
+            catalog_source::SOURCE_DIRECTORY => match text(&spec.directory) {
+                Some(directory) if Path::new(&directory).is_absolute() => {
+                    Ok(Self::Directory(directory.into()))
+                }
+                Some(directory) => {
+                    Err(invalid(format!("spec.directory: `{directory}` is not an absolute path")))
+                }
+                None => Err(missing("directory")),
+            },
+            catalog_source::SOURCE_HTTP => text(&spec.url).map(Self::Http).ok_or_else(|| missing("url")),
+            catalog_source::SOURCE_CONFIGMAP | catalog_source::SOURCE_INTERNAL => {
+                text(&spec.config_map).map(Self::ConfigMap).ok_or_else(|| missing("configMap"))
+            }
+            other => Err(invalid(format!(
+                "unknown sourcetype: {other} (known are grpc, configmap, internal, directory and http)"
+            ))),
+        }
+    }
+
+    /// The same for the same content under the same rights; a spec with another one is fetched at once.
+    ///
+    /// A digest, because URLs may hold passwords and this is written to the disk.
+    pub(super) fn identity(&self, secrets: &[String]) -> String {
+        hex(&Sha256::digest(format!("{self:?} {secrets:?}").as_bytes()))
+    }
+
+    /// Whether looking at it costs nothing worth counting.
+    pub(super) fn is_local(&self) -> bool {
+        matches!(self, Self::Shipped | Self::Directory(_) | Self::ConfigMap(_))
+    }
+
+    /// Whether its content can never be another.
+    pub(super) fn is_fixed(&self) -> bool {
+        match self {
+            Self::Shipped => true,
+            Self::Image(image) => image.contains('@'),
+            _ => false,
+        }
+    }
+
+    /// What upstream calls a failure to read it.
+    pub(super) fn failure_reason(&self) -> &'static str {
+        match self {
+            Self::ConfigMap(_) => "ConfigMapError",
+            _ => "RegistryServerError",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(source_type: &str) -> CatalogSourceSpec {
+        CatalogSourceSpec { source_type: source_type.into(), ..CatalogSourceSpec::default() }
+    }
+
+    #[test]
+    fn every_source_is_known_by_its_fields() {
+        let some = |text: &str| Some(text.to_owned());
+        let image = CatalogSourceSpec { image: some("quay.io/x/cat:v1"), address: some("a:1"), ..spec("grpc") };
+        assert_eq!(Wanted::of(&image, None), Ok(Wanted::Image("quay.io/x/cat:v1".into())));
+        assert_eq!(Wanted::of(&image, Some("quay.io/x/cat:v2")), Ok(Wanted::Image("quay.io/x/cat:v2".into())));
+        let shipped = CatalogSourceSpec { image: some(SHIPPED_CATALOG_IMAGE), ..spec("grpc") };
+        assert_eq!(Wanted::of(&shipped, None), Ok(Wanted::Shipped));
+        let address = CatalogSourceSpec { address: some("cat.ns:50051"), ..spec("grpc") };
+        assert_eq!(Wanted::of(&address, None), Ok(Wanted::Address("cat.ns:50051".into())));
+        for kind in ["configmap", "internal"] {
+            let map = CatalogSourceSpec { config_map: some("ops"), ..spec(kind) };
+            assert_eq!(Wanted::of(&map, None), Ok(Wanted::ConfigMap("ops".into())));
+        }
+        let http = CatalogSourceSpec { url: some("https://example.com/all"), ..spec("http") };
+        assert_eq!(Wanted::of(&http, None), Ok(Wanted::Http("https://example.com/all".into())));
+        let directory = CatalogSourceSpec { directory: some("/srv/cat"), ..spec("directory") };
+        assert_eq!(Wanted::of(&directory, None), Ok(Wanted::Directory("/srv/cat".into())));
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let message = |spec: &CatalogSourceSpec| {
+            let problem = Wanted::of(spec, None).unwrap_err();
+            assert_eq!(problem.reason, "SpecInvalidError");
+            problem.message
+        };
+        assert_eq!(
+            message(&spec("grpc")),
+            "image and address unset: at least one must be set for sourcetype: grpc"
+        );
+        assert!(message(&spec("floppy")).starts_with("unknown sourcetype: floppy"));
+        assert!(message(&spec("internal")).contains("spec.configMap"));
+        assert!(message(&spec("http")).contains("spec.url"));
+        let relative = CatalogSourceSpec { directory: Some("cat".into()), ..spec("directory") };
+        assert!(message(&relative).contains("absolute"));
+    }
+
+    #[test]
+    fn other_rights_are_another_source() {
+        let image = Wanted::Image("a/b:c".into());
+        assert_eq!(image.identity(&[]), Wanted::Image("a/b:c".into()).identity(&[]));
+        assert_ne!(image.identity(&[]), image.identity(&["pull".into()]));
+        let url = Wanted::Http("https://me:secret@example.com/".into());
+        assert!(!url.identity(&[]).contains("secret"));
+    }
+}

@@ -1,0 +1,47 @@
+//! The catalogs' part of `make bench`: the full community catalog, loaded, stored, looked up and searched.
+
+mod grow;
+mod measure;
+mod peer;
+mod rows;
+mod steps;
+mod table;
+
+use std::{path::PathBuf, process::ExitCode};
+
+use anyhow::{Result, bail};
+
+pub(crate) use rows::rows;
+pub(crate) use table::{Row, report};
+
+/// What this program does instead of the whole benchmark, when its arguments say so.
+///
+/// - `catalog`: the rows of the catalogs alone;
+/// - `grow FACTOR FILE TARGET`: writes a catalog of JSON lines FACTOR times, with names of its own for each copy;
+/// - `--child …`: a step that is measured from outside, as a process of its own.
+pub(crate) fn sub_mode() -> Option<ExitCode> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let done = match args.first()?.as_str() {
+        "catalog" => match rows() {
+            Ok(rows) => return Some(report(&rows)),
+            Err(error) => Err(error),
+        },
+        "grow" => grown(&args[1..]),
+        "--child" => steps::step(&args[1..]),
+        other => Err(anyhow::anyhow!("unknown argument {other:?}; known are catalog, grow, or none")),
+    };
+    Some(match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    })
+}
+
+fn grown(args: &[String]) -> Result<()> {
+    let [factor, source, target] = args else { bail!("usage: olm-bench grow FACTOR FILE TARGET") };
+    let bytes = grow::grow(&PathBuf::from(source), factor.parse()?, &PathBuf::from(target))?;
+    println!("{target}: {bytes} bytes");
+    Ok(())
+}

@@ -1,0 +1,208 @@
+//! The rows of the table.
+
+use std::{
+    fs::File,
+    io,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, Result, ensure};
+use serde::de::DeserializeOwned;
+
+use super::{
+    grow, measure, peer,
+    steps::{Loaded, Pages, Searched, Stored, Warm},
+    table::Row,
+};
+
+/// The full community catalog: 333 packages, 6,448 bundles, 87 MB of JSON lines.
+const FULL: &str = "catalogs/community-full.json.zst";
+const PACKAGES: usize = 333;
+
+/// How much less than the peer ours takes.
+const TIMES_FASTER: f64 = 20.0;
+const TIMES_SMALLER: f64 = 10.0;
+
+/// How far from a straight line the cost of a larger catalog may be: caches and the disk have their say, too.
+const BENT: f64 = 1.25;
+
+/// Measures everything about catalogs; no rows where the data is not there.
+pub(crate) fn rows() -> Result<Vec<Row>> {
+    let root = std::env::var_os("OLM_SHARED_DATA")
+        .map_or_else(|| olm_tests::root().join("../shared/data"), PathBuf::from);
+    let packed = root.join(FULL);
+    if !packed.exists() {
+        olm_tests::skipped("bench: catalogs", &format!("{} is not there (OLM_SHARED_DATA)", packed.display()));
+        return Ok(Vec::new());
+    }
+    let dir = tempfile::Builder::new().prefix("olm-bench-catalog-").tempdir()?;
+    let full = dir.path().join("full");
+    std::fs::create_dir(&full)?;
+    let source = full.join("catalog.json");
+    unpack(&packed, &source)?;
+
+    let mut rows = Vec::new();
+    let once = cold(&full, &mut rows)?;
+    let store = dir.path().join("store");
+    stored(&store, &full, &mut rows)?;
+    read(&store, &mut rows)?;
+    refreshed(&store, &full, &once, &mut rows)?;
+    linear(&source, dir.path(), &once, &mut rows)?;
+    Ok(rows)
+}
+
+fn unpack(packed: &Path, target: &Path) -> Result<()> {
+    let mut decoder = ruzstd::decoding::StreamingDecoder::new(File::open(packed)?)
+        .map_err(|error| anyhow::anyhow!("{} is not zstd: {error}", packed.display()))?;
+    io::copy(&mut decoder, &mut File::create(target)?)?;
+    Ok(())
+}
+
+/// Runs a step of this program several times: the median, and what it printed.
+fn step<T: DeserializeOwned>(runs: usize, args: &[&str]) -> Result<(measure::Cost, T)> {
+    let args: Vec<&str> = ["--child"].into_iter().chain(args.iter().copied()).collect();
+    let cost = measure::median(runs, &std::env::current_exe()?, &args)?;
+    let printed = serde_json::from_str(&cost.printed).context("the step printed something else")?;
+    Ok((cost, printed))
+}
+
+fn check(dir: &Path, runs: usize, packages: usize) -> Result<measure::Cost> {
+    let (cost, loaded) = step::<Loaded>(runs, &["check", &dir.to_string_lossy()])?;
+    ensure!(loaded.packages == packages && loaded.errors == 0, "loaded {loaded:?}, not {packages} packages");
+    Ok(cost)
+}
+
+/// Load and check, against the peer in the same run.
+fn cold(full: &Path, rows: &mut Vec<Row>) -> Result<measure::Cost> {
+    let ours = check(full, 5, PACKAGES)?;
+    let theirs = peer::validate(full)?;
+    rows.push(Row {
+        what: "catalog of 333 packages, 87 MB: load and validate",
+        measured: ours.wall,
+        limit: theirs.wall / TIMES_FASTER,
+        unit: "s",
+        note: format!("{:.1} times faster than {}", theirs.wall / ours.wall, theirs.source),
+    });
+    rows.push(Row {
+        what: "catalog: peak memory of load and validate",
+        measured: ours.peak,
+        limit: theirs.peak / TIMES_SMALLER,
+        unit: "MB",
+        note: format!("{:.1} times less; {:.2} s of CPU time", theirs.peak / ours.peak, ours.cpu),
+    });
+    Ok(ours)
+}
+
+/// Into the store, and a start from there.
+fn stored(store: &Path, full: &Path, rows: &mut Vec<Row>) -> Result<()> {
+    let root = store.to_string_lossy();
+    let first = measure::cost(
+        &std::env::current_exe()?,
+        &["--child", "store", &root, &full.to_string_lossy()],
+    )?;
+    let filled: Stored = serde_json::from_str(&first.printed)?;
+    ensure!(filled.packages == PACKAGES && filled.reread >= PACKAGES, "stored {filled:?}");
+    let (_, warm) = step::<Warm>(11, &["warm", &root])?;
+    ensure!(warm.packages == PACKAGES, "the store has {warm:?}");
+    rows.push(Row {
+        what: "catalog: warm start from the store",
+        measured: warm.milliseconds,
+        limit: 30.0,
+        unit: "ms",
+        note: format!("{:.0} MB resident; filling the store took {:.2} s", warm.resident, filled.seconds),
+    });
+    Ok(())
+}
+
+/// Pages and searches from the store.
+fn read(store: &Path, rows: &mut Vec<Row>) -> Result<()> {
+    let root = store.to_string_lossy();
+    let (_, Pages { first, whole }) = step::<Pages>(3, &["pages", &root])?;
+    rows.push(Row {
+        what: "catalog: first byte of a package from the store, p99",
+        measured: first.p99,
+        limit: 5.0,
+        unit: "ms",
+        note: format!(
+            "{} packages, p50 {:.2}, worst {:.1} ({}); parsed whole p50 {:.2}, p99 {:.1}, worst {:.1} ({})",
+            first.count, first.p50, first.worst, first.slowest, whole.p50, whole.p99, whole.worst, whole.slowest
+        ),
+    });
+    let (_, Searched { first, spread }) = step::<Searched>(3, &["search", &root])?;
+    rows.push(Row {
+        what: "catalog: search, the worst",
+        measured: spread.worst,
+        limit: 5.0,
+        unit: "ms",
+        note: format!(
+            "of {} queries, p50 {:.2} ({:?} is the worst); the first search of all {first:.1}",
+            spread.count, spread.p50, spread.slowest
+        ),
+    });
+    Ok(())
+}
+
+/// One package of all changes.
+fn refreshed(store: &Path, full: &Path, once: &measure::Cost, rows: &mut Vec<Row>) -> Result<()> {
+    let changed = store.with_file_name("changed");
+    std::fs::create_dir(&changed)?;
+    let text = std::fs::read(full.join("catalog.json"))?;
+    let at = find(&text, b"\"name\":\"etcd\",\"defaultChannel\"")
+        .or_else(|| find(&text, b"\"name\": \"etcd\", \"defaultChannel\""))
+        .context("the catalog has no package etcd in the form that is expected")?;
+    let description = find(&text[at..], b"\"description\":").context("etcd has no description")? + at;
+    let quote = find(&text[description + 14..], b"\"").context("no description")? + description + 15;
+    let mut edited = text;
+    edited.splice(quote..quote, *b"Changed. ");
+    std::fs::write(changed.join("catalog.json"), edited)?;
+    let cost = measure::cost(
+        &std::env::current_exe()?,
+        &["--child", "store", &store.to_string_lossy(), &changed.to_string_lossy()],
+    )?;
+    std::fs::remove_dir_all(&changed)?;
+    let Stored { packages, reread, seconds } = serde_json::from_str(&cost.printed)?;
+    ensure!(packages == PACKAGES, "{packages} packages");
+    rows.push(Row {
+        what: "catalog: refresh, one package changed: packages read anew",
+        measured: reread as f64,
+        limit: 1.0,
+        unit: "",
+        note: format!("of {packages}"),
+    });
+    rows.push(Row {
+        what: "catalog: refresh, one package changed",
+        measured: seconds,
+        limit: once.wall,
+        unit: "s",
+        note: format!("the limit is that of a first load; peak {:.0} MB", cost.peak),
+    });
+    Ok(())
+}
+
+fn find(text: &[u8], what: &[u8]) -> Option<usize> {
+    text.windows(what.len()).position(|window| window == what)
+}
+
+/// Three and ten times the catalog cost three and ten times as much.
+fn linear(source: &Path, temp: &Path, once: &measure::Cost, rows: &mut Vec<Row>) -> Result<()> {
+    let mut points = vec![format!("1x {:.2} s {:.0} MB", once.wall, once.peak)];
+    for (factor, runs, what) in [
+        (3_u32, 3, "catalog 3 times as large: time, of 3 times that of one"),
+        (10, 2, "catalog 10 times as large: time, of 10 times that of one"),
+    ] {
+        let dir = temp.join(format!("grown-{factor}"));
+        std::fs::create_dir(&dir)?;
+        let bytes = grow::grow(source, factor, &dir.join("catalog.json"))?;
+        let cost = check(&dir, runs, PACKAGES * factor as usize)?;
+        std::fs::remove_dir_all(&dir)?;
+        points.push(format!("{factor}x ({} MB) {:.2} s {:.0} MB", bytes / 1_000_000, cost.wall, cost.peak));
+        rows.push(Row {
+            what,
+            measured: cost.wall / (once.wall * f64::from(factor)),
+            limit: BENT,
+            unit: "x",
+            note: points.join("; "),
+        });
+    }
+    Ok(())
+}
