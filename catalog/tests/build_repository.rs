@@ -431,6 +431,12 @@ fn a_checkout_is_a_catalog_without_any_image() {
     let head = etcd.head().unwrap();
     assert_eq!((head.name.as_str(), head.image.as_deref()), ("etcdoperator.v0.9.4", None));
     assert_eq!(head.bundle().unwrap().crds().count(), 3);
+    for summary in catalog.summaries() {
+        let package = catalog.package(&summary.name).unwrap().unwrap();
+        for bundle in package.bundles.values() {
+            assert!(bundle.image.is_none() && bundle.is_inline(), "{}", bundle.name);
+        }
+    }
     // a file-based catalog in a folder stays what it is
     let fbc = build::load(&data.join("bundles/catalogs")).unwrap();
     assert!(fbc.package("kube-green").unwrap().is_some());

@@ -4,6 +4,8 @@
 #![allow(clippy::panic, reason = "a scenario that fails is a test that fails")]
 
 mod bad_input;
+mod catalog_cli;
+mod catalog_sources;
 mod console;
 mod demo;
 mod etcd_cluster;

@@ -1,5 +1,5 @@
-//! Files that hold a catalog or a bundle: archives of a folder, of an OCI layout, of `docker save`, or the documents
-//! of a file-based catalog themselves; each plain, or compressed with gzip or zstd.
+//! Files that hold a catalog or a bundle: archives of a folder, of an OCI layout, of `docker save`, or the
+//! documents of a file-based catalog themselves; each plain, or compressed with gzip or zstd.
 
 use std::{
     collections::BTreeMap,
@@ -25,8 +25,8 @@ enum Found {
     Layout(Layout),
 }
 
-/// Fills the stage from a file; `name` names it in messages, `wrapped` says that it was compressed once more for
-/// the way. Returns the labels of the image in it, if there is one.
+/// Fills the stage from a file; `name` names it in messages, `wrapped` says that it was compressed once more
+/// for the way. Returns the labels of the image in it, if there is one.
 pub(crate) async fn read(
     name: &str,
     path: &Path,
@@ -111,8 +111,8 @@ fn documents(
     match (content, first) {
         (Content::Bundle, _) => return Err(SourceError::malformed(name, "it is not an archive of a bundle")),
         (_, Some(b'<')) => {
-            let reason = "it is a web page; the address of a catalog's content ends in /api/v1/all, or in the name of a \
-                          file";
+            let reason = "it is a web page; the address of a catalog's content ends in /api/v1/all, or in the \
+                          name of a file";
             return Err(SourceError::malformed(name, reason));
         }
         (_, None) => return Err(SourceError::malformed(name, "it is empty")),

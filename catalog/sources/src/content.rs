@@ -17,8 +17,8 @@ pub(crate) enum Content {
 }
 
 impl Content {
-    /// Which folders of an image to keep, and where: a catalog's files in the root, a bundle's in the folders that
-    /// its annotations name, with the metadata where everybody looks for it.
+    /// Which folders of an image to keep, and where: a catalog's files in the root, a bundle's in the folders
+    /// that its annotations name, with the metadata where everybody looks for it.
     pub fn wanted(self, what: &str, labels: &BTreeMap<String, String>) -> Result<Wanted, SourceError> {
         let label = |key: &str, default: &str| labels.get(key).map_or(default, String::as_str).to_owned();
         match self {
@@ -42,8 +42,8 @@ impl Content {
         let has = |key: &str| labels.contains_key(key);
         let reason = match self {
             Self::Catalog if has(DATABASE) && !has(CONFIGS) => {
-                "it is a catalog in the SQLite format, which ended in 2021; render it to a file-based catalog with \
-                 the `opm` of that time"
+                "it is a catalog in the SQLite format, which ended in 2021; render it to a file-based catalog \
+                 with the `opm` of that time"
                     .to_owned()
             }
             Self::Catalog if has(MANIFESTS) => "it is a bundle, not a catalog".to_owned(),
@@ -53,8 +53,8 @@ impl Content {
                 labels.get(CONFIGS).map_or("/configs", String::as_str)
             ),
             Self::Bundle => format!(
-                "it has no file in manifests/ and metadata/; a bundle image names them in the labels {MANIFESTS} and \
-                 {METADATA}"
+                "it has no file in manifests/ and metadata/; a bundle image names them in the labels \
+                 {MANIFESTS} and {METADATA}"
             ),
         };
         Err(SourceError::unsupported(what, reason))

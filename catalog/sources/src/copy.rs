@@ -24,12 +24,12 @@ const NAME: &str = "org.opencontainers.image.ref.name";
 /// Images are made for a dozen platforms.
 const MOST_MANIFESTS: usize = 1000;
 
-/// Copies an image, with all of its platforms and with its digest unchanged, into a folder in the OCI layout, which is
-/// made where it is missing. It can be read from there as [`Source::OciLayout`](crate::Source::OciLayout) by the same
-/// reference.
+/// Copies an image, with all of its platforms and with its digest unchanged, into a folder in the OCI layout,
+/// which is made where it is missing. It can be read from there as
+/// [`Source::OciLayout`](crate::Source::OciLayout) by the same reference.
 ///
-/// What is there already is not downloaded again, so a copy that was cut off goes on where it stopped; an image is
-/// listed in the layout once it is whole. One copy into a layout may run at a time.
+/// What is there already is not downloaded again, so a copy that was cut off goes on where it stopped; an
+/// image is listed in the layout once it is whole. One copy into a layout may run at a time.
 ///
 /// # Errors
 /// [`SourceError`]

@@ -11,8 +11,8 @@ use serde::Deserialize;
 
 use crate::{error::SourceError, reference::canonical_registry};
 
-/// Log-ins for registries. Where several match an image, the one for the longest path is tried first, and among
-/// equals the one that was added first.
+/// Log-ins for registries. Where several match an image, the one for the longest path is tried first, and
+/// among equals the one that was added first.
 #[derive(Clone, Debug, Default)]
 pub struct Credentials {
     logins: Vec<Login>,
@@ -90,8 +90,8 @@ impl Credentials {
     ///
     /// `origin` names the document in messages, such as `secret olm/pull`.
     ///
-    /// # Errors
-    /// [`SourceError::Malformed`] where it is neither; nothing of it is added then. The message holds no secret.
+    /// # Errors [`SourceError::Malformed`] where it is neither; nothing of it is added then. The message
+    /// holds no secret.
     pub fn add(&mut self, origin: &str, document: &[u8]) -> Result<(), SourceError> {
         // The parser's own message may quote what it stumbled over, so only the place is kept.
         let bad = |e: &serde_json::Error| {
@@ -102,8 +102,8 @@ impl Credentials {
         };
         let mut parsed: Document = serde_json::from_slice(document).map_err(|e| bad(&e))?;
         if parsed.auths.is_none() && parsed.cred_helpers.is_empty() && parsed.creds_store.is_none() {
-            // A `.dockercfg` is the map alone. Its entries must look like one, so that `{}` and other settings
-            // of a `config.json` without log-ins are still right.
+            // A `.dockercfg` is the map alone. Its entries must look like one, so that `{}` and other
+            // settings of a `config.json` without log-ins are still right.
             parsed.auths = serde_json::from_slice::<BTreeMap<String, Entry>>(document).ok();
         }
         let mut logins = Vec::new();

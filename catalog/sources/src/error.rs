@@ -153,7 +153,9 @@ impl SourceError {
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::Unavailable { .. } | Self::Io { .. } => true,
+            Self::Unavailable { .. } => true,
+            // Disks fill up and are emptied; what does not exist has to be made by somebody.
+            Self::Io { source, .. } => source.kind() != io::ErrorKind::NotFound,
             Self::Everywhere { failures, .. } => failures.iter().any(|(_, error)| error.is_transient()),
             _ => false,
         }

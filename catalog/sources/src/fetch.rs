@@ -18,12 +18,13 @@ use crate::{
     web,
 };
 
-/// Reads a catalog into `dest`, which must not exist or be empty: the files of its folder of file-based catalogs.
+/// Reads a catalog into `dest`, which must not exist or be empty: the files of its folder of file-based
+/// catalogs.
 ///
-/// `dest` is made in one step once everything was read and checked, so it is whole or not there, whatever happens to
-/// the source, the network or this process. With the `previous` revision, registries and web servers are asked
-/// whether there is something new before anything is downloaded. One fetch for a `dest` may run at a time; it may
-/// be cancelled at any point.
+/// `dest` is made in one step once everything was read and checked, so it is whole or not there, whatever
+/// happens to the source, the network or this process. With the `previous` revision, registries and web
+/// servers are asked whether there is something new before anything is downloaded. One fetch for a `dest` may
+/// run at a time; it may be cancelled at any point.
 ///
 /// # Errors
 /// [`SourceError`], after patience has run out where trying again was worth it.
@@ -36,7 +37,8 @@ pub async fn fetch(
     read(source, Content::Catalog, options, previous, dest).await
 }
 
-/// Reads a bundle into `dest`: `manifests/`, `metadata/` and `tests/scorecard/`. Everything else is as with [`fetch`].
+/// Reads a bundle into `dest`: `manifests/`, `metadata/` and `tests/scorecard/`. Everything else is as with
+/// [`fetch`].
 ///
 /// # Errors
 /// As [`fetch`].
@@ -133,7 +135,7 @@ impl Fetch<'_> {
             return Ok(unchanged);
         }
         let pinned = repository.manifest(&identifier, reference.digest.as_ref()).await?;
-        self.pinned(&Place::Registry(repository), pinned).await
+        self.pinned(&Place::Registry(&repository), pinned).await
     }
 
     async fn layout(&self, path: &Path, reference: Option<&str>) -> Result<Fetched, SourceError> {

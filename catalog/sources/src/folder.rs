@@ -15,8 +15,8 @@ use crate::{
 /// Copies all files of a folder and its folders, and computes the digest of names and content. Links to files
 /// inside the folder are followed; links that lead out of it are refused.
 ///
-/// Names that start with two dots are left out: they are the atomic writer's of Kubernetes' volumes, whose files
-/// are linked to from their proper names. So is `.git`.
+/// Names that start with two dots are left out: they are the atomic writer's of Kubernetes' volumes, whose
+/// files are linked to from their proper names. So is `.git`.
 pub(crate) fn copy(root: &Path, files: &Path, limits: &Limits) -> Result<Digest, SourceError> {
     let canonical = fs::canonicalize(root).map_err(SourceError::io("read", root))?;
     let mut copy = Copy {

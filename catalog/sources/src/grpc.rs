@@ -71,10 +71,8 @@ struct Session<'a> {
 
 impl Session<'_> {
     async fn read(&self, endpoint: &Endpoint, stage: &Stage) -> Result<Digest, Failure> {
-        let channel = match endpoint.connect().await {
-            Ok(channel) => channel,
-            Err(error) => return Err(Failure::transient(chain(&error))),
-        };
+        let connected = self.timed("the connection", endpoint.connect()).await?;
+        let channel = connected.map_err(|error| Failure::transient(chain(&error)))?;
         self.check_health(channel.clone()).await?;
         let mut client = RegistryClient::new(channel).max_decoding_message_size(LARGEST_MESSAGE);
         let mut documents = Documents::create(self, stage)?;
@@ -150,8 +148,8 @@ impl Session<'_> {
                 said: format!(": {said}"),
                 tried: "catalog servers are spoken to without credentials".to_owned(),
             }),
-            // Among them messages that are too large or no messages at all.
-            Code::InvalidArgument | Code::OutOfRange | Code::Internal | Code::DataLoss => {
+            // Among them messages that are too large.
+            Code::InvalidArgument | Code::OutOfRange | Code::DataLoss => {
                 Failure::Fatal(SourceError::malformed(self.what, said))
             }
             _ => Failure::transient(said),

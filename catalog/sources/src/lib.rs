@@ -1,10 +1,17 @@
-//! Where catalogs and bundles come from: every kind of source becomes a local folder, whole and checked or not at all.
+//! Where catalogs and bundles come from: every kind of source becomes a local folder, whole and checked or
+//! not at all.
 //!
 //! - [`fetch`] reads a catalog, [`bundle`] reads a bundle, of any [`Source`], as [`Options`] say;
 //! - [`copy_image`] copies an image into a folder, for where there is no network;
 //! - [`Revision`] is what was read; given back, it makes the next fetch a question of a few hundred bytes;
 //! - [`SourceError`] says what failed, why, and what to do;
 //! - [`unpack_tar`] is the part that meets archives of strangers first.
+//!
+//! Three things are our own where a crate exists, because sources are hostile. The registry client
+//! (`registry/`): `oci-client` reads manifests and error pages of any size into memory, keeps `Retry-After`
+//! to itself, and knows neither mirrors nor resumed downloads. The loop over tar entries (`unpack/`): `tar`
+//! reads long names and pax records of any size, and writes links that later entries are written through. And
+//! zstd is read by `ruzstd`, which is safe Rust.
 
 mod archive;
 mod configmap;

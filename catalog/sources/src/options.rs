@@ -7,7 +7,7 @@ use crate::credentials::Credentials;
 /// How to read sources. The default reads public registries through the proxy of the environment.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Log-ins for registries.
+    /// Log-ins for registries; none unless they are added, also those of this user's own.
     pub credentials: Credentials,
     /// Further certificate authorities to trust beside the system's, as PEM bundles.
     pub ca_certificates: Vec<Vec<u8>>,

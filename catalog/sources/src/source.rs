@@ -15,15 +15,15 @@ pub enum Source {
         /// As `docker pull` takes it.
         reference: String,
     },
-    /// An image in a folder of the OCI layout, as `skopeo copy … oci:…` and [`copy_image`](crate::copy_image) write it.
+    /// An image in a folder of the OCI layout, as [`copy_image`](crate::copy_image) and `skopeo` write it.
     OciLayout {
         /// The folder with `index.json`.
         path: PathBuf,
         /// The image's name or digest in there; not needed where there is only one.
         reference: Option<String>,
     },
-    /// A file: an archive of a folder, of an OCI layout or of `docker save`, or a file of a catalog; plain, gzip or
-    /// zstd.
+    /// A file: an archive of a folder, of an OCI layout or of `docker save`, or a file of a catalog; plain,
+    /// gzip or zstd.
     Tarball {
         /// The file.
         path: PathBuf,

@@ -10,8 +10,8 @@ use tempfile::TempDir;
 
 use crate::{error::SourceError, image};
 
-/// A folder beside the destination, on the same file system, removed when the last user of it is gone: also when a
-/// fetch is cancelled while it unpacks.
+/// A folder beside the destination, on the same file system, removed when the last user of it is gone: also
+/// when a fetch is cancelled while it unpacks.
 pub(crate) struct Stage {
     folder: Arc<TempDir>,
     files: PathBuf,
@@ -20,8 +20,8 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// Prepares to fill `dest`, which must not exist or be empty. What a killed process left behind is removed, so
-    /// there may be one fetch for a destination at a time.
+    /// Prepares to fill `dest`, which must not exist or be empty. What a killed process left behind is
+    /// removed, so there may be one fetch for a destination at a time.
     pub fn beside(dest: &Path) -> Result<Self, SourceError> {
         match fs::read_dir(dest) {
             Ok(mut entries) => {

@@ -1,5 +1,7 @@
 //! A running catalog server as a source.
 
+#![allow(clippy::panic, reason = "a test that fails panics")]
+
 mod support;
 
 use std::{

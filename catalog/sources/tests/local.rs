@@ -1,5 +1,7 @@
 //! Sources on this machine: layouts, archives, folders, ConfigMaps.
 
+#![allow(clippy::panic, reason = "a test that fails panics")]
+
 mod support;
 
 use std::{collections::BTreeMap, fs, os::unix::fs::symlink, path::PathBuf};
@@ -33,9 +35,7 @@ impl Scene {
 
     /// Fetches what is new, and asks again, which must not be.
     async fn good(&self, source: &Source) -> BTreeMap<String, Vec<u8>> {
-        let Fetched::New { revision, .. } = self.fetch(source, None).await.expect("fetched") else {
-            panic!("nothing new")
-        };
+        let revision = new(self.fetch(source, None).await.expect("fetched"));
         let found = files(&self.dest);
         let again = self.fetch(source, Some(&revision)).await.expect("fetched");
         assert_eq!(again, Fetched::Unchanged { revision });
@@ -48,6 +48,13 @@ impl Scene {
         let left: Vec<_> = fs::read_dir(self.path("out")).expect("read").flatten().collect();
         assert!(left.is_empty(), "{left:?}");
         error
+    }
+}
+
+fn new(fetched: Fetched) -> Revision {
+    match fetched {
+        Fetched::New { revision, .. } => revision,
+        Fetched::Unchanged { .. } => panic!("nothing new"),
     }
 }
 
@@ -129,6 +136,28 @@ async fn archives_of_every_kind_are_read() {
 }
 
 #[tokio::test]
+async fn a_whole_community_catalog_is_read() {
+    let data = std::env::var_os("OLM_SHARED_DATA").map_or_else(
+        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data")),
+        PathBuf::from,
+    );
+    let path = data.join("catalogs/community-full.json.zst");
+    if !path.is_file() {
+        println!(
+            "skipped: a_whole_community_catalog_is_read: {} is not there (set OLM_SHARED_DATA)",
+            path.display()
+        );
+        return;
+    }
+    let scene = Scene::new();
+    let found = scene.good(&Source::Tarball { path }).await;
+    assert_eq!(
+        found.into_iter().map(|(name, content)| (name, content.len())).collect::<Vec<_>>(),
+        [("catalog.json".to_owned(), 87_490_451)]
+    );
+}
+
+#[tokio::test]
 async fn an_archive_that_escapes_is_refused() {
     let scene = Scene::new();
     let path = scene.path("file.tar");
@@ -174,10 +203,7 @@ async fn a_folder_has_a_new_revision_for_every_change() {
     let mut revisions = Vec::new();
     for (name, content) in [("a", "1"), ("a", "2"), ("b", "2")] {
         fs::write(root.join(name), content).expect("a file");
-        let Fetched::New { revision, .. } = scene.fetch(&source, revisions.last()).await.expect("fetched")
-        else {
-            panic!("{name} {content}: nothing new")
-        };
+        let revision = new(scene.fetch(&source, revisions.last()).await.expect("fetched"));
         revisions.push(revision);
     }
     let limits = Limits { unpacked_bytes: 1, ..Limits::default() };

@@ -1,5 +1,7 @@
 //! A real registry (Debian's `docker-registry`) and an independent client (`skopeo`).
 
+#![allow(clippy::panic, reason = "a test that fails panics")]
+
 mod support;
 
 use std::{
@@ -143,8 +145,8 @@ async fn fetched(source: &Source, options: &Options, dest: &Path) -> (String, us
 
 #[tokio::test]
 async fn a_catalog_is_pulled_by_tag_and_digest_and_polled() {
-    // Given a catalog that skopeo has pushed, with layers in either compression; to a registry each, or it would
-    // reuse the layers that it knows to be there
+    // Given a catalog that skopeo has pushed, with layers in either compression; to a registry each, or it
+    // would reuse the layers that it knows to be there
     for format in ["gzip", "zstd"] {
         let test = "a_catalog_is_pulled_by_tag_and_digest_and_polled";
         let Some(server) = Server::plain(test) else { return };

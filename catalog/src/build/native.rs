@@ -11,7 +11,7 @@ use olm_bundle::{Bundle, yaml};
 use serde_json::Value;
 
 use super::ci::Ci;
-use super::graph::{Entry, Graph, Node, graph};
+use super::graph::{Entry, Graph, Node, Note, graph};
 use super::source::Source;
 use super::{BuiltPackage, Mode, Options, folder, package, problem};
 use crate::check::is_dns_label;
@@ -123,78 +123,71 @@ impl Native {
                 }
             };
         }
-        let there: BTreeSet<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
-        let of = |document: &&Value, key| document.get(key).and_then(Value::as_str) == Some(name);
-        let mut made = Graph::default();
-        let channels = self.documents.iter().filter(|document| schema(document) == "olm.channel");
-        for channel in channels.filter(|document| of(document, "package")) {
-            let entries = present(channel, &there);
-            let channel = channel.get("name").and_then(Value::as_str).unwrap_or_default();
-            if entries.is_empty() {
-                let text = format!("channel {channel} is left out: none of its bundles is there");
-                let fix = "add the bundles, or take the channel out of the template";
-                let told = problem(Severity::Warning, &self.path, name, "channel-empty", text, fix);
-                problems.push(Problem { channel: Some(channel.to_owned()), ..told });
-                continue;
-            }
-            made.channels.insert(channel.to_owned(), entries);
-        }
-        // Whatever the channels do not list is stranded, and the order of versions is made there.
-        let heads = BTreeMap::new();
-        let rest = super::graph::graph_of_heads(&nodes, &heads, None, false);
-        let listed: BTreeSet<&str> =
-            made.channels.values().flatten().map(|entry| entry.name.as_str()).collect();
-        let notes = rest.notes.into_iter().filter(|note| {
-            note.code != "bundle-stranded"
-                || note.bundle.as_deref().is_some_and(|name| !listed.contains(name))
-        });
-        made.notes = notes.collect();
-        if made.channels.is_empty() {
-            let text = "the template has no channel with a bundle that is there; the channels are made of the bundles' own `replaces`";
+        let Some(made) = self.graph(name, &nodes, problems) else {
+            let text = format!("the template has no channel with a bundle that is there; {INSTEAD}");
             let fix = "correct the names in the template";
-            problems.push(problem(
-                Severity::Error,
-                &self.path,
-                name,
-                "native-template",
-                text.to_owned(),
-                fix,
-            ));
+            problems.push(problem(Severity::Error, &self.path, name, "native-template", text, fix));
             return package::assemble(name, path, sources, graph(Mode::Replaces, &nodes, false), problems);
-        }
-        for entries in made.channels.values_mut() {
-            entries.sort_by_cached_key(|entry| {
-                nodes.iter().find(|node| node.name == entry.name).map(|node| node.version.clone())
-            });
-        }
-        let own =
-            self.documents.iter().find(|document| schema(document) == "olm.package" && of(document, "name"));
-        let wanted = own.and_then(|own| own.get("defaultChannel")).and_then(Value::as_str);
-        made.default_channel = wanted.filter(|name| made.channels.contains_key(*name)).map(str::to_owned);
-        if made.default_channel.is_none() {
-            let instead = made.channels.keys().next_back().cloned();
-            let text = format!(
-                "the default channel {} is not there; {} stands in",
-                wanted.unwrap_or("(none)"),
-                instead.as_deref().unwrap_or_default()
-            );
-            let fix = "name a channel with bundles in defaultChannel of the template";
-            problems.push(problem(Severity::Warning, &self.path, name, "package-default-channel", text, fix));
-            made.default_channel = instead;
-        }
+        };
         let channels: BTreeSet<String> = made.channels.keys().cloned().collect();
         let mut package = package::assemble(name, path, sources, made, problems)?;
-        if let (Some(own), Some(head)) = (own, package.documents.first_mut()) {
+        if let (Some(own), Some(head)) = (self.package(name), package.documents.first_mut()) {
             describe(head, own);
         }
         let bundles: BTreeSet<String> = nodes.into_iter().map(|node| node.name).collect();
         let others = self.documents.iter().filter(|document| {
-            !["olm.package", "olm.channel"].contains(&schema(document)) && of(document, "package")
+            !["olm.package", "olm.channel"].contains(&schema(document)) && text(document, "package") == name
         });
-        let others: Vec<Value> =
-            others.map(|document| applicable(document.clone(), &channels, &bundles)).collect();
-        package.documents.extend(others);
+        package.documents.extend(others.map(|document| applicable(document.clone(), &channels, &bundles)));
         Some(package)
+    }
+
+    /// The `olm.package` of the template.
+    fn package(&self, name: &str) -> Option<&Value> {
+        let mut packages = self.documents.iter().filter(|document| schema(document) == "olm.package");
+        packages.find(|document| text(document, "name") == name)
+    }
+
+    /// The template's channels; `None` when none of their bundles is there.
+    fn graph(&self, name: &str, nodes: &[Node], problems: &mut Vec<Problem>) -> Option<Graph> {
+        let there: BTreeSet<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
+        let mut told = |code, channel: Option<&str>, text: String, fix| {
+            let told = problem(Severity::Warning, &self.path, name, code, text, fix);
+            problems.push(Problem { channel: channel.map(str::to_owned), ..told });
+        };
+        let mut made = Graph::default();
+        let channels = self.documents.iter().filter(|document| schema(document) == "olm.channel");
+        for document in channels.filter(|document| text(document, "package") == name) {
+            let (channel, mut entries) = (text(document, "name"), present(document, &there));
+            if entries.is_empty() {
+                let text = format!("channel {channel} is left out: none of its bundles is there");
+                let fix = "add the bundles, or take the channel out of the template";
+                told("channel-empty", Some(channel), text, fix);
+                continue;
+            }
+            entries.sort_by_cached_key(|entry| {
+                nodes.iter().find(|node| node.name == entry.name).map(|node| node.version.clone())
+            });
+            made.channels.insert(channel.to_owned(), entries);
+        }
+        let first = made.channels.keys().next_back()?.clone();
+        let wanted = self.package(name).map(|own| text(own, "defaultChannel")).unwrap_or_default();
+        if made.channels.contains_key(wanted) {
+            made.default_channel = Some(wanted.to_owned());
+        } else {
+            let text = format!("the default channel {wanted:?} is not there; {first} stands in");
+            let fix = "name a channel with bundles in defaultChannel of the template";
+            told("package-default-channel", None, text, fix);
+            made.default_channel = Some(first);
+        }
+        // A template for one catalog need not list every bundle.
+        let unlisted: Vec<&Node> = nodes.iter().filter(|node| !made.lists(&node.name)).collect();
+        made.notes.extend(unlisted.into_iter().map(|Node { name, .. }| {
+            let text = format!("{name} is left out: the template's channels do not list it");
+            let fix = "add it to a channel of the template if it is meant to be there";
+            Note::new(Severity::Warning, name, "bundle-stranded", text, fix)
+        }));
+        Some(made)
     }
 }
 
@@ -239,7 +232,11 @@ fn entries(mut document: Value) -> Vec<Value> {
 }
 
 fn schema(document: &Value) -> &str {
-    document.get("schema").and_then(Value::as_str).unwrap_or_default()
+    text(document, "schema")
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// The tag of an image reference that has one and no digest.
@@ -253,9 +250,7 @@ fn tag(image: &str) -> Option<&str> {
 /// The entries whose bundles are there. Edges through bundles that are not go on to the next one that is, as
 /// the author's own chain leads; where there is none the edge stays as it is written.
 fn present(channel: &Value, there: &BTreeSet<&str>) -> Vec<Entry> {
-    let text = |entry: &Value, key: &str| {
-        entry.get(key).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned)
-    };
+    let text = |entry: &Value, key: &str| Some(text(entry, key).to_owned()).filter(|text| !text.is_empty());
     let listed = channel.get("entries").and_then(Value::as_array).into_iter().flatten();
     let listed: Vec<Entry> = listed
         .filter_map(|entry| {

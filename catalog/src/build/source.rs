@@ -97,7 +97,12 @@ impl Source {
             default_channel: bundle.default_channel().map(owned),
             deprecated: bundle.properties.iter().any(|property| property.type_ == "olm.deprecated"),
         };
-        let image = image.map_or_else(|| options.image(bundle, package), str::to_owned);
+        // Without a template the manifests are inline, also where it is known where the image is.
+        let image = match (&options.image_template, image) {
+            (None, _) => String::new(),
+            (Some(_), Some(image)) => image.to_owned(),
+            (Some(_), None) => options.image(bundle, package),
+        };
         let mut document = options.document(bundle, &image);
         for image in drop_wrong_images(&mut document) {
             let text = format!("{name}: related image {image:?} is left out: it is no image reference");

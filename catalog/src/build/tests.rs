@@ -187,9 +187,12 @@ fn an_operators_own_template_says_its_channels() {
     let dir = two_bundles();
     write(dir.path(), "operators/p/ci.yaml", NATIVE);
     write(dir.path(), "operators/p/catalog-templates/new.yaml", TEMPLATE);
-    let built = build(dir.path());
+    write_bundle(dir.path(), "operators/p", "3.0.0", "stable", "");
+    let options = Options { image_template: Some("other.example/{name}".into()), ..Options::default() };
+    let built = from_bundle_repository(dir.path(), &options).unwrap();
     // then: what is not there is told, and edges lead over it
-    assert_eq!(codes(&built), ["channel-empty", "package-default-channel"]);
+    assert_eq!(codes(&built), ["channel-empty", "package-default-channel", "bundle-stranded"]);
+    assert!(built.problems.iter().all(|problem| problem.severity == Severity::Warning));
     let documents = &built.packages[0].documents;
     assert_eq!(
         documents[0],
@@ -200,7 +203,7 @@ fn an_operators_own_template_says_its_channels() {
         json!([{"name": "p.v1.9.0"}, {"name": "p.v1.10.0", "replaces": "p.v1.9.0"}])
     );
     assert_eq!(documents[2]["image"], "r.example/p:1.9.0");
-    assert_eq!(documents[3].get("image"), None, "its image is known by digest only");
+    assert_eq!(documents[3]["image"], "other.example/p.v1.10.0", "its own is known by digest only");
     assert_eq!(documents[4]["entries"].as_array().unwrap().len(), 1);
     assert_eq!(documents[5], json!({"schema": "custom", "package": "p", "x": 1}));
     assert_eq!(built.catalog().problems.iter().filter(|p| p.severity == Severity::Error).count(), 0);
@@ -217,7 +220,7 @@ fn a_semver_template_names_bundles_by_their_tags() {
     let documents = &built.packages[0].documents;
     assert_eq!(documents[0]["defaultChannel"], "stable-v1.10");
     assert_eq!(documents[1]["entries"], json!([{"name": "p.v1.10.0", "replaces": "p.v1.9.0"}]));
-    assert_eq!(documents[3]["image"], "r.example/p:v1.9.0");
+    assert_eq!(documents[3].get("image"), None, "without a template for images the manifests are inline");
     assert_eq!(built.catalog().problems, []);
 }
 

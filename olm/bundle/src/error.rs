@@ -88,7 +88,7 @@ pub enum BundleError {
         /// The field.
         field: String,
         /// Where the field is, for a bundle that was read from files.
-        place: Option<Place>,
+        place: Option<Box<Place>>,
         /// What is wrong with it.
         message: String,
     },
@@ -117,7 +117,7 @@ impl BundleError {
             Self::Syntax { place, .. } | Self::Shape { place, .. } | Self::Metadata { place, .. } => {
                 Some(place.clone())
             }
-            Self::Csv { place, .. } => place.clone(),
+            Self::Csv { place, .. } => place.as_deref().cloned(),
             Self::Layout { .. } | Self::CsvCount { .. } => None,
         }
     }

@@ -242,7 +242,7 @@ impl Load {
             let place =
                 spot.and_then(|spot| self.provenance.places(spot, &[&field]).into_iter().flatten().next());
             let (origin, name) = (origin.to_owned(), name(&csv_raw).to_owned());
-            self.problems.push(BundleError::Csv { origin, name, field, place, message });
+            self.problems.push(BundleError::Csv { origin, name, field, place: place.map(Box::new), message });
         };
         if name(&csv_raw).is_empty() {
             broken("metadata.name".into(), "it is missing; it is the bundle's identity".into());

@@ -20,8 +20,10 @@ use tracked::{Budget, Tracked};
 /// of short keys: two bytes become a value of 72 or an entry of 120, and lists and maps grow by doubling.
 pub const MEMORY_FACTOR: usize = 192;
 
-/// The tolerant reader keeps a hundred bytes for each byte before it looks at any limit. What needs it is small.
-const LARGEST_TOLERATED: usize = 2 << 20;
+/// What needs the tolerant reader is small; the largest real ClusterServiceVersion has 740 KB.
+const LARGEST_TOLERATED: usize = 1 << 20;
+/// Brackets in such a text.
+const MOST_BRACKETS: usize = 10_000;
 /// Mistakes of one file that are kept; what is behind them is not read.
 const MOST_MISTAKES: usize = 20;
 
@@ -78,13 +80,22 @@ pub(crate) fn read(file: &str, text: &str) -> (Vec<Document>, Vec<BundleError>) 
 }
 
 fn parse(text: &str, budget: &mut Budget) -> Result<Tracked, serde_saphyr::Error> {
-    budget.read(text.len(), || serde_saphyr::from_str_with_options(text, options())).or_else(|error| {
-        if text.len() > LARGEST_TOLERATED {
+    let strict = budget.read(text.len(), || serde_saphyr::from_str_with_options(text, options()));
+    strict.or_else(|error| {
+        let limit = budget.exceeded || matches!(error.without_snippet(), serde_saphyr::Error::Budget { .. });
+        if limit || !is_tolerable(text) {
             return Err(error);
         }
         // Real manifests hold text that only libyaml, which Go's parser descends from, lets pass.
         budget.read(text.len(), || serde_yaml::from_str(text)).map_err(|_| error)
     })
+}
+
+/// Whether a text can be given to the tolerant reader, which looks at no limit while it reads: it keeps a hundred
+/// bytes for each byte, and for each token it walks through all brackets that are open.
+fn is_tolerable(text: &str) -> bool {
+    text.len() <= LARGEST_TOLERATED
+        && text.bytes().filter(|byte| matches!(byte, b'[' | b'{')).count() <= MOST_BRACKETS
 }
 
 /// The text of a file without its byte order mark.

@@ -25,17 +25,17 @@ fn hostile() -> Vec<(&'static str, String)> {
     // Fails in the strict reader, so that the tolerant one has its turn.
     let tolerated = format!("t: {{a: b, c: *}}\n{bomb}");
     vec![
-        ("digits in JSON", format!("[{}0]", "0,".repeat(600_000))),
-        ("digits in YAML", format!("a: [{}0]", "0,".repeat(600_000))),
-        ("items", "-\n".repeat(600_000)),
-        ("short keys", (0..150_000).map(|n| format!("k{n}:\n")).collect()),
-        ("nested maps", format!("a: [{}0]", "{a},".repeat(250_000))),
+        ("digits in JSON", format!("[{}0]", "0,".repeat(150_000))),
+        ("digits in YAML", format!("a: [{}0]", "0,".repeat(150_000))),
+        ("items", "-\n".repeat(150_000)),
+        ("short keys", (0..40_000).map(|n| format!("k{n}:\n")).collect()),
+        ("nested maps", format!("a: [{}0]", "{a},".repeat(60_000))),
         ("aliases", bomb),
         ("many documents of aliases", many_bombs),
         ("aliases of a long text", long),
         ("aliases for the tolerant reader", tolerated),
-        ("a million repeated keys", "a: 1\n".repeat(200_000)),
-        ("brackets", "[".repeat(1_000_000)),
+        ("repeated keys", "a: 1\n".repeat(50_000)),
+        ("brackets", "[".repeat(250_000)),
     ]
 }
 
@@ -48,12 +48,17 @@ fn no_file_takes_more_than_its_share() {
     // Given one file after the other; the peak only grows, so each is measured against what was there before it.
     for (what, text) in hostile() {
         let before = peak().unwrap();
+        let start = std::time::Instant::now();
         let _ = yaml::documents("x.yaml", text.as_bytes());
         let files = [("manifests/x.yaml", text.as_bytes()), ("metadata/x.yaml", text.as_bytes())];
         let checked = check_files("x", files, &Options::default());
         assert!(!checked.is_valid(), "{what}");
         let grown = peak().unwrap() - before;
-        println!("{what}: {} bytes of text, {grown} bytes more at the peak", text.len());
+        println!(
+            "{what}: {} bytes of text, {grown} bytes more at the peak, {:?}",
+            text.len(),
+            start.elapsed()
+        );
         // Two files were read, and the process has its own needs.
         let most = 2 * yaml::MEMORY_FACTOR * text.len() + (8 << 20);
         assert!(grown <= most, "{what}: {grown} > {most} for {} bytes", text.len());

@@ -11,13 +11,17 @@ mod source;
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
+use clap::{CommandFactory as _, Parser as _};
+use clap_complete::CompleteEnv;
 
 fn main() -> ExitCode {
     // The node agent starts this very binary again as a pod's first process: that must come before anything else.
     #[cfg(feature = "devcluster")]
     olm_devcluster::node::maybe_run_helper();
 
+    if completes() {
+        return ExitCode::SUCCESS;
+    }
     let args = args::Args::parse();
 
     // A user namespace can only be entered while the process has one thread.
@@ -49,6 +53,15 @@ fn main() -> ExitCode {
             ExitCode::from(failure.code.as_u8())
         }
     }
+}
+
+/// Answers a shell that wants to complete a line; whatever goes wrong there, nobody wants to read in the middle of it.
+fn completes() -> bool {
+    let here = std::env::current_dir().ok();
+    let done = CompleteEnv::with_factory(args::Args::command)
+        .var(args::COMPLETE)
+        .try_complete(std::env::args_os(), here.as_deref());
+    done.unwrap_or(true)
 }
 
 /// Logs go to standard error; `OLM_LOG` chooses what (default: warnings, and the servers' own progress).

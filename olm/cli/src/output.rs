@@ -230,6 +230,15 @@ pub fn printable(text: &str) -> String {
         .collect()
 }
 
+/// `no errors`, `1 error`, `2 errors`.
+pub fn count(n: usize, what: &str) -> String {
+    match n {
+        0 => format!("no {what}s"),
+        1 => format!("1 {what}"),
+        n => format!("{n} {what}s"),
+    }
+}
+
 /// `3m12s`, as kubectl prints ages.
 pub fn age(since: jiff::Timestamp, now: jiff::Timestamp) -> String {
     let seconds = now.as_second().saturating_sub(since.as_second()).max(0);

@@ -19,6 +19,8 @@ pub mod ops;
 mod ownership;
 mod resources;
 mod run;
+#[cfg(test)]
+mod testing;
 
 pub use resources::ResourceError;
 pub use run::{Error, Options, run};

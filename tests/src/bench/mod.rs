@@ -1,6 +1,7 @@
 //! The catalogs' part of `make bench`: the full community catalog, loaded, stored, looked up and searched.
 
 mod grow;
+pub(crate) mod manager;
 mod measure;
 mod peer;
 mod rows;

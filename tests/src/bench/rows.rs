@@ -26,20 +26,27 @@ const TIMES_SMALLER: f64 = 10.0;
 /// How far from a straight line the cost of a larger catalog may be: caches and the disk have their say, too.
 const BENT: f64 = 1.25;
 
-/// Measures everything about catalogs; no rows where the data is not there.
-pub(crate) fn rows() -> Result<Vec<Row>> {
+/// Unpacks the full catalog into a folder of its own, as a single file; `None` where the data is not there.
+pub(crate) fn full_catalog(dir: &Path) -> Result<Option<PathBuf>> {
     let root = std::env::var_os("OLM_SHARED_DATA")
         .map_or_else(|| olm_tests::root().join("../shared/data"), PathBuf::from);
     let packed = root.join(FULL);
     if !packed.exists() {
-        olm_tests::skipped("bench: catalogs", &format!("{} is not there (OLM_SHARED_DATA)", packed.display()));
-        return Ok(Vec::new());
+        let why = format!("{} is not there (set OLM_SHARED_DATA)", packed.display());
+        olm_tests::skipped("bench: catalogs", &why);
+        return Ok(None);
     }
+    std::fs::create_dir(dir)?;
+    let source = dir.join("catalog.json");
+    unpack(&packed, &source)?;
+    Ok(Some(source))
+}
+
+/// Measures everything about catalogs that needs no cluster.
+pub(crate) fn rows() -> Result<Vec<Row>> {
     let dir = tempfile::Builder::new().prefix("olm-bench-catalog-").tempdir()?;
     let full = dir.path().join("full");
-    std::fs::create_dir(&full)?;
-    let source = full.join("catalog.json");
-    unpack(&packed, &source)?;
+    let Some(source) = full_catalog(&full)? else { return Ok(Vec::new()) };
 
     let mut rows = Vec::new();
     let once = cold(&full, &mut rows)?;
@@ -96,10 +103,8 @@ fn cold(full: &Path, rows: &mut Vec<Row>) -> Result<measure::Cost> {
 /// Into the store, and a start from there.
 fn stored(store: &Path, full: &Path, rows: &mut Vec<Row>) -> Result<()> {
     let root = store.to_string_lossy();
-    let first = measure::cost(
-        &std::env::current_exe()?,
-        &["--child", "store", &root, &full.to_string_lossy()],
-    )?;
+    let first =
+        measure::cost(&std::env::current_exe()?, &["--child", "store", &root, &full.to_string_lossy()])?;
     let filled: Stored = serde_json::from_str(&first.printed)?;
     ensure!(filled.packages == PACKAGES && filled.reread >= PACKAGES, "stored {filled:?}");
     let (_, warm) = step::<Warm>(11, &["warm", &root])?;
@@ -125,7 +130,14 @@ fn read(store: &Path, rows: &mut Vec<Row>) -> Result<()> {
         unit: "ms",
         note: format!(
             "{} packages, p50 {:.2}, worst {:.1} ({}); parsed whole p50 {:.2}, p99 {:.1}, worst {:.1} ({})",
-            first.count, first.p50, first.worst, first.slowest, whole.p50, whole.p99, whole.worst, whole.slowest
+            first.count,
+            first.p50,
+            first.worst,
+            first.slowest,
+            whole.p50,
+            whole.p99,
+            whole.worst,
+            whole.slowest
         ),
     });
     let (_, Searched { first, spread }) = step::<Searched>(3, &["search", &root])?;

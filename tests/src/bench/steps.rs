@@ -17,12 +17,50 @@ const KEY: &str = "bench/community";
 
 /// What people type: names, parts of names, kinds, what it is for, several words, and typing errors in all of them.
 const QUERIES: [&str; 44] = [
-    "etcd", "EtcdCluster", "etcdcluster", "ectd", "prometheus", "promethues", "postgres", "postgresql", "postgersql",
-    "database", "databse", "kafka", "KafkaTopic", "strimzi", "argo", "argocd", "argo cd", "gitops", "grafana",
-    "monitoring", "logging", "tracing jaeger", "machine learning", "storage", "backup restore", "certificates",
-    "cert-manager", "vault secrets", "service mesh", "istio", "redis cluster", "mongo", "mongodb enterprise",
-    "elasticsearch", "elastcsearch", "operator", "a", "k8s", "red hat", "full lifecycle database", "security scan",
-    "nothing-like-it", "x y z", "kubernetes native object storage with replication and encryption",
+    "etcd",
+    "EtcdCluster",
+    "etcdcluster",
+    "ectd",
+    "prometheus",
+    "promethues",
+    "postgres",
+    "postgresql",
+    "postgersql",
+    "database",
+    "databse",
+    "kafka",
+    "KafkaTopic",
+    "strimzi",
+    "argo",
+    "argocd",
+    "argo cd",
+    "gitops",
+    "grafana",
+    "monitoring",
+    "logging",
+    "tracing jaeger",
+    "machine learning",
+    "storage",
+    "backup restore",
+    "certificates",
+    "cert-manager",
+    "vault secrets",
+    "service mesh",
+    "istio",
+    "redis cluster",
+    "mongo",
+    "mongodb enterprise",
+    "elasticsearch",
+    "elastcsearch",
+    "operator",
+    "a",
+    "k8s",
+    "red hat",
+    "full lifecycle database",
+    "security scan",
+    "nothing-like-it",
+    "x y z",
+    "kubernetes native object storage with replication and encryption",
 ];
 
 /// What a load saw.
@@ -132,7 +170,8 @@ fn warm(root: &Path) -> Result<Warm> {
 /// Resident memory of a process, in MiB.
 pub(crate) fn resident(pid: u32) -> Result<f64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let kb = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.split_whitespace().next()?.parse().ok());
+    let kb =
+        status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.split_whitespace().next()?.parse().ok());
     kb.map(|kb: f64| kb / 1024.0).context("no VmRSS")
 }
 
@@ -176,5 +215,11 @@ fn spread(mut times: Vec<(Duration, &str)>) -> Result<Spread> {
         times[index].0.as_secs_f64() * 1000.0
     };
     let (_, slowest) = times.last().context("nothing was measured")?;
-    Ok(Spread { count: times.len(), p50: at(0.5), p99: at(0.99), worst: at(1.0), slowest: (*slowest).to_owned() })
+    Ok(Spread {
+        count: times.len(),
+        p50: at(0.5),
+        p99: at(0.99),
+        worst: at(1.0),
+        slowest: (*slowest).to_owned(),
+    })
 }

@@ -129,6 +129,9 @@ async fn run() -> Result<Vec<Row>> {
     });
 
     scale(&cluster, &mut rows).await?;
+    let manager = tree(up.pid())?.into_iter().find(|(_, name)| name == "olm manager");
+    let (manager, _) = manager.context("no process `olm manager`")?;
+    rows.extend(catalogs::manager::memory(&cluster, manager, &data)?);
     up.stop()?;
 
     let start = Instant::now();

@@ -6,8 +6,8 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use olm_registry_api::{Bundle, Deprecation, GroupVersionKind, Package};
 use serde_json::{Map, Value, json};
 
-/// Collects what is spread over many messages. The server says each bundle once for every channel that it is in, in
-/// no order.
+/// Collects what is spread over many messages. The server says each bundle once for every channel that it is
+/// in, in no order.
 #[derive(Default)]
 pub(super) struct Converter {
     packages: BTreeMap<String, Parts>,

@@ -33,8 +33,8 @@ impl Layout {
         root.join("oci-layout").is_file() && root.join("index.json").is_file()
     }
 
-    /// The manifest of the image with a name or a digest, or of the only one. Images for several platforms under
-    /// one roof count as one.
+    /// The manifest of the image with a name or a digest, or of the only one. Images for several platforms
+    /// under one roof count as one.
     pub fn resolve(&self, reference: Option<&str>, limits: &Limits) -> Result<Pinned, SourceError> {
         let path = self.root.join("index.json");
         let what = path.display().to_string();
@@ -123,8 +123,8 @@ pub(crate) fn is_saved(root: &Path) -> bool {
             .is_ok_and(|bytes| serde_json::from_slice::<Vec<Saved>>(&bytes).is_ok())
 }
 
-/// Unpacks an unpacked `docker save` archive once more, into `files`. It has no digests to check; `root` must hold
-/// nothing but files and folders, as everything does that was unpacked here.
+/// Unpacks an unpacked `docker save` archive once more, into `files`. It has no digests to check; `root` must
+/// hold nothing but files and folders, as everything does that was unpacked here.
 pub(crate) fn read_saved(
     root: &Path,
     content: Content,

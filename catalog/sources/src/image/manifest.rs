@@ -15,8 +15,8 @@ pub(crate) const ACCEPTED: &str = "application/vnd.oci.image.index.v1+json, \
 /// Build tools make at most 127 layers.
 const MOST_LAYERS: usize = 512;
 
-/// A manifest or an index as it was read, with the digest that it is known by from then on: whatever happens to the
-/// tag, the rest is read by digest.
+/// A manifest or an index as it was read, with the digest that it is known by from then on: whatever happens
+/// to the tag, the rest is read by digest.
 pub(crate) struct Pinned {
     pub digest: Digest,
     what: String,
@@ -136,7 +136,8 @@ impl Pinned {
         if raw.schema_version != 2 {
             return Err(SourceError::unsupported(
                 &self.what,
-                "it is of Docker's first manifest schema, given up in 2017; push the image again with a tool of today",
+                "it is of Docker's first manifest schema, given up in 2017; push the image again with a tool of \
+                 today",
             ));
         }
         // The same bytes must not be an index to one reader and an image to another.

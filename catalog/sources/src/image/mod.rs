@@ -28,7 +28,7 @@ const DEEPEST_INDEX: usize = 3;
 
 /// Where an image is.
 pub(crate) enum Place<'a> {
-    Registry(Repository<'a>),
+    Registry(&'a Repository<'a>),
     Layout(Layout),
 }
 

@@ -24,8 +24,8 @@ struct Answer {
     access_token: Option<String>,
 }
 
-/// The header that answers one of the challenges with a log-in (or as nobody); `None` where that log-in cannot, or
-/// the token service refuses it.
+/// The header that answers one of the challenges with a log-in (or as nobody); `None` where that log-in
+/// cannot, or the token service refuses it.
 pub(super) async fn authorize(
     http: &Http<'_>,
     base: &Url,

@@ -1,8 +1,4 @@
 //! A client of the OCI distribution API, as much of it as reading takes.
-//!
-//! It is our own because `oci-client` reads manifests and error pages of any size into memory, keeps `Retry-After`
-//! to itself, and knows neither mirrors nor resumed downloads; what is left after adding those around it is no
-//! smaller than this.
 
 mod challenge;
 mod login;
@@ -31,6 +27,8 @@ pub(crate) struct Repository<'a> {
     http: &'a Http<'a>,
     /// As people write it.
     pub name: String,
+    /// As the options list it: with its port, also where URLs leave that out.
+    host: String,
     base: Url,
     registry: String,
     repository: String,
@@ -91,6 +89,7 @@ impl<'a> Repository<'a> {
         Ok(Self {
             http,
             name: reference.name(),
+            host: host.to_owned(),
             base,
             registry: reference.registry.clone(),
             repository: reference.repository.clone(),
@@ -143,7 +142,8 @@ impl<'a> Repository<'a> {
         Ok(Pinned::new(what, bytes, media_type, promised.as_ref())?)
     }
 
-    /// Reads a blob into a file, and checks that it is what its digest says. A broken download goes on where it broke.
+    /// Reads a blob into a file, and checks that it is what its digest says. A broken download goes on where
+    /// it broke.
     pub async fn blob(&self, blob: &Descriptor, path: &Path) -> Result<(), SourceError> {
         let what = format!("the blob {} of {}", blob.digest, self.name);
         let most = self.http.options.limits.download_bytes;
@@ -198,7 +198,7 @@ impl<'a> Repository<'a> {
             .base
             .join(path)
             .map_err(|e| SourceError::malformed(what, format!("its name makes no URL: {e}")))?;
-        let client = self.http.client(&net::host_of(&url))?;
+        let client = self.http.client(&self.host)?;
         let request = || {
             let mut request = client.request(method.clone(), url.clone());
             if path.starts_with("manifests/") {

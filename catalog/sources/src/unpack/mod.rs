@@ -1,15 +1,15 @@
 //! Unpacking archives of strangers.
 //!
-//! Nothing but files and folders is ever created on disk: links are kept in a table until the end and become further
-//! names of the files that they lead to. So no entry can be written through a link, whatever tricks an archive plays,
-//! and who reads the result meets neither links nor loops.
+//! Nothing but files and folders is ever created on disk: links are kept in a table until the end and become
+//! further names of the files that they lead to. So no entry can be written through a link, whatever tricks
+//! an archive plays, and who reads the result meets neither links nor loops.
 
 mod compression;
 mod tar;
 mod wanted;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs::{self, File},
     io::{self, Read},
     path::{Path, PathBuf},
@@ -29,6 +29,8 @@ const WHITEOUT: &[u8] = b".wh.";
 const OPAQUE: &[u8] = b".wh..wh..opq";
 /// What Linux follows.
 const MOST_LINKS: usize = 40;
+/// Folders on the way of one link, through all further links.
+const MOST_STEPS: usize = 256;
 /// What Linux allows for one name.
 const LONGEST_NAME: usize = 255;
 
@@ -69,6 +71,8 @@ pub(crate) struct Unpacker {
     /// Everything that is kept, by its path in the archive.
     nodes: BTreeMap<Vec<u8>, Node>,
     layer: usize,
+    /// Those of this layer that were carried out.
+    whiteouts: BTreeSet<Vec<u8>>,
     entries: u64,
     bytes: u64,
 }
@@ -100,6 +104,7 @@ impl Unpacker {
             limits: limits.clone(),
             nodes: BTreeMap::new(),
             layer: 0,
+            whiteouts: BTreeSet::new(),
             entries: 0,
             bytes: 0,
         }
@@ -112,7 +117,8 @@ impl Unpacker {
     /// Puts a layer on top.
     pub fn layer(&mut self, what: &str, reader: impl Read) -> Result<(), SourceError> {
         self.layer += 1;
-        let mut entries = Entries::new(what, reader, &self.limits);
+        self.whiteouts.clear();
+        let mut entries = Entries::new(what, reader);
         loop {
             let (seen, most) = (&mut self.entries, self.limits.entries);
             let next = entries.next(|| {
@@ -123,30 +129,24 @@ impl Unpacker {
                 Ok(())
             })?;
             let Some(entry) = next else { return Ok(()) };
-            let path = self.path(what, &entry.path)?;
+            let path = parts(what, &entry.path)?;
             self.entry(what, &entry, &path, &mut entries)?;
         }
     }
 
-    /// The parts of a path. Names that start with a slash count from the archive's root, as every container runtime
-    /// has it; names that lead out of it are refused.
-    fn path<'p>(&self, what: &str, raw: &'p [u8]) -> Result<Vec<&'p [u8]>, SourceError> {
+    /// Refuses paths that are too much, where something is to be kept.
+    fn check_path(&self, what: &str, entry: &Entry, path: &[&[u8]]) -> Result<(), SourceError> {
         let limits = &self.limits;
-        if raw.len() as u64 > limits.path_bytes {
+        if entry.path.len().max(entry.link.len()) as u64 > limits.path_bytes {
             return Err(Exceeded::new("the length of a path", "path_bytes", limits.path_bytes).reading(what));
         }
-        let parts: Vec<&[u8]> =
-            raw.split(|b| *b == b'/').filter(|part| !matches!(*part, b"" | b".")).collect();
-        if parts.contains(&&b".."[..]) {
-            return Err(escape(what, raw, "leads out of the archive with `..`"));
-        }
-        if parts.len() as u64 > limits.path_depth {
+        if path.len() as u64 > limits.path_depth {
             return Err(Exceeded::new("the depth of a path", "path_depth", limits.path_depth).reading(what));
         }
-        if parts.iter().any(|part| part.len() > LONGEST_NAME) {
+        if path.iter().any(|part| part.len() > LONGEST_NAME) {
             return Err(SourceError::malformed(what, format!("a name has more than {LONGEST_NAME} bytes")));
         }
-        Ok(parts)
+        Ok(())
     }
 
     fn entry<R: Read>(
@@ -158,7 +158,7 @@ impl Unpacker {
     ) -> Result<(), SourceError> {
         let Some((name, folder)) = path.split_last() else { return Ok(()) };
         if *name == OPAQUE {
-            return self.remove_below(&key(folder), true);
+            return self.hide(what, key(path), |unpacker| unpacker.remove_below(&key(folder), true));
         }
         if let Some(hidden) = name.strip_prefix(WHITEOUT) {
             // Further names of this kind are notes of a file system to itself.
@@ -169,8 +169,8 @@ impl Unpacker {
             if matches!(hidden, b"." | b"..") {
                 return Err(escape(what, &entry.path, "removes a folder's parent"));
             }
-            let path: Vec<&[u8]> = folder.iter().copied().chain([hidden]).collect();
-            return self.remove(&key(&path), true);
+            let target: Vec<&[u8]> = folder.iter().copied().chain([hidden]).collect();
+            return self.hide(what, key(path), |unpacker| unpacker.remove(&key(&target), true));
         }
         let Some(place) = self.wanted.place(path) else {
             // What takes the place of a folder on the way to a wanted one takes that one away.
@@ -185,6 +185,7 @@ impl Unpacker {
         if entry.kind != Kind::Folder && self.wanted.leads_to(path) {
             return Err(escape(what, &entry.path, "is not a folder, as one to keep must be"));
         }
+        self.check_path(what, entry, path)?;
         match entry.kind {
             Kind::Folder => {
                 if !matches!(self.nodes.get(&key(path)), Some(Node { what: What::Folder, .. })) {
@@ -211,6 +212,24 @@ impl Unpacker {
         }
     }
 
+    /// Carries out a whiteout. Once a layer is enough: what it hides comes from the layers below, and looking
+    /// for it again and again in a large folder is what an attacker would have us do.
+    fn hide(
+        &mut self,
+        what: &str,
+        whiteout: Vec<u8>,
+        remove: impl FnOnce(&mut Self) -> Result<(), SourceError>,
+    ) -> Result<(), SourceError> {
+        if self.layer == 1 || !self.whiteouts.insert(whiteout) {
+            return Ok(());
+        }
+        let most = self.limits.files;
+        if self.whiteouts.len() as u64 > most {
+            return Err(Exceeded::new("the number of its whiteouts", "files", most).reading(what));
+        }
+        remove(self)
+    }
+
     fn hard_link(
         &mut self,
         what: &str,
@@ -218,7 +237,7 @@ impl Unpacker {
         path: &[&[u8]],
         place: &Path,
     ) -> Result<(), SourceError> {
-        let (own, target) = (key(path), key(&self.path(what, &entry.link)?));
+        let (own, target) = (key(path), key(&parts(what, &entry.link)?));
         let refuse = |reason: &str| {
             let target = String::from_utf8_lossy(&entry.link);
             escape(what, &entry.path, &format!("is a hard link to {target:?}, which {reason}"))
@@ -382,7 +401,7 @@ impl Unpacker {
             let target = String::from_utf8_lossy(target);
             escape(what, link, &format!("is a link to {target:?}, which {reason}"))
         };
-        let parts = |path: &[u8]| -> Vec<Vec<u8>> {
+        let steps_of = |path: &[u8]| -> Vec<Vec<u8>> {
             path.split(|b| *b == b'/')
                 .filter(|p| !matches!(*p, b"" | b"."))
                 .rev()
@@ -394,17 +413,19 @@ impl Unpacker {
         at.pop();
         let mut ahead = Vec::new();
         let mut next = Some(target);
+        let mut steps = 0;
         for _ in 0..MOST_LINKS {
             if let Some(target) = next.take() {
                 if target.starts_with(b"/") {
                     at.clear();
                 }
-                ahead.extend(parts(target));
-                if ahead.len() as u64 > self.limits.path_bytes {
-                    return Err(refuse("is too long a way"));
-                }
+                ahead.extend(steps_of(target));
             }
             while let Some(step) = ahead.pop() {
+                steps += 1;
+                if steps > MOST_STEPS {
+                    return Err(refuse("is too long a way"));
+                }
                 if step == b".." {
                     if at.pop().is_none() {
                         return Err(refuse("leads out of the archive"));
@@ -428,6 +449,16 @@ impl Unpacker {
         }
         Err(refuse("leads through too many links"))
     }
+}
+
+/// The parts of a path. Names that start with a slash count from the archive's root, as every container
+/// runtime has it; names that lead out of it are refused, whether they are to be kept or not.
+fn parts<'p>(what: &str, raw: &'p [u8]) -> Result<Vec<&'p [u8]>, SourceError> {
+    let parts: Vec<&[u8]> = raw.split(|b| *b == b'/').filter(|part| !matches!(*part, b"" | b".")).collect();
+    if parts.contains(&&b".."[..]) {
+        return Err(escape(what, raw, "leads out of the archive with `..`"));
+    }
+    Ok(parts)
 }
 
 fn key(path: &[&[u8]]) -> Vec<u8> {

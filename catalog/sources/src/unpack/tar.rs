@@ -1,25 +1,22 @@
 //! The entries of a tar archive, in all dialects that images come in: old, ustar, GNU long names, pax.
 //!
-//! Headers are taken apart by the `tar` crate. The loop is ours because that crate reads long names and pax records
-//! of any size into memory, and so that every failure has its own words.
+//! Headers are taken apart by the `tar` crate. The loop is ours because that crate reads long names and pax
+//! records of any size into memory, and so that every failure has its own words.
 
 use std::io::{self, Read, Write};
 
 use tar::{EntryType, Header};
 
-use crate::{
-    error::{Exceeded, SourceError},
-    options::Limits,
-};
+use crate::error::SourceError;
 
 const BLOCK: usize = 512;
-/// The longest pax record that Go's reader, and with it every container runtime, takes.
-const LARGEST_PAX: u64 = 1 << 20;
+/// The largest header for a long name or pax records that Go's reader, and with it every container runtime,
+/// takes.
+const LARGEST_EXTENSION: u64 = 1 << 20;
 
 pub(super) struct Entries<'a, R> {
     reader: R,
     what: &'a str,
-    path_bytes: u64,
     /// Content of the current entry that nobody has read yet, and the zeros after it.
     left: u64,
     padding: u64,
@@ -51,8 +48,8 @@ struct Extension {
 }
 
 impl<'a, R: Read> Entries<'a, R> {
-    pub fn new(what: &'a str, reader: R, limits: &Limits) -> Self {
-        Self { reader, what, path_bytes: limits.path_bytes, left: 0, padding: 0 }
+    pub fn new(what: &'a str, reader: R) -> Self {
+        Self { reader, what, left: 0, padding: 0 }
     }
 
     /// The next entry; `count` is called for every header, so that somebody may stop.
@@ -189,13 +186,7 @@ impl<'a, R: Read> Entries<'a, R> {
 
     /// The content of a GNU long name.
     fn long_name(&mut self) -> Result<Vec<u8>, SourceError> {
-        // One more for the zero at its end.
-        if self.left > self.path_bytes + 1 {
-            return Err(
-                Exceeded::new("the length of a path", "path_bytes", self.path_bytes).reading(self.what)
-            );
-        }
-        let mut name = self.content()?;
+        let mut name = self.extension()?;
         if let Some(end) = name.iter().position(|byte| *byte == 0) {
             name.truncate(end);
         }
@@ -204,10 +195,7 @@ impl<'a, R: Read> Entries<'a, R> {
 
     /// `length key=value\n`, as often as it fits.
     fn pax(&mut self, extension: &mut Extension) -> Result<(), SourceError> {
-        if self.left > LARGEST_PAX {
-            return Err(self.malformed(format!("a pax header has more than {LARGEST_PAX} bytes")));
-        }
-        let content = self.content()?;
+        let content = self.extension()?;
         let mut rest = &content[..];
         while !rest.is_empty() {
             let Some((record, after)) = pax_record(rest) else {
@@ -233,8 +221,13 @@ impl<'a, R: Read> Entries<'a, R> {
         Ok(())
     }
 
-    /// The whole content of an extension header, whose size was looked at.
-    fn content(&mut self) -> Result<Vec<u8>, SourceError> {
+    /// The whole content of an extension header.
+    fn extension(&mut self) -> Result<Vec<u8>, SourceError> {
+        if self.left > LARGEST_EXTENSION {
+            return Err(
+                self.malformed(format!("an extension header has more than {LARGEST_EXTENSION} bytes"))
+            );
+        }
         let mut content = Vec::new();
         self.copy_to(&mut content, SourceError::io("write", ""))?;
         Ok(content)

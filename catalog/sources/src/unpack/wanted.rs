@@ -31,8 +31,8 @@ impl Wanted {
         Self { folders: vec![Folder { from: Vec::new(), to: PathBuf::new() }] }
     }
 
-    /// Keeps the folder `from`, counted from the root of the archive, as `to` in the destination. Where folders
-    /// lie in one another, the inner one counts.
+    /// Keeps the folder `from`, counted from the root of the archive, as `to` in the destination. Where
+    /// folders lie in one another, the inner one counts.
     ///
     /// # Errors
     /// A sentence, where one of the two leads out of where it starts.

@@ -44,7 +44,10 @@ impl Image {
         })
         .to_string()
         .into_bytes();
-        let descriptor = |media_type: &str, bytes: &[u8]| json!({ "mediaType": media_type, "digest": sha256(bytes), "size": bytes.len() });
+        let descriptor = |media_type: &str, bytes: &[u8]| {
+            let (digest, size) = (sha256(bytes), bytes.len());
+            json!({ "mediaType": media_type, "digest": digest, "size": size })
+        };
         let layer_type = |bytes: &[u8]| match bytes {
             [0x1f, 0x8b, ..] => format!("{LAYER}+gzip"),
             [0x28, 0xb5, ..] => format!("{LAYER}+zstd"),

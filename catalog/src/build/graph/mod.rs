@@ -95,7 +95,13 @@ pub(crate) struct Note {
 }
 
 impl Note {
-    fn new(severity: Severity, bundle: &str, code: &'static str, text: String, fix: &'static str) -> Self {
+    pub fn new(
+        severity: Severity,
+        bundle: &str,
+        code: &'static str,
+        text: String,
+        fix: &'static str,
+    ) -> Self {
         let bundle = (!bundle.is_empty()).then(|| bundle.to_owned());
         Self { severity, bundle, code, text, fix }
     }
@@ -109,6 +115,13 @@ pub(crate) struct Graph {
     /// By name; entries by version, the lowest first.
     pub channels: BTreeMap<String, Vec<Entry>>,
     pub notes: Vec<Note>,
+}
+
+impl Graph {
+    /// Whether a bundle is in any channel.
+    pub fn lists(&self, bundle: &str) -> bool {
+        self.channels.values().flatten().any(|entry| entry.name == bundle)
+    }
 }
 
 /// The channels that upstream's `opm registry add --mode …`, one bundle after the other by version, and `opm
@@ -201,8 +214,7 @@ fn unique<'a>(nodes: &'a [Node], notes: &mut Vec<Note>) -> Vec<&'a Node> {
 /// Bundles that are in no channel: nobody could install them.
 fn stranded(nodes: &[&Node], graph: &mut Graph) {
     for node in nodes {
-        let listed = graph.channels.values().flatten().any(|entry| entry.name == node.name);
-        if listed || node.deprecated {
+        if graph.lists(&node.name) || node.deprecated {
             continue;
         }
         let text = format!("{} is left out: no channel leads to it", node.name);

@@ -27,7 +27,7 @@ pub(super) struct Metadata {
 /// What there is to say about a field, whose place is looked up when all is known.
 enum Remark {
     Problem(String),
-    Note { code: &'static str, text: String, fix: String },
+    Note { severity: Severity, code: &'static str, text: String, fix: String },
 }
 
 #[derive(Default)]
@@ -39,7 +39,8 @@ impl Remarks {
     }
 
     fn note(&mut self, code: &'static str, path: impl Into<String>, text: String, fix: impl Into<String>) {
-        self.add(path.into(), Remark::Note { code, text, fix: fix.into() });
+        let (severity, fix) = (Severity::Warning, fix.into());
+        self.add(path.into(), Remark::Note { severity, code, text, fix });
     }
 
     fn add(&mut self, path: String, remark: Remark) {
@@ -61,8 +62,8 @@ impl Remarks {
             let place = places.into_iter().next().unwrap_or(unknown);
             match remark {
                 Remark::Problem(message) => problems.push(BundleError::Metadata { place, message }),
-                Remark::Note { code, text, fix } => {
-                    let finding = note(Severity::Warning, code, place, text, &fix);
+                Remark::Note { severity, code, text, fix } => {
+                    let finding = note(severity, code, place, text, &fix);
                     provenance.notes.push(Finding { field: path, ..finding });
                 }
             }
@@ -82,9 +83,11 @@ impl Metadata {
     ) -> Vec<BundleError> {
         let mut remarks = Remarks::default();
         let Some(map) = document.value.as_object() else {
+            // Upstream overlooks the file, and with it what its author wanted to say; so do we, but not silently.
             let text = "it has no annotations, properties or dependencies: it is not a map".to_owned();
-            let fix = "write what the file is for, such as `dependencies: [...]`, or remove it";
-            remarks.note("metadata-shape", "", text, fix);
+            let fix = "write what the file is for, such as `dependencies: [...]`, or remove it".to_owned();
+            let (severity, code) = (Severity::Error, "metadata-shape");
+            remarks.add(String::new(), Remark::Note { severity, code, text, fix });
             return remarks.finish(spot, provenance);
         };
         for (key, value) in map {

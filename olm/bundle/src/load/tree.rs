@@ -127,12 +127,17 @@ impl<'a> Tree<'a> {
             Self::Disk { root, real } => {
                 let path = root.join(path);
                 let failed = |source| BundleError::Read { path: path.clone(), source };
-                if !fs::canonicalize(&path).map_err(failed)?.starts_with(real) {
+                let target = fs::canonicalize(&path).map_err(failed)?;
+                if !target.starts_with(real) {
                     let text = "it is a link that leads out of the bundle; put the file itself there";
                     return Err(failed(Error::new(ErrorKind::PermissionDenied, text)));
                 }
+                // Reading a pipe would wait forever.
+                if !target.is_file() {
+                    return Err(failed(Error::new(ErrorKind::InvalidInput, "it is no regular file")));
+                }
                 let mut content = Vec::new();
-                let file = fs::File::open(&path).map_err(failed)?;
+                let file = fs::File::open(&target).map_err(failed)?;
                 // A size that the file system tells may be wrong, as for a device or a file that grows.
                 file.take(LARGEST_FILE + 1).read_to_end(&mut content).map_err(failed)?;
                 if content.len() as u64 > LARGEST_FILE {

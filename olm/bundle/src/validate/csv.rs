@@ -164,7 +164,7 @@ fn fields(bundle: &Bundle, findings: &mut Of<'_>) {
     };
     if spec.get("displayName").and_then(Value::as_str).is_none_or(str::is_empty) {
         let text = "people see the technical name instead";
-        findings.warn("csv-display-name-missing", "spec.displayName", text, "write a name for people");
+        findings.error("csv-display-name-missing", "spec.displayName", text, "write a name for people");
     }
     for key in spec.keys().filter(|key| !SPEC_FIELDS.contains(&key.as_str())) {
         let same = SPEC_FIELDS.iter().find(|known| known.eq_ignore_ascii_case(key));

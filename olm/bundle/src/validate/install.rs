@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::finding::{Of, quote};
-use super::{Findings, is_dns_subdomain};
+use super::{Findings, Severity, is_dns_subdomain};
 use crate::csv::InstallMode;
 use crate::model::Bundle;
 use crate::provenance::Origin;
@@ -62,13 +62,14 @@ fn strategy(bundle: &Bundle, findings: &mut Of<'_>) {
 
 fn deployments(bundle: &Bundle, findings: &mut Of<'_>) {
     if bundle.deployments().is_empty() {
-        let text = "there is no deployment: nothing will run";
-        findings.warn(
-            "deployment-missing",
-            "spec.install.spec.deployments",
-            text,
-            "list the operator's deployment",
-        );
+        // Upstream lets a ClusterServiceVersion without installation pass, but not one that forgot the deployments.
+        let spec = bundle.csv_raw.pointer("/spec/install/spec").and_then(Value::as_object);
+        let forgotten =
+            spec.is_some_and(|spec| !spec.is_empty() && spec.get("deployments").is_none_or(Value::is_null));
+        let severity = if forgotten { Severity::Error } else { Severity::Warning };
+        let (field, text) = ("spec.install.spec.deployments", "there is no deployment: nothing will run");
+        let fix = "list the operator's deployment";
+        findings.add(severity, "deployment-missing", field.to_owned(), text.to_owned(), fix.to_owned());
     }
     let mut seen = BTreeSet::new();
     for (index, deployment) in bundle.deployments().iter().enumerate() {

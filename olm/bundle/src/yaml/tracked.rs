@@ -26,16 +26,19 @@ thread_local! {
     /// Deserializers cannot be handed a budget through `serde`; each document is read on one thread in one go.
     static WEIGHT_LEFT: Cell<usize> = const { Cell::new(usize::MAX) };
     static LEVEL: Cell<usize> = const { Cell::new(0) };
+    static LIMIT_HIT: Cell<bool> = const { Cell::new(false) };
 }
 
 /// What the documents of one file may still take.
 pub(super) struct Budget {
     free: usize,
+    /// Whether the last document was more than its budget allows.
+    pub(super) exceeded: bool,
 }
 
 impl Budget {
     pub(super) fn of_file() -> Self {
-        Self { free: FREE_WEIGHT }
+        Self { free: FREE_WEIGHT, exceeded: false }
     }
 
     /// Reads something that has `length` bytes of text.
@@ -43,7 +46,9 @@ impl Budget {
         let own = length.saturating_mul(WEIGHT_PER_BYTE).min(LARGEST_DOCUMENT * (NODE + KEY) + length);
         let most = own + self.free;
         let before = WEIGHT_LEFT.replace(most);
+        LIMIT_HIT.set(false);
         let result = read();
+        self.exceeded = LIMIT_HIT.get();
         let taken = most - WEIGHT_LEFT.replace(before).min(most);
         self.free -= taken.saturating_sub(own).min(self.free);
         result
@@ -55,7 +60,10 @@ fn spend<E: Error>(weight: usize) -> Result<(), E> {
     WEIGHT_LEFT.set(left.saturating_sub(weight));
     match left.checked_sub(weight) {
         Some(_) => Ok(()),
-        None => Err(E::custom("the document takes too much memory for its size; do aliases multiply in it?")),
+        None => {
+            LIMIT_HIT.set(true);
+            Err(E::custom("the document takes too much memory for its size; do aliases multiply in it?"))
+        }
     }
 }
 
@@ -66,6 +74,7 @@ impl Level {
     fn enter<E: Error>() -> Result<Self, E> {
         let level = LEVEL.get() + 1;
         if level > MOST_LEVELS {
+            LIMIT_HIT.set(true);
             return Err(E::custom(format!("the document is nested more than {MOST_LEVELS} levels deep")));
         }
         LEVEL.set(level);

@@ -19,7 +19,8 @@ pub struct CatalogCommandArgs {
 const SOURCES: &str = "\
 A SOURCE is one of
   DIR                  a file-based catalog, a repository of bundles, a bundle, an OCI layout
-  FILE                 a catalog as YAML or JSON, or a tar archive; plain, gzip or zstd; - for standard input
+  FILE                 a catalog as YAML or JSON, or a tar archive; plain, gzip or zstd
+  -                    a catalog on standard input
   oci:DIR[:NAME]       an image in an OCI layout
   HOST/PATH:TAG        a catalog image in a registry (docker://NAME where the name has no host)
   https://...          a catalog on a web server, such as catalogd's .../api/v1/all
@@ -146,7 +147,7 @@ pub struct BuildArgs {
     #[arg(value_name = "REPO", required_unless_present = "template", value_hint = clap::ValueHint::DirPath)]
     pub repository: Option<PathBuf>,
     /// Make it of this template instead: basic, semver or substitutes.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["repository", "image_template", "inline", "keep_going", "bridge_gaps"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["repository", "image_template", "inline", "keep_going", "bridge_gaps", "warnings"])]
     pub template: Option<PathBuf>,
     /// Write PACKAGE/catalog.yaml below this folder; everything goes to standard output when absent.
     #[arg(short, long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
@@ -166,6 +167,9 @@ pub struct BuildArgs {
     /// Leave out what is wrong, instead of making nothing.
     #[arg(long)]
     pub keep_going: bool,
+    /// Also tell what is no error.
+    #[arg(long)]
+    pub warnings: bool,
     /// Change nothing: end with 1 when the folder does not hold this very catalog.
     #[arg(long, requires = "output")]
     pub check: bool,
@@ -312,7 +316,7 @@ pub struct MirrorArgs {
     /// Which images to copy.
     #[arg(long, value_enum, default_value_t)]
     pub images: Images,
-    /// Print an ImageDigestMirrorSet and an ImageTagMirrorSet for this registry beside the list.
+    /// Also write DIR/mirror-sets.yaml, which tells a cluster that the images are below this registry.
     #[arg(long, value_name = "HOST/PATH")]
     pub mapping: Option<String>,
     /// Output format: an image a line, or data.

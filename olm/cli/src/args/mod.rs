@@ -82,6 +82,9 @@ impl Color {
     }
 }
 
+/// The variable by which a shell asks for completion, with its own name in it.
+pub const COMPLETE: &str = "OLM_COMPLETE";
+
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -118,7 +121,8 @@ pub enum Command {
     Manifests(ManifestsArgs),
     /// Print the version.
     Version(OutputArgs),
-    /// Print a completion script for a shell.
+    /// Print a completion script for a shell, which also completes package names.
+    #[command(after_help = COMPLETION)]
     Completion {
         /// The shell.
         #[arg(value_enum)]
@@ -154,6 +158,12 @@ impl Command {
         serves || self.is_server()
     }
 }
+
+const COMPLETION: &str = "\
+Examples:
+  echo 'source <(olm completion bash)' >> ~/.bashrc
+  echo 'source <(olm completion zsh)' >> ~/.zshrc
+  echo 'olm completion fish | source' >> ~/.config/fish/config.fish";
 
 /// `-o` and `--no-headers`.
 #[derive(Debug, Clone, ClapArgs)]

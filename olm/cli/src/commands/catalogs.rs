@@ -17,7 +17,7 @@ use crate::{
 pub async fn read(global: &Global, args: &CatalogArgs) -> Result<Vec<LoadedCatalog>, Failure> {
     let catalogs = match &args.catalog_dir {
         Some(text) => {
-            let catalog = catalog::load(text, &RegistryArgs::default()).await?;
+            let catalog = catalog::load(text, &RegistryArgs::default(), None).await?;
             let reference = CatalogRef { namespace: String::new(), name: text.clone() };
             vec![LoadedCatalog::new(reference, Arc::new(catalog))]
         }

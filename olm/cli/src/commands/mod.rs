@@ -21,8 +21,6 @@ mod upgrade;
 mod version;
 mod wait;
 
-use clap::CommandFactory as _;
-
 use crate::{
     args::{Args, Command},
     exit::{Code, Failure},
@@ -62,15 +60,23 @@ async fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Bundle(args) => bundle::run(args).await,
         Command::Manifests(args) => manager::manifests(&args),
         Command::Version(out) => version::run(&global, out).await,
-        Command::Completion { shell } => {
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Args::command(), "olm", &mut script);
-            say(&String::from_utf8_lossy(&script))
-        }
+        Command::Completion { shell } => completion(shell),
         Command::Manager(args) => manager::run(&global, args).await,
         Command::Console(args) => console::run(&global, args).await,
         Command::Staticweb(args) => staticweb::run(args).await,
     }
+}
+
+/// The script asks this very program at every completion, so that it knows the packages of the cluster.
+fn completion(shell: clap_complete::Shell) -> Result<(), Failure> {
+    use clap_complete::env::Shells;
+    let mut script = Vec::new();
+    let shells = Shells::builtins();
+    let name = shell.to_string();
+    let unknown = || Failure::new(Code::Unexpected, format!("there is no script for {name}"));
+    let completer = shells.completer(&name).ok_or_else(unknown)?;
+    completer.write_registration(crate::args::COMPLETE, "olm", "olm", "olm", &mut script)?;
+    say(&String::from_utf8_lossy(&script))
 }
 
 /// Resolves on Ctrl-C or SIGTERM.

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     fs::{self, File},
-    io::{self, Read, Write as _},
+    io::{self, Write as _},
     path::{Path, PathBuf},
 };
 
@@ -114,7 +114,8 @@ impl Layout {
         self.root.join("blobs").join(digest.replacen(':', "/", 1))
     }
 
-    /// What an image is called by that name.
+    /// The image of that name.
+    #[cfg(test)]
     pub fn find(&self, name: &str) -> Option<&Descriptor> {
         self.index.manifests.iter().find(|entry| entry.annotations.get(NAME).is_some_and(|n| n == name))
     }
@@ -149,7 +150,7 @@ impl Layout {
 
     /// Writes a catalog as an image: `files` are below the image's folder `/configs`. The same files make the same image.
     pub fn catalog(&mut self, name: &str, files: &Path) -> Result<Descriptor, LayoutError> {
-        let partial = self.root.join("blobs/sha256/.layer");
+        let partial = self.root.join("blobs/sha256").join(format!("layer.partial-{}", std::process::id()));
         let (layer, diff) = pack(files, &partial)?;
         let target = self.path(&layer.digest);
         fs::rename(&partial, &target).map_err(io("write", &target))?;
@@ -226,7 +227,7 @@ fn sorted(dir: &Path) -> Result<Vec<PathBuf>, LayoutError> {
 
 /// Never half of a file under its name.
 fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), LayoutError> {
-    let partial = path.with_extension("partial");
+    let partial = path.with_extension(format!("partial-{}", std::process::id()));
     let write = || -> io::Result<()> {
         let mut file = File::create(&partial)?;
         file.write_all(bytes)?;
@@ -241,7 +242,7 @@ fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> LayoutError 
     move |source| LayoutError::Io { what, path, source }
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -275,23 +276,13 @@ impl<W: io::Write> io::Write for Hashing<W> {
     }
 }
 
-/// The digest of a file.
-pub fn digest_of(path: &Path) -> io::Result<String> {
-    let mut file = File::open(path)?;
-    let mut hasher = Sha256::new();
-    let mut buffer = vec![0; 64 << 10];
-    loop {
-        let n = file.read(&mut buffer)?;
-        if n == 0 {
-            return Ok(format!("sha256:{}", hex(&hasher.finalize())));
-        }
-        hasher.update(&buffer[..n]);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn digest_of(path: &Path) -> String {
+        format!("sha256:{}", hex(&Sha256::digest(fs::read(path).unwrap())))
+    }
 
     fn files() -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
@@ -316,7 +307,7 @@ mod tests {
         // and every blob is what its name says
         for path in sorted(&root.path().join("new/blobs/sha256")).unwrap() {
             let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-            assert_eq!(digest_of(&path).unwrap(), format!("sha256:{name}"));
+            assert_eq!(digest_of(&path), format!("sha256:{name}"));
         }
     }
 

@@ -20,8 +20,6 @@ pub(crate) use access::Access;
 pub use bundles::BundleImageError;
 pub(crate) use bundles::BundleImages;
 pub use cache::CacheError;
-#[cfg(test)]
-pub(crate) use cache::temporary;
 pub(crate) use cache::{Cache, Record, hex, store_key};
 pub use fetch::{FetchError, Fetcher};
 pub use olm_resolver::CatalogRef;

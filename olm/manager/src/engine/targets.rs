@@ -63,14 +63,8 @@ mod tests {
 
     fn bundle(modes: &[&str]) -> Bundle {
         let modes: Vec<_> = modes.iter().map(|m| json!({ "type": m, "supported": true })).collect();
-        Bundle {
-            csv: Default::default(),
-            csv_raw: json!({ "metadata": { "name": "etcd.v1" }, "spec": { "installModes": modes } }),
-            objects: Vec::new(),
-            annotations: Default::default(),
-            properties: Vec::new(),
-            dependencies: Vec::new(),
-        }
+        let csv = json!({ "metadata": { "name": "etcd.v1" }, "spec": { "installModes": modes } });
+        Bundle::from_installed(Default::default(), csv, Vec::new())
     }
 
     #[test]

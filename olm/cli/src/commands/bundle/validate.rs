@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::{
     args::BundleValidateArgs,
     exit::{Code, Failure},
-    output::{Judgement, Report, Stream, printable, table},
+    output::{self, Judgement, Report, Stream, printable, table},
     source::{self, Named, OpenedBundle, blocking},
 };
 
@@ -117,7 +117,12 @@ fn print(origin: &str, checked: &Checked, format: Judgement) -> Result<(), Failu
             }
             out.end()?;
             let judged = if verdict.valid { "valid" } else { "not valid" };
-            eprintln!("{}: {judged}: {errors} errors, {warnings} warnings", printable(origin));
+            eprintln!(
+                "{}: {judged}: {}, {}",
+                printable(origin),
+                output::count(errors, "error"),
+                output::count(warnings, "warning")
+            );
             Ok(())
         }
     }

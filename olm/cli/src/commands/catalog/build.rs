@@ -21,7 +21,7 @@ use super::{diff, validate::problem_line};
 use crate::{
     args::BuildArgs,
     exit::{Code, Failure},
-    output::{Documents, Report, Stream},
+    output::{Documents, Report, Stream, count},
     source::{self, Named, OpenedBundle, blocking, unread},
 };
 
@@ -51,6 +51,7 @@ async fn make(args: &BuildArgs) -> Result<TempDir, Failure> {
     if let Some(file) = &args.template {
         let packages = of_template(file, args).await?;
         for package in packages {
+            safe(&package.name)?;
             package.write(folder.path(), format(args.format)).map_err(|error| unread(&error))?;
         }
         return Ok(folder);
@@ -64,11 +65,11 @@ async fn make(args: &BuildArgs) -> Result<TempDir, Failure> {
     };
     let (from, to, format) = (repository.clone(), folder.path().to_owned(), format(args.format));
     match blocking(move || write_bundle_repository(&from, &options, &to, format)).await? {
-        Ok(problems) => tell(&problems),
+        Ok(problems) => tell(&problems, args.warnings),
         Err(BuildError::Problems(problems)) => {
-            tell(&problems);
+            tell(&problems, args.warnings);
             let errors = problems.iter().filter(|problem| problem.severity == Severity::Error).count();
-            let text = format!("{} has {errors} errors; no catalog was made", repository.display());
+            let text = format!("{} has {}; no catalog was made", repository.display(), count(errors, "error"));
             return Err(Failure::new(Code::Refused, text)
                 .hint("correct them, or leave out what is wrong with --keep-going"));
         }
@@ -88,9 +89,14 @@ fn beside(output: Option<&Path>) -> Result<TempDir, Failure> {
 }
 
 /// To standard error: standard output has the catalog.
-fn tell(problems: &[Problem]) {
-    for problem in problems {
+fn tell(problems: &[Problem], warnings: bool) {
+    let (errors, rest): (Vec<&Problem>, Vec<&Problem>) =
+        problems.iter().partition(|problem| problem.severity == Severity::Error);
+    for problem in errors.iter().chain(rest.iter().filter(|_| warnings)) {
         eprintln!("{}", problem_line(problem));
+    }
+    if !warnings && !rest.is_empty() {
+        eprintln!("{}; --warnings tells them", count(rest.len(), "warning"));
     }
 }
 
@@ -130,6 +136,16 @@ async fn resolve(reference: &str, options: &olm_catalog_sources::Options) -> Res
     let bundle = Bundle::from_dir(&opened.path)
         .map_err(|error| Failure::new(Code::Refused, format!("bundle {reference}: {error}")))?;
     Ok(Resolved::of(&bundle, if is_folder { "" } else { reference }))
+}
+
+/// The name becomes a folder's.
+fn safe(package: &str) -> Result<(), Failure> {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+    if package.bytes().all(plain) && !package.starts_with('.') && !package.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::new(Code::Refused, format!("the template makes a package of the name {package:?}"))
+        .hint("use small letters, digits and -"))
 }
 
 /// The documents of a template by package, in the order in which they come.
@@ -224,7 +240,8 @@ fn publish(made: &Path, dir: &Path) -> Result<(), Failure> {
             eprintln!("warning: {} is of no package that was made; remove it if it is old", path.display());
         }
     }
-    eprintln!("{}: {} packages, {written} written, {same} unchanged", dir.display(), packages.len());
+    let packages = count(packages.len(), "package");
+    eprintln!("{}: {packages}, {written} written, {same} unchanged", dir.display());
     Ok(())
 }
 

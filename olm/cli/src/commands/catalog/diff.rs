@@ -34,7 +34,7 @@ pub async fn run(args: DiffArgs) -> Result<(), Failure> {
     let (old, new) = tokio::try_join!(Opened::open(&old, &options), Opened::open(&new, &options))?;
     let (old, new) = (old.load().await?, new.load().await?);
     for catalog in [&old, &new] {
-        tell(catalog);
+        tell(catalog, None);
     }
     if print(&old, &new, args.output)? { Err(Failure::no()) } else { Ok(()) }
 }

@@ -6,11 +6,11 @@ use super::package;
 use crate::{
     args::{Drawing, GraphArgs},
     exit::Failure,
-    output::Stream,
+    output::{Stream, printable},
 };
 
 pub async fn run(args: GraphArgs) -> Result<(), Failure> {
-    let catalog = super::load(&args.source, &args.registry).await?;
+    let catalog = super::load(&args.source, &args.registry, Some(&args.package)).await?;
     let package = package(&catalog, &args.package)?;
     let format = match args.output {
         Drawing::Text => Format::Text,
@@ -22,6 +22,9 @@ pub async fn run(args: GraphArgs) -> Result<(), Failure> {
     let drawn = graph(&package, channel, format);
     let drawn = drawn.ok_or_else(|| Failure::from(&package.nearest_channel(channel.unwrap_or_default())))?;
     let mut out = Stream::new();
-    out.bytes(drawn.as_bytes())?;
+    for line in drawn.lines() {
+        // Escaped for its format already; what turns the direction of text is not.
+        out.line(&printable(line))?;
+    }
     out.end()
 }

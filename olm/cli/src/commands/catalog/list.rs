@@ -55,7 +55,7 @@ struct ListedBundle {
 }
 
 pub async fn run(args: CatalogListArgs) -> Result<(), Failure> {
-    let catalog = super::load(&args.source, &args.registry).await?;
+    let catalog = super::load(&args.source, &args.registry, args.package.as_deref()).await?;
     let summaries: Vec<&Summary> = match &args.package {
         Some(name) => {
             let found = catalog.summary(name);

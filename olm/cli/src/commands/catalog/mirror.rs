@@ -1,2 +1,238 @@
 //! `olm catalog mirror`.
-pub async fn run(_args: crate::args::MirrorArgs) -> Result<(), crate::exit::Failure> { Ok(()) }
+
+mod select;
+mod sets;
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+use futures::StreamExt as _;
+use olm_catalog::{Catalog, Filter};
+use olm_catalog_sources::Source;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::{
+    args::{Images, MirrorArgs},
+    exit::{Code, Failure},
+    oci::{self, Copied, Layout, Registry},
+    output::{Report, Stream, count, printable},
+    source::Named,
+};
+use select::Selection;
+
+/// Images that are copied at a time.
+const COPIES: usize = 3;
+
+/// What the catalog is called in the layout where its source has no name of an image.
+const NAME: &str = "localhost/catalog:latest";
+
+/// What an image is for; a bundle's image may be an operator's as well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Kind {
+    /// A catalog.
+    Catalog,
+    /// A bundle, which is read at every install.
+    Bundle,
+    /// What operators run.
+    Related,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Image {
+    image: String,
+    kind: Kind,
+    /// That need it.
+    packages: Vec<String>,
+    /// Of what was copied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    digest: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Mirrored<'a> {
+    layout: String,
+    catalog: &'a str,
+    digest: &'a str,
+    packages: Vec<&'a str>,
+    copied: usize,
+    bytes: u64,
+    images: &'a [Image],
+}
+
+pub async fn run(args: MirrorArgs) -> Result<(), Failure> {
+    let catalog = super::load(&args.source, &args.registry, None).await?;
+    let selection = Selection::of(&catalog, &args.packages, &args.channels)?;
+    for note in &selection.notes {
+        eprintln!("note: {}", printable(note));
+    }
+    let mut layout = Layout::open(&args.to).map_err(refused)?;
+    let files = tempfile::Builder::new().prefix("olm-mirror-").tempdir()?;
+    write(&catalog, &selection, files.path())?;
+    let name = match Named::parse(&args.source)? {
+        Named::Source(Source::Image { reference }) => reference,
+        Named::Source(Source::OciLayout { reference: Some(reference), .. }) => reference,
+        _ => NAME.to_owned(),
+    };
+    let manifest = layout.catalog(&name, files.path()).map_err(refused)?;
+    let mut images = images(&selection);
+    let mut bytes = 0;
+    if args.images == Images::Copy {
+        bytes = copy(&args, &mut layout, &mut images).await?;
+    }
+    images.insert(
+        0,
+        Image {
+            image: name.clone(),
+            kind: Kind::Catalog,
+            packages: selection.packages.keys().cloned().collect(),
+            digest: Some(manifest.digest.clone()),
+            error: None,
+        },
+    );
+    if let Some(registry) = &args.mapping {
+        let path = args.to.join("mirror-sets.yaml");
+        let text = sets::write(registry, images.iter().map(|image| image.image.as_str()))?;
+        fs::write(&path, text)
+            .map_err(|error| Failure::new(Code::Unexpected, format!("failed to write {}: {error}", path.display())))?;
+    }
+    let mirrored = Mirrored {
+        layout: args.to.display().to_string(),
+        catalog: &name,
+        digest: &manifest.digest,
+        packages: selection.packages.keys().map(String::as_str).collect(),
+        copied: images.iter().filter(|image| image.kind != Kind::Catalog && image.digest.is_some()).count(),
+        bytes,
+        images: &images,
+    };
+    print(&mirrored, &args)
+}
+
+fn print(mirrored: &Mirrored<'_>, args: &MirrorArgs) -> Result<(), Failure> {
+    if args.output == Report::Text {
+        let mut out = Stream::new();
+        for image in mirrored.images {
+            out.line(&printable(&image.image))?;
+        }
+        out.end()?;
+    } else {
+        args.output.print(mirrored, String::new)?;
+    }
+    let layout = printable(&mirrored.layout);
+    eprintln!(
+        "{layout}: {}, {} listed, {} copied, {:.1} MB downloaded",
+        count(mirrored.packages.len(), "package"),
+        count(mirrored.images.len(), "image"),
+        mirrored.copied,
+        mirrored.bytes as f64 / 1e6,
+    );
+    if args.mapping.is_some() {
+        eprintln!("{layout}/mirror-sets.yaml tells a cluster where they are");
+    }
+    let failed: Vec<&Image> = mirrored.images.iter().filter(|image| image.error.is_some()).collect();
+    if failed.is_empty() {
+        return Ok(());
+    }
+    for image in &failed {
+        let error = image.error.as_deref().unwrap_or_default();
+        eprintln!("error: {}: {}", printable(&image.image), printable(error));
+    }
+    Err(Failure::new(Code::Unexpected, format!("{} could not be copied", count(failed.len(), "image")))
+        .hint("the same command again copies what is missing; --images=list copies nothing and lists all"))
+}
+
+/// The packages as files, one document a line.
+fn write(catalog: &Catalog, selection: &Selection, to: &Path) -> Result<(), Failure> {
+    let failed = |path: &Path, error: &dyn std::fmt::Display| {
+        Failure::new(Code::Unexpected, format!("failed to write {}: {error}", path.display()))
+    };
+    // Documents of no package have a name that no package may have.
+    for package in selection.packages.keys().map(String::as_str).chain([""]) {
+        let mut text = Vec::new();
+        let filter = Filter { package: Some(package.to_owned()), ..Filter::default() };
+        for document in catalog.documents(&filter) {
+            let document = document.map_err(|error| Failure::new(Code::Unexpected, error.to_string()))?;
+            let mut value: Value = serde_json::from_slice(&document).map_err(anyhow::Error::from)?;
+            if selection.keeps(package, &mut value) {
+                text.extend(value.to_string().into_bytes());
+                text.push(b'\n');
+            }
+        }
+        if text.is_empty() {
+            continue;
+        }
+        let folder = to.join(if package.is_empty() { "_" } else { package });
+        let path = folder.join("catalog.json");
+        fs::create_dir_all(&folder).and_then(|()| fs::write(&path, text)).map_err(|error| failed(&path, &error))?;
+    }
+    Ok(())
+}
+
+/// Each image once, bundles first.
+fn images(selection: &Selection) -> Vec<Image> {
+    let mut found: BTreeMap<&str, (Kind, Vec<String>)> = BTreeMap::new();
+    let mut note = |image, kind, package: &String| {
+        let (known, packages) = found.entry(image).or_insert((kind, Vec::new()));
+        *known = kind.min(*known);
+        if !packages.contains(package) {
+            packages.push(package.clone());
+        }
+    };
+    for (name, chosen) in &selection.packages {
+        for bundle in chosen.bundles() {
+            if let Some(image) = bundle.image.as_deref().filter(|image| !image.is_empty()) {
+                note(image, Kind::Bundle, name);
+            }
+            for related in bundle.related_images.iter().filter(|related| !related.image.is_empty()) {
+                note(&related.image, Kind::Related, name);
+            }
+        }
+    }
+    let mut images: Vec<Image> = found
+        .into_iter()
+        .map(|(image, (kind, packages))| Image { image: image.to_owned(), kind, packages, digest: None, error: None })
+        .collect();
+    images.sort_by(|a, b| (a.kind, &a.image).cmp(&(b.kind, &b.image)));
+    images
+}
+
+/// Copies every image; what cannot be is noted with its reason, and the others are copied all the same.
+async fn copy(args: &MirrorArgs, layout: &mut Layout, images: &mut [Image]) -> Result<u64, Failure> {
+    let registry = Registry::new(&args.registry).map_err(|reason| Failure::new(Code::Usage, reason))?;
+    let mut bytes = 0;
+    let copied: Vec<(usize, Result<Copied, String>)> = {
+        let (registry, layout) = (&registry, &*layout);
+        let jobs = images.iter().enumerate().map(|(index, image)| async move {
+            let copied = oci::copy(registry, layout, &image.image).await;
+            match &copied {
+                Ok(copied) => eprintln!("copied {} ({} new bytes)", printable(&image.image), copied.bytes),
+                Err(reason) => eprintln!("failed {}: {}", printable(&image.image), printable(reason)),
+            }
+            (index, copied)
+        });
+        futures::stream::iter(jobs).buffer_unordered(COPIES).collect().await
+    };
+    for (index, copied) in copied {
+        match copied {
+            Ok(copied) => {
+                bytes += copied.bytes;
+                images[index].digest = Some(copied.manifest.digest.clone());
+                layout.name(&images[index].image, copied.manifest).map_err(refused)?;
+            }
+            Err(reason) => images[index].error = Some(reason),
+        }
+    }
+    Ok(bytes)
+}
+
+fn refused(error: oci::LayoutError) -> Failure {
+    let code = match error {
+        oci::LayoutError::Other { .. } => Code::Usage,
+        _ => Code::Unexpected,
+    };
+    Failure::new(code, error.to_string())
+}

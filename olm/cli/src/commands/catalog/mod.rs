@@ -11,8 +11,7 @@ mod validate;
 
 use std::sync::Arc;
 
-use olm_catalog::{Catalog, Package};
-pub use validate::{Verdict, problem_line};
+use olm_catalog::{Catalog, Package, Problem, Severity};
 
 use crate::{
     args::{CatalogCommand, CatalogCommandArgs, RegistryArgs},
@@ -37,11 +36,12 @@ pub async fn run(args: CatalogCommandArgs) -> Result<(), Failure> {
 /// Problems that are told on the side; whoever wants all of them validates.
 const MOST_TOLD: usize = 10;
 
-/// Reads a catalog with its content. What is wrong with it is told on standard error; the rest of it counts.
-pub async fn load(text: &str, registry: &RegistryArgs) -> Result<Catalog, Failure> {
+/// Reads a catalog with its content. What is left out of it, of one package or at all, is told on standard error; the rest
+/// of it counts.
+pub async fn load(text: &str, registry: &RegistryArgs, package: Option<&str>) -> Result<Catalog, Failure> {
     let opened = Opened::open(&Named::parse(text)?, &source::options(registry)?).await?;
     let catalog = opened.load().await?;
-    tell(&catalog);
+    tell(&catalog, package);
     if catalog.is_empty() {
         return Err(Failure::new(Code::NotFound, format!("{text} holds no package that could be read"))
             .hint(format!("see what is wrong: olm catalog validate {text}")));
@@ -49,13 +49,18 @@ pub async fn load(text: &str, registry: &RegistryArgs) -> Result<Catalog, Failur
     Ok(catalog)
 }
 
-/// Tells the first problems.
-pub fn tell(catalog: &Catalog) {
-    for problem in catalog.problems.iter().take(MOST_TOLD) {
+/// Tells the first errors.
+pub fn tell(catalog: &Catalog, package: Option<&str>) {
+    let concerns = |problem: &&Problem| {
+        let of = problem.package.as_deref();
+        problem.severity == Severity::Error && (package.is_none() || of.is_none() || of == package)
+    };
+    let errors: Vec<&Problem> = catalog.problems.iter().filter(concerns).collect();
+    for problem in errors.iter().take(MOST_TOLD) {
         eprintln!("warning: {}", printable(&problem.to_string()));
     }
-    if catalog.problems.len() > MOST_TOLD {
-        eprintln!("warning: and {} more; `olm catalog validate` tells all", catalog.problems.len() - MOST_TOLD);
+    if errors.len() > MOST_TOLD {
+        eprintln!("warning: and {} more; `olm catalog validate` tells all", errors.len() - MOST_TOLD);
     }
 }
 

@@ -39,7 +39,7 @@ async fn render(named: &Named, options: &Options, format: Documents, out: &mut S
         Err(failure) => return Err(failure),
     };
     let catalog = opened.load().await?;
-    tell(&catalog);
+    tell(&catalog, None);
     documents(&catalog, &Filter::default(), format, out)
 }
 

@@ -21,7 +21,7 @@ use crate::{
     args::ServeArgs,
     commands::terminated,
     exit::{Code, Failure},
-    output::{printable, say},
+    output::{count, printable, say},
     source::{self, Named, Opened, blocking},
 };
 
@@ -31,8 +31,8 @@ const LOOK: Duration = Duration::from_secs(1);
 /// How often a server is asked with `--watch`; when nothing is new that is one small request.
 const ASK: Duration = Duration::from_secs(60);
 
-/// How often a port is tried that the server before has just left.
-const ATTEMPTS: u32 = 50;
+/// How often a port is tried that the server before is about to leave: longer than it lets calls in flight go on.
+const ATTEMPTS: u32 = 400;
 
 /// The wait between two such tries.
 const BETWEEN: Duration = Duration::from_millis(20);
@@ -71,10 +71,10 @@ pub async fn run(args: ServeArgs) -> Result<(), Failure> {
                 eprintln!("warning: {} holds no package now; what was read before is still served", args.source);
             }
             Ok(Some(catalog)) => {
-                let packages = catalog.len();
+                let packages = count(catalog.len(), "package");
                 let digest = catalog.digest.clone();
                 serving = serving.replace(catalog, &args.name, bound).await?;
-                say(&format!("read again: {packages} packages, {digest}"))?;
+                say(&format!("read again: {packages}, {digest}"))?;
             }
             Ok(None) => say("read again: nothing has changed")?,
             Err(failure) => {
@@ -95,12 +95,12 @@ fn refused(error: ServeError) -> Failure {
 fn usage(catalog: &Catalog, name: &str, bound: Addresses) -> String {
     let text = |address: Option<std::net::SocketAddr>| address.map(|a| a.to_string()).unwrap_or_default();
     let (http, grpc) = (text(bound.http), text(bound.grpc));
-    let packages = catalog.len();
+    let packages = count(catalog.len(), "package");
     let package = catalog.summaries().next().map(|summary| printable(&summary.name)).unwrap_or_default();
     let origin = printable(&catalog.origin);
     format!(
         "\
-serving {packages} packages of {origin}
+serving {packages} of {origin}
   HTTP  curl http://{http}/catalogs/{name}/api/v1/packages
         curl 'http://{http}/catalogs/{name}/api/v1/metas?package={package}'
   gRPC  grpcurl -plaintext {grpc} api.Registry/ListPackages
@@ -187,26 +187,22 @@ impl Reader {
 
     /// The catalog, where it is another than before.
     async fn read(&mut self) -> Result<Option<Arc<Catalog>>, Failure> {
-        let files = self.files().await?;
+        // Also where reading fails: the same files would fail again.
+        self.seen.files = self.files().await?;
         let opened = Opened::open(&self.named, &self.options).await?;
-        self.take(opened, files).await
+        self.take(opened).await
     }
 
-    async fn take(
-        &mut self,
-        opened: Opened,
-        files: Option<Vec<FileState>>,
-    ) -> Result<Option<Arc<Catalog>>, Failure> {
+    async fn take(&mut self, opened: Opened) -> Result<Option<Arc<Catalog>>, Failure> {
         let (store, link) = (self.store.clone(), self.folder.path().join("file"));
         let (origin, path) = (opened.origin.clone(), opened.path.clone());
         let refreshed = blocking(move || refresh(&store, &origin, &path, &link)).await?;
         let catalog = refreshed.map_err(|error| Failure::new(Code::Unexpected, error))?;
-        self.seen.files = files;
         self.seen.revision = opened.revision;
         if catalog.digest == self.seen.digest {
             return Ok(None);
         }
-        tell(&catalog);
+        tell(&catalog, None);
         if !catalog.is_empty() {
             self.seen.digest.clone_from(&catalog.digest);
         }
@@ -222,7 +218,7 @@ impl Reader {
                 tokio::time::sleep(ASK).await;
                 let found = Opened::fetched(wanted, &self.options, self.seen.revision.as_ref()).await?;
                 if let Some(opened) = found {
-                    return self.take(opened, None).await;
+                    return self.take(opened).await;
                 }
             }
         }

@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::{
     args::ValidateArgs,
     exit::Failure,
-    output::{Report, Stream, printable},
+    output::{Report, Stream, count, printable},
     source::{self, Named, Opened},
 };
 
@@ -70,11 +70,6 @@ impl<'a> Verdict<'a> {
     /// `catalog: valid: 43 packages, 115 channels, 192 bundles; no errors, 2 warnings`
     fn summary(&self) -> String {
         let judged = if self.valid { "valid" } else { "not valid" };
-        let count = |n: usize, what: &str| match n {
-            0 => format!("no {what}s"),
-            1 => format!("1 {what}"),
-            n => format!("{n} {what}s"),
-        };
         format!(
             "{}: {judged}: {}, {}, {}; {}, {}",
             printable(self.source),
@@ -169,6 +164,6 @@ properties:
     fn an_error_names_place_code_and_fix() {
         let catalog = catalog(&SOUND.replace("defaultChannel: stable", "defaultChannel: \"st\\e[2Jable\""));
         let lines: Vec<String> = catalog.problems.iter().map(problem_line).collect();
-        insta::assert_snapshot!(lines.join("\n"), @"");
+        insta::assert_snapshot!(lines.join("\n"), @r"catalog.yaml:1:1: error: the default channel st\u{1b}[2Jable of package a does not exist; stable stands in; set defaultChannel to a channel of the package [default-channel-unknown]");
     }
 }

@@ -110,7 +110,10 @@ pub(super) fn status(
     };
     match (problem, served) {
         (None, Some(_)) => set(Condition::new("Ready", true, "Serving", "the catalog is being served")),
-        (None, None) => set(Condition::new("Ready", false, "Connecting", "the catalog is being read for the first time")),
+        (None, None) if view.running => {
+            set(Condition::new("Ready", false, "Connecting", "the catalog is being read for the first time"));
+        }
+        (None, None) => set(Condition::new("Ready", false, "Connecting", "the catalog is about to be read")),
         (Some(Problem { message, .. }), Some(_)) => {
             set(Condition::new("Ready", true, "Stale", format!("the last good content is being served; {message}")));
         }

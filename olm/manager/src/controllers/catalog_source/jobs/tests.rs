@@ -1,0 +1,325 @@
+use serde_json::json;
+
+use super::*;
+use crate::{
+    catalogs::{BundleImages, CatalogRef, Home, LoadedCatalog, Own},
+    testing::{Mood, Registry, catalog, client},
+};
+
+/// Short, so that a test need not wait, and long enough to look in between.
+const EVERY: Duration = Duration::from_millis(50);
+
+struct World {
+    jobs: Arc<Jobs>,
+    refresh: Arc<Refresh>,
+    registry: Registry,
+    folder: Arc<tempfile::TempDir>,
+}
+
+impl World {
+    async fn new() -> Self {
+        let folder = Arc::new(tempfile::tempdir().unwrap());
+        Self::over(Registry::start().await, folder)
+    }
+
+    fn over(registry: Registry, folder: Arc<tempfile::TempDir>) -> Self {
+        let cache = Arc::new(Cache::open(Some(folder.path())).unwrap());
+        let refresh = Arc::<Refresh>::default();
+        let jobs = Arc::new(Jobs::new(cache, Arc::clone(&refresh), Arc::default()));
+        Self { jobs, refresh, registry, folder }
+    }
+
+    /// The manager ends and is started again.
+    async fn restart(self) -> Self {
+        let Self { jobs, refresh, registry, folder } = self;
+        jobs.stop();
+        let tasks = Arc::downgrade(&jobs);
+        drop((jobs, refresh));
+        // Looks that were under way end at their next turn.
+        while tasks.strong_count() > 0 {
+            tokio::task::yield_now().await;
+        }
+        Self::over(registry, folder)
+    }
+
+    fn request(&self, name: &str, wanted: Wanted) -> Request {
+        Request {
+            key: ("olm".into(), name.into()),
+            uid: "1".into(),
+            wanted,
+            secrets: Vec::new(),
+            every: Some(EVERY),
+            client: client(Vec::new()),
+            access: self.registry.access("olm"),
+        }
+    }
+
+    async fn look(&self, name: &str, wanted: Wanted) -> View {
+        self.jobs.look(self.request(name, wanted)).await
+    }
+
+    /// Looks, as the controller does, until it sees what it waits for.
+    async fn until(&self, name: &str, wanted: Wanted, seen: impl Fn(&View) -> bool) -> View {
+        let mut wakes = self.refresh.wakes();
+        let search = async {
+            loop {
+                let view = self.look(name, wanted.clone()).await;
+                if seen(&view) {
+                    return view;
+                }
+                let due = view.due.unwrap_or(Duration::from_secs(3600));
+                tokio::select! {
+                    _ = wakes.changed() => {}
+                    () = tokio::time::sleep(due) => {}
+                }
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), search).await.expect("it is never seen")
+    }
+}
+
+fn image(reference: &str) -> Wanted {
+    Wanted::Image(reference.to_owned())
+}
+
+fn has(package: &'static str) -> impl Fn(&View) -> bool {
+    move |view| view.catalog.as_ref().is_some_and(|catalog| catalog.summary(package).is_some())
+}
+
+#[tokio::test]
+async fn an_image_is_polled_by_digest_and_read_when_it_changed() {
+    // given a catalog in a registry
+    let world = World::new().await;
+    let reference = world.registry.push_catalog(&catalog("a", "1.0.0"));
+    let view = world.until("cat", image(&reference), has("a")).await;
+    assert!(view.resolved.unwrap().starts_with(&format!("{reference}@sha256:")));
+    assert!(view.bytes > 0 && view.last_success.is_some());
+
+    // when it is polled with nothing new, then no manifest is read
+    let before = world.registry.asked("GET cat/manifests");
+    let heads = world.registry.asked("HEAD cat/manifests");
+    let registry = world.registry.clone();
+    world.until("cat", image(&reference), |_| registry.asked("HEAD cat/manifests") > heads + 1).await;
+    assert_eq!(world.registry.asked("GET cat/manifests"), before);
+
+    // when the tag moves, then a poll finds it
+    world.registry.push_catalog(&catalog("b", "1.0.0"));
+    world.until("cat", image(&reference), has("b")).await;
+}
+
+#[tokio::test]
+async fn a_registry_that_refuses_leaves_the_last_good_copy_and_the_reason() {
+    // given a catalog that is served
+    let world = World::new().await;
+    let reference = world.registry.push_catalog(&catalog("a", "1.0.0"));
+    world.until("cat", image(&reference), has("a")).await;
+    // when the registry refuses
+    world.registry.mood(Mood::Denies);
+    let view = world.until("cat", image(&reference), |view| view.problem.is_some()).await;
+    // then the reason is known, the content is there, and the next look is not at once
+    let problem = view.problem.clone().unwrap();
+    assert_eq!((problem.reason, problem.code), ("RegistryServerError", "AccessDenied"));
+    assert!(has("a")(&view));
+    assert!(view.due.unwrap() > Duration::from_secs(2), "{:?}", view.due);
+}
+
+#[tokio::test]
+async fn a_restart_serves_what_was_there_and_reads_nothing_that_has_not_changed() {
+    // given a catalog that was read
+    let world = World::new().await;
+    let reference = world.registry.push_catalog(&catalog("a", "1.0.0"));
+    world.until("cat", image(&reference), has("a")).await;
+    let before = world.registry.asked("GET cat/manifests");
+    // when the manager starts anew, with a registry that hangs
+    world.registry.mood(Mood::Hangs);
+    let world = world.restart().await;
+    // then the content is there at the first look
+    let view = world.look("cat", image(&reference)).await;
+    assert!(has("a")(&view) && view.running && !view.outdated, "{view:?}");
+    // when the registry is back, in another life
+    world.registry.mood(Mood::Fine);
+    let world = world.restart().await;
+    world.until("cat", image(&reference), |view| view.last_look.is_some()).await;
+    assert_eq!(world.registry.asked("GET cat/manifests"), before);
+}
+
+#[tokio::test]
+async fn one_that_was_made_anew_under_the_same_name_is_another_one() {
+    let world = World::new().await;
+    let reference = world.registry.push_catalog(&catalog("a", "1.0.0"));
+    world.until("cat", image(&reference), has("a")).await;
+    world.registry.mood(Mood::Hangs);
+    let world = world.restart().await;
+    let request = Request { uid: "2".into(), ..world.request("cat", image(&reference)) };
+    assert!(world.jobs.look(request).await.catalog.is_none());
+}
+
+#[tokio::test]
+async fn a_registry_that_hangs_holds_up_nobody_else_and_another_spec_ends_the_wait() {
+    // given a registry that hangs and one that does not
+    let world = World::new().await;
+    let slow = world.registry.push_catalog(&catalog("slow", "1.0.0"));
+    world.registry.mood(Mood::Hangs);
+    let fast = Registry::start().await;
+    let reference = fast.push_catalog(&catalog("fast", "1.0.0"));
+    assert!(world.look("slow", image(&slow)).await.running);
+    // when another catalog is wanted, then it comes
+    let mut wakes = world.refresh.wakes();
+    let request = || Request { access: fast.access("olm"), ..world.request("fast", image(&reference)) };
+    world.jobs.look(request()).await;
+    tokio::time::timeout(Duration::from_secs(60), wakes.changed()).await.unwrap().unwrap();
+    assert!(has("fast")(&world.jobs.look(request()).await));
+    // when the slow one's spec is changed, then the wait is over
+    let request = || Request { access: fast.access("olm"), ..world.request("slow", image(&reference)) };
+    let mut wakes = world.refresh.wakes();
+    assert!(world.jobs.look(request()).await.running);
+    tokio::time::timeout(Duration::from_secs(60), wakes.changed()).await.unwrap().unwrap();
+    assert!(has("fast")(&world.jobs.look(request()).await));
+}
+
+#[tokio::test]
+async fn a_spec_that_names_nothing_keeps_the_content_and_says_so() {
+    let world = World::new().await;
+    let reference = world.registry.push_catalog(&catalog("a", "1.0.0"));
+    world.until("cat", image(&reference), has("a")).await;
+    let problem = Problem::new("SpecInvalidError", "SpecInvalidError", "no");
+    let view = world.jobs.refuse(&("olm".into(), "cat".into()), "1", problem.clone()).await;
+    assert_eq!(view.problem, Some(problem));
+    assert!(has("a")(&view) && view.outdated && view.due.is_none());
+}
+
+#[tokio::test]
+async fn a_deleted_one_leaves_nothing_behind() {
+    // given one that was read, and is being read again
+    let world = World::new().await;
+    let reference = world.registry.push_catalog(&catalog("a", "1.0.0"));
+    world.until("cat", image(&reference), has("a")).await;
+    world.registry.mood(Mood::Hangs);
+    world.until("cat", image(&reference), |view| view.running).await;
+    // when it is deleted
+    world.jobs.forget(&("olm".into(), "cat".into()));
+    // then nothing of it is left
+    assert!(world.jobs.keys().is_empty());
+    let packages = world.folder.path().join("store/packages");
+    assert_eq!(std::fs::read_dir(packages).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn damage_on_the_disk_is_repaired_from_the_source() {
+    // given a catalog that is never polled
+    let world = World::new().await;
+    let reference = world.registry.push_catalog(&catalog("a", "1.0.0"));
+    let request = || Request { every: None, ..world.request("cat", image(&reference)) };
+    let mut wakes = world.refresh.wakes();
+    world.jobs.look(request()).await;
+    wakes.changed().await.unwrap();
+    let loaded = |view: View| LoadedCatalog {
+        home: Home::Own(Arc::new(Own {
+            catalog: CatalogRef::new("olm", "cat"),
+            images: BundleImages::new(world.folder.path().join("bundles")),
+            access: world.registry.access("olm"),
+            refresh: Arc::clone(&world.refresh),
+        })),
+        ..LoadedCatalog::new(CatalogRef::new("olm", "cat"), view.catalog.unwrap())
+    };
+    let catalog = loaded(world.jobs.look(request()).await);
+    // when its file is damaged
+    for entry in std::fs::read_dir(world.folder.path().join("store/packages")).unwrap().flatten() {
+        std::fs::write(entry.path(), "rubbish").unwrap();
+    }
+    let mut wakes = world.refresh.wakes();
+    assert!(catalog.package("a").await.is_err());
+    // then that alone has it read again, although its digest is the same
+    wakes.changed().await.unwrap();
+    world.jobs.look(request()).await;
+    wakes.changed().await.unwrap();
+    let catalog = loaded(world.jobs.look(request()).await);
+    assert!(catalog.package("a").await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_missing_pull_secret_is_told_when_the_registry_refuses() {
+    let world = World::new().await;
+    let reference = world.registry.push_catalog(&catalog("a", "1.0.0"));
+    world.registry.mood(Mood::Denies);
+    let secret = "pull".to_owned();
+    let request = || Request {
+        access: Access::new(client(Vec::new()), world.registry.registries(), "olm", &[secret.clone()]),
+        ..world.request("cat", image(&reference))
+    };
+    let mut wakes = world.refresh.wakes();
+    world.jobs.look(request()).await;
+    wakes.changed().await.unwrap();
+    let problem = world.jobs.look(request()).await.problem.unwrap();
+    assert!(problem.message.contains("pull secret olm/pull (spec.secrets) does not exist"), "{}", problem.message);
+}
+
+#[tokio::test]
+async fn a_folder_may_hold_a_catalog_or_bundles_and_one_without_either_is_refused() {
+    let world = World::new().await;
+    let folder = tempfile::tempdir().unwrap();
+    let wanted = Wanted::Directory(folder.path().to_owned());
+    // given nothing, then that is said
+    let view = world.until("cat", wanted.clone(), |view| view.problem.is_some()).await;
+    assert_eq!(view.problem.unwrap().reason, "RegistryServerError");
+    // given a repository of bundles, then it is a catalog
+    let bundles = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bundles");
+    let view = world.until("bundles", Wanted::Directory(bundles), |view| view.catalog.is_some()).await;
+    assert!(has("etcd")(&view), "{view:?}");
+    // given a catalog, then it is read, and again when a file of it changes
+    std::fs::write(folder.path().join("catalog.yaml"), catalog("a", "1.0.0")).unwrap();
+    let other = world.until("other", wanted.clone(), has("a")).await;
+    assert!(other.problem.is_none());
+    std::fs::write(folder.path().join("more.yaml"), catalog("b", "1.0.0")).unwrap();
+    world.until("other", wanted, has("b")).await;
+}
+
+#[tokio::test]
+async fn a_config_map_that_is_missing_or_empty_is_an_error_of_its_own() {
+    let world = World::new().await;
+    let wanted = || Wanted::ConfigMap("ops".into());
+    let missing = world.until("cat", wanted(), |view| view.problem.is_some()).await.problem.unwrap();
+    assert_eq!((missing.reason, missing.code), ("ConfigMapError", "ConfigMapMissing"));
+    let map = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "ops", "namespace": "olm" }, "data": {},
+    });
+    let request = || Request {
+        client: client(vec![("/configmaps/ops", map.clone())]),
+        ..world.request("empty", wanted())
+    };
+    let mut wakes = world.refresh.wakes();
+    world.jobs.look(request()).await;
+    wakes.changed().await.unwrap();
+    let problem = world.jobs.look(request()).await.problem.unwrap();
+    assert_eq!(problem.reason, "ConfigMapError");
+}
+
+#[test]
+fn a_result_of_a_look_that_is_not_wanted_any_more_changes_nothing() {
+    // given a track whose spec changed while it was looked at
+    let now = Instant::now();
+    let mut track = Track::default();
+    assert!(track.turn_to("a", Some(EVERY), false, now), "a new spec is looked at at once");
+    assert_eq!(track.previous(false), None);
+    // when there is content of one spec
+    let revision = olm_catalog_sources::Revision { digest: "1".into(), etag: None };
+    let got = Got { catalog: Some(Arc::default()), revision: Some(revision.clone()), ..Got::default() };
+    assert!(track.settle(Ok(got), now, 0.5).is_some());
+    assert_eq!(track.previous(false), Some(revision));
+    assert_eq!(track.previous(true), None, "damaged content is read whatever its digest is");
+    // then another spec reads it anew, and has the old content meanwhile
+    assert!(track.turn_to("b", Some(EVERY), false, now));
+    assert_eq!(track.previous(false), None);
+    assert!(track.view(now).outdated);
+}
+
+#[test]
+fn nothing_new_is_not_written_down() {
+    let now = Instant::now();
+    let mut track = Track::default();
+    track.turn_to("a", None, false, now);
+    let got = || Got { revision: Some(olm_catalog_sources::Revision { digest: "1".into(), etag: None }), ..Got::default() };
+    assert!(track.settle(Ok(got()), now, 0.5).is_some());
+    assert!(track.settle(Ok(got()), now, 0.5).is_none());
+    assert_eq!(track.due, None, "without an interval it is looked at once");
+}

@@ -18,7 +18,7 @@ use bytes::Bytes;
 use futures::{StreamExt as _, stream};
 use tokio::sync::Notify;
 
-use super::Image;
+use crate::support::{Image, sha256};
 
 /// What to do instead of answering.
 #[derive(Clone)]
@@ -97,13 +97,13 @@ impl Registry {
     }
 
     pub fn push_manifest(&self, tag: &str, media_type: &str, bytes: &[u8]) {
-        for name in [tag.to_owned(), super::sha256(bytes)] {
+        for name in [tag.to_owned(), sha256(bytes)] {
             self.content().manifests.insert(name, (media_type.to_owned(), bytes.to_vec()));
         }
     }
 
     pub fn push_blob(&self, bytes: &[u8]) {
-        self.content().blobs.insert(super::sha256(bytes), bytes.to_vec());
+        self.content().blobs.insert(sha256(bytes), bytes.to_vec());
     }
 
     pub fn put_file(&self, path: &str, headers: &[(&'static str, &str)], bytes: &[u8]) {
@@ -248,7 +248,7 @@ impl Registry {
             let mut response = Response::new(if head { Body::empty() } else { Body::from(bytes.clone()) });
             let headers = response.headers_mut();
             headers.insert(header::CONTENT_TYPE, media_type.parse().expect("a type"));
-            headers.insert("docker-content-digest", super::sha256(bytes).parse().expect("a digest"));
+            headers.insert("docker-content-digest", sha256(bytes).parse().expect("a digest"));
             return response;
         }
         if let Some(bytes) = content.blobs.get(last).filter(|_| path.contains("/blobs/")) {

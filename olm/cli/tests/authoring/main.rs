@@ -1,0 +1,145 @@
+//! The authoring commands as users run them: the program itself, on real data and on bad input.
+
+#![allow(clippy::unwrap_used, clippy::panic)] // a helper of a test may fail it
+
+mod build;
+mod bundles;
+mod completion;
+mod documentation;
+mod hostile;
+mod mirror;
+mod opm;
+mod read;
+mod serve;
+
+use std::{
+    ffi::OsStr,
+    io::Write as _,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+/// What a run ended with.
+struct Ran {
+    code: Option<i32>,
+    out: String,
+    err: String,
+}
+
+fn program() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_olm"));
+    // Nothing of the machine's own user may matter.
+    command.env("HOME", "/nonexistent").env("NO_COLOR", "1");
+    for name in ["KUBECONFIG", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR", "DOCKER_CONFIG", "REGISTRY_AUTH_FILE"] {
+        command.env_remove(name);
+    }
+    command
+}
+
+fn olm<S: AsRef<OsStr>>(args: &[S]) -> Ran {
+    olm_with(args, None)
+}
+
+fn olm_with<S: AsRef<OsStr>>(args: &[S], stdin: Option<&[u8]>) -> Ran {
+    let mut command = program();
+    command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    // Whoever does not read its input closes it.
+    _ = input.write_all(stdin.unwrap_or_default());
+    drop(input);
+    let output = child.wait_with_output().unwrap();
+    Ran {
+        code: output.status.code(),
+        out: String::from_utf8_lossy(&output.stdout).into_owned(),
+        err: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+fn data(what: &str) -> Option<PathBuf> {
+    let root = std::env::var_os("OLM_SHARED_DATA")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"), PathBuf::from);
+    let path = root.join(what);
+    if path.exists() {
+        return Some(path);
+    }
+    println!("skipped: {} is not there (set OLM_SHARED_DATA)", path.display());
+    None
+}
+
+/// A package in two versions, the way that most are.
+const CATALOG: &str = "\
+schema: olm.package
+name: demo
+defaultChannel: stable
+---
+schema: olm.channel
+package: demo
+name: stable
+entries:
+- name: demo.v1.0.0
+- name: demo.v1.1.0
+  replaces: demo.v1.0.0
+---
+schema: olm.bundle
+package: demo
+name: demo.v1.0.0
+image: registry.example/demo:v1.0.0
+properties:
+- {type: olm.package, value: {packageName: demo, version: 1.0.0}}
+relatedImages:
+- {name: operator, image: registry.example/operator:v1.0.0}
+---
+schema: olm.bundle
+package: demo
+name: demo.v1.1.0
+image: registry.example/demo:v1.1.0
+properties:
+- {type: olm.package, value: {packageName: demo, version: 1.1.0}}
+";
+
+/// A folder with files.
+fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        let path = dir.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    dir
+}
+
+/// What a run said, without what differs from run to run.
+fn told(ran: &Ran, dir: &Path) -> String {
+    let text = format!("exit code {}\n--- out\n{}--- err\n{}", ran.code.unwrap_or(-1), ran.out, ran.err);
+    let text = text.replace(&dir.display().to_string(), "DIR");
+    // `(0.12 s)` and `"milliseconds": 5`
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        let line = match line.rfind(" (").filter(|_| line.ends_with(" s)")) {
+            Some(at) => format!("{} (TIME)", &line[..at]),
+            None => line.to_owned(),
+        };
+        lines.push(if line.trim_start().starts_with("\"milliseconds\"") { "  \"milliseconds\": TIME,".into() } else { line });
+    }
+    lines.join("\n")
+}
+
+#[test]
+fn the_help_of_every_command_says_what_it_is_for_with_examples() {
+    for (name, args) in [
+        ("catalog", vec!["catalog"]),
+        ("validate", vec!["catalog", "validate"]),
+        ("build", vec!["catalog", "build"]),
+        ("bundle", vec!["bundle"]),
+        ("bundle_validate", vec!["bundle", "validate"]),
+    ] {
+        let ran = olm(&[args.as_slice(), &["--help"]].concat());
+        assert_eq!(ran.code, Some(0));
+        insta::assert_snapshot!(format!("help_{name}"), ran.out);
+    }
+    for command in ["render", "list", "graph", "diff", "serve", "mirror"] {
+        let ran = olm(&["catalog", command, "--help"]);
+        assert!(ran.code == Some(0) && ran.out.contains("Examples:\n  olm catalog"), "{}", ran.out);
+    }
+}

@@ -1,0 +1,125 @@
+//! Serving.
+
+use std::{
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::TcpStream,
+    process::{Child, ChildStdout, Stdio},
+};
+
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+
+use crate::{CATALOG, folder, olm, program};
+
+/// A running `olm catalog serve`.
+struct Server {
+    child: Child,
+    out: BufReader<ChildStdout>,
+    http: String,
+    usage: String,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        _ = self.child.kill();
+        _ = self.child.wait();
+    }
+}
+
+impl Server {
+    fn start(source: &str, flags: &[&str]) -> Self {
+        let mut command = program();
+        command.args(["catalog", "serve", source, "--address", "127.0.0.1:0", "--grpc", "127.0.0.1:0"]).args(flags);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let mut usage = String::new();
+        while !usage.contains("Ctrl-C ends") {
+            assert!(out.read_line(&mut usage).unwrap() > 0, "it ended: {usage}");
+        }
+        let http = usage.split("http://").nth(1).unwrap().split('/').next().unwrap().to_owned();
+        Self { child, out, http, usage }
+    }
+
+    fn get(&self, path: &str) -> String {
+        let mut connection = TcpStream::connect(&self.http).unwrap();
+        let host = &self.http;
+        write!(connection, "GET {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        connection.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(i32::try_from(self.child.id()).unwrap()), signal).unwrap();
+    }
+
+    fn next_line(&mut self) -> String {
+        let mut line = String::new();
+        self.out.read_line(&mut line).unwrap();
+        line
+    }
+}
+
+#[test]
+fn what_is_served_is_read_again_on_a_hangup_and_ends_on_an_interrupt() {
+    // given a served catalog
+    let dir = folder(&[("catalog.yaml", CATALOG)]);
+    let path = dir.path().to_str().unwrap();
+    let mut server = Server::start(path, &[]);
+    let ports = |text: &str| -> String {
+        let mut out = String::new();
+        let mut rest = text.replace(path, "DIR");
+        while let Some(at) = rest.find("127.0.0.1:") {
+            out.push_str(&rest[..at + 10]);
+            out.push_str("PORT");
+            rest = rest[at + 10..].trim_start_matches(|c: char| c.is_ascii_digit()).to_owned();
+        }
+        out + &rest
+    };
+    insta::assert_snapshot!("serve_usage", ports(&server.usage));
+    assert!(server.get("/catalogs/catalog/api/v1/packages").contains("\"demo\""));
+    // when the file changes and it is told
+    std::fs::write(dir.path().join("catalog.yaml"), CATALOG.replace("demo", "renamed")).unwrap();
+    server.signal(Signal::SIGHUP);
+    let line = server.next_line();
+    assert!(line.starts_with("read again: 1 package,"), "{line}");
+    // then the new one is served
+    assert!(server.get("/catalogs/catalog/api/v1/packages").contains("\"renamed\""));
+    // when the source is gone, then what was read stays
+    std::fs::remove_file(dir.path().join("catalog.yaml")).unwrap();
+    server.signal(Signal::SIGHUP);
+    let mut err = BufReader::new(server.child.stderr.take().unwrap());
+    let mut warning = String::new();
+    err.read_line(&mut warning).unwrap();
+    assert!(warning.contains("still served"), "{warning}");
+    assert!(server.get("/catalogs/catalog/api/v1/packages").contains("\"renamed\""));
+    // and it ends when it is told to
+    server.signal(Signal::SIGINT);
+    assert_eq!(server.child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_changed_file_is_noticed_with_watch() {
+    let dir = folder(&[("catalog.yaml", CATALOG)]);
+    let file = dir.path().join("catalog.yaml");
+    let mut server = Server::start(file.to_str().unwrap(), &["--watch"]);
+    std::fs::write(&file, CATALOG.replace("demo", "another")).unwrap();
+    let line = server.next_line();
+    assert!(line.starts_with("read again: 1 package,"), "{line}");
+    assert!(server.get("/catalogs/catalog/api/v1/all").contains("another"));
+}
+
+#[test]
+fn a_port_in_use_and_an_empty_catalog_are_refused() {
+    let dir = folder(&[("catalog.yaml", CATALOG), ("empty/x.txt", "")]);
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let ran = olm(&["catalog", "serve", dir.path().to_str().unwrap(), "--address", &address]);
+    assert!(ran.code == Some(1) && ran.err.contains(&address) && ran.out.is_empty(), "{}", ran.err);
+    let ran = olm(&["catalog", "serve", dir.path().join("empty").to_str().unwrap()]);
+    assert_eq!(ran.code, Some(3), "{}", ran.err);
+    let ran = olm(&["catalog", "serve", dir.path().to_str().unwrap(), "--name", "../x", "--address", "127.0.0.1:0", "--grpc", "127.0.0.1:0"]);
+    assert_eq!(ran.code, Some(2), "{}", ran.err);
+}

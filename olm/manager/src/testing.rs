@@ -1,0 +1,194 @@
+//! What tests of catalogs stand on: a registry of this process, images for it, and an API server that knows a few objects.
+
+use std::{
+    collections::HashMap,
+    path::Path,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use axum::{
+    Router,
+    body::Body,
+    extract::State,
+    http::{Method, StatusCode, Uri, header},
+    response::{IntoResponse, Response},
+};
+use kube::Client;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::catalogs::{Access, Registries, hex};
+
+const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+
+/// What the registry does instead of answering.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mood {
+    Fine,
+    /// 401.
+    Denies,
+    /// Never answers.
+    Hangs,
+}
+
+#[derive(Default)]
+struct Content {
+    blobs: HashMap<String, Vec<u8>>,
+    manifests: HashMap<String, Vec<u8>>,
+    mood: Option<Mood>,
+    asked: Vec<String>,
+}
+
+/// A registry; it goes with the test.
+#[derive(Clone)]
+pub(crate) struct Registry {
+    content: Arc<Mutex<Content>>,
+    pub(crate) host: String,
+    settings: Arc<tempfile::TempDir>,
+}
+
+impl Registry {
+    pub(crate) async fn start() -> Self {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let host = listener.local_addr().expect("an address").to_string();
+        let settings = tempfile::tempdir().expect("a folder");
+        std::fs::write(settings.path().join("registries.yaml"), format!("plainHttp: ['{host}']\n")).expect("a file");
+        let registry = Self { content: Arc::default(), host, settings: Arc::new(settings) };
+        let router = Router::new().fallback(answer).with_state(registry.clone());
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        registry
+    }
+
+    fn content(&self) -> MutexGuard<'_, Content> {
+        self.content.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn mood(&self, mood: Mood) {
+        self.content().mood = Some(mood);
+    }
+
+    /// How many requests named this part of a path.
+    pub(crate) fn asked(&self, part: &str) -> usize {
+        self.content().asked.iter().filter(|asked| asked.contains(part)).count()
+    }
+
+    /// Settings by which it is reached.
+    pub(crate) fn registries(&self) -> Registries {
+        Registries { file: Some(self.settings.path().join("registries.yaml")), authorities: None }
+    }
+
+    pub(crate) fn access(&self, namespace: &str) -> Access {
+        Access::new(client(Vec::new()), self.registries(), namespace, &[])
+    }
+
+    /// A catalog under `cat:latest`; returns the reference.
+    pub(crate) fn push_catalog(&self, text: &str) -> String {
+        let layer = tar(&[("configs/catalog.yaml".to_owned(), text.as_bytes().to_vec())]);
+        let labels = json!({ "operators.operatorframework.io.index.configs.v1": "/configs" });
+        self.push("cat", &labels, &layer);
+        format!("{}/cat:latest", self.host)
+    }
+
+    /// A bundle's folder under `bundle:latest`; returns the reference by digest.
+    pub(crate) fn push_bundle(&self, folder: &Path) -> String {
+        let mut files = Vec::new();
+        for part in ["manifests", "metadata"] {
+            for entry in std::fs::read_dir(folder.join(part)).expect("a bundle").flatten() {
+                let name = format!("{part}/{}", entry.file_name().to_string_lossy());
+                files.push((name, std::fs::read(entry.path()).expect("a file")));
+            }
+        }
+        let digest = self.push("bundle", &json!({}), &tar(&files));
+        format!("{}/bundle@{digest}", self.host)
+    }
+
+    fn push(&self, name: &str, labels: &Value, layer: &[u8]) -> String {
+        let config = json!({
+            "architecture": "amd64", "os": "linux", "config": { "Labels": labels },
+            "rootfs": { "type": "layers", "diff_ids": [sha256(layer)] },
+        });
+        let config = config.to_string().into_bytes();
+        let descriptor = |kind: &str, bytes: &[u8]| json!({ "mediaType": kind, "digest": sha256(bytes), "size": bytes.len() });
+        let manifest = json!({
+            "schemaVersion": 2, "mediaType": MANIFEST,
+            "config": descriptor("application/vnd.oci.image.config.v1+json", &config),
+            "layers": [descriptor("application/vnd.oci.image.layer.v1.tar", layer)],
+        });
+        let manifest = manifest.to_string().into_bytes();
+        let digest = sha256(&manifest);
+        let mut content = self.content();
+        content.blobs.insert(sha256(layer), layer.to_vec());
+        content.blobs.insert(sha256(&config), config);
+        content.manifests.insert(format!("{name}/manifests/latest"), manifest.clone());
+        content.manifests.insert(format!("{name}/manifests/{digest}"), manifest);
+        digest
+    }
+}
+
+async fn answer(State(registry): State<Registry>, method: Method, uri: Uri) -> Response {
+    let path = uri.path().trim_start_matches("/v2/").to_owned();
+    let mood = {
+        let mut content = registry.content();
+        content.asked.push(format!("{method} {path}"));
+        content.mood.unwrap_or(Mood::Fine)
+    };
+    match mood {
+        Mood::Fine => {}
+        Mood::Denies => return StatusCode::UNAUTHORIZED.into_response(),
+        Mood::Hangs => std::future::pending().await,
+    }
+    let content = registry.content();
+    let blob = path.rsplit('/').next().and_then(|digest| content.blobs.get(digest));
+    let (kind, bytes) = match (content.manifests.get(&path), blob) {
+        (Some(manifest), _) => (MANIFEST, manifest.clone()),
+        (None, Some(blob)) => ("application/octet-stream", blob.clone()),
+        (None, None) => return StatusCode::NOT_FOUND.into_response(),
+    };
+    let response = Response::builder()
+        .header(header::CONTENT_TYPE, kind)
+        .header(header::CONTENT_LENGTH, bytes.len())
+        .header("Docker-Content-Digest", sha256(&bytes));
+    let body = if method == Method::HEAD { Body::empty() } else { Body::from(bytes) };
+    response.body(body).expect("a response")
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    format!("sha256:{}", hex(&Sha256::digest(bytes)))
+}
+
+fn tar(files: &[(String, Vec<u8>)]) -> Vec<u8> {
+    let mut archive = tar::Builder::new(Vec::new());
+    for (name, bytes) in files {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(bytes.len() as u64);
+        header.set_mode(0o644);
+        archive.append_data(&mut header, name, bytes.as_slice()).expect("an entry");
+    }
+    archive.into_inner().expect("an archive")
+}
+
+/// An API server that has these objects, by the end of their path, and nothing else.
+pub(crate) fn client(objects: Vec<(&'static str, Value)>) -> Client {
+    let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+        let path = request.uri().path().to_owned();
+        let found = objects.iter().find(|(end, _)| path.ends_with(end)).map(|(_, object)| object.clone());
+        let status = if found.is_some() { 200 } else { 404 };
+        let body = found.unwrap_or_else(|| {
+            json!({ "apiVersion": "v1", "kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404 })
+        });
+        let body = kube::client::Body::from(body.to_string().into_bytes());
+        let response = http::Response::builder().status(status).body(body).expect("a response");
+        async move { Ok::<_, std::io::Error>(response) }
+    });
+    Client::new(service, "default")
+}
+
+/// A catalog of one package in one version.
+pub(crate) fn catalog(package: &str, version: &str) -> String {
+    format!(
+        "schema: olm.package\nname: {package}\ndefaultChannel: stable\n---\n\
+         schema: olm.channel\npackage: {package}\nname: stable\nentries:\n- name: {package}.v{version}\n---\n\
+         schema: olm.bundle\npackage: {package}\nname: {package}.v{version}\nimage: example.invalid/{package}:v{version}\n\
+         properties:\n- type: olm.package\n  value: {{packageName: {package}, version: {version}}}\n"
+    )
+}

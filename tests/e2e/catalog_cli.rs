@@ -1,0 +1,96 @@
+//! What operator authors do, with the program as it was built: a repository of bundles becomes a catalog that is checked,
+//! compared, searched, mirrored; and what a shell completes on a cluster.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, ensure};
+use olm_tests::cluster::{olm, run};
+
+use crate::scenario;
+
+fn bundles() -> Option<PathBuf> {
+    let root = std::env::var_os("OLM_SHARED_DATA")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data"), PathBuf::from);
+    Some(root.join("bundles/operators")).filter(|path| path.exists())
+}
+
+/// Runs `olm` away from any cluster; what it printed, where it ended as expected.
+fn offline(args: &[&str], code: i32) -> Result<String> {
+    let mut command = olm();
+    command.args(args).env("HOME", "/nonexistent").env("NO_COLOR", "1");
+    let out = run(command, None)?;
+    let (text, errors) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    ensure!(out.status.code() == Some(code), "olm {}: {}: {text}{errors}", args.join(" "), out.status);
+    Ok(text.into_owned())
+}
+
+#[test]
+fn a_repository_of_bundles_becomes_a_catalog_that_everything_reads() {
+    let Some(bundles) = bundles() else {
+        olm_tests::skipped("a_repository_of_bundles_becomes_a_catalog", "the shared data is not there");
+        return;
+    };
+    let story = || -> Result<()> {
+        let dir = tempfile::tempdir()?;
+        let at = |name: &str| dir.path().join(name).display().to_string();
+        let (repository, catalog) = (bundles.join("etcd").display().to_string(), at("catalog"));
+        let template = "--image-template=registry.example/{package}:v{version}";
+        // given a catalog of a repository
+        offline(&["catalog", "build", &repository, "-o", &catalog, template], 0)?;
+        // then it is valid, and what is made again
+        offline(&["catalog", "validate", &catalog, "-o", "json"], 0)?;
+        offline(&["catalog", "build", &repository, "-o", &catalog, template, "--check"], 0)?;
+        // and one stream of it is the same catalog, on disk and in an image
+        std::fs::write(at("stream.json"), offline(&["catalog", "render", &catalog], 0)?)?;
+        offline(&["catalog", "diff", &catalog, &at("stream.json")], 0)?;
+        let to = format!("oci:{}", at("mirror"));
+        let images = offline(&["catalog", "mirror", &catalog, "--to", &to, "--images", "list"], 0)?;
+        ensure!(images.contains("registry.example/etcd:v0.9.4\n"), "{images}");
+        offline(&["catalog", "diff", &catalog, &format!("{to}:localhost/catalog:latest")], 0)?;
+        // and users find the operator in each
+        for source in [&catalog, &at("stream.json"), &to, &repository] {
+            let found = offline(&["search", "EtcdCluster", "--catalog-dir", source, "-o", "name"], 0)?;
+            ensure!(found == "etcd\n", "{source}: {found}");
+            let shown = offline(&["show", "etcd", "--catalog-dir", source], 0)?;
+            ensure!(shown.contains("etcdoperator.v0.9.4"), "{source}: {shown}");
+        }
+        // and a change is seen
+        let file = Path::new(&catalog).join("etcd/catalog.yaml");
+        let changed = std::fs::read_to_string(&file)?.replace("etcdoperator.v0.9.2", "etcdoperator.v0.9.3");
+        std::fs::write(&file, changed)?;
+        let changes = offline(&["catalog", "diff", &at("stream.json"), &catalog], 1)?;
+        ensure!(changes.contains("etcdoperator.v0.9.3"), "{changes}");
+        offline(&["catalog", "build", &repository, "-o", &catalog, template, "--check"], 1)?;
+        Ok(())
+    };
+    story().expect("the story holds");
+}
+
+#[test]
+fn a_shell_completes_the_packages_of_the_cluster() {
+    scenario("a_shell_completes_the_packages_of_the_cluster", async |cluster| {
+        let cache = tempfile::tempdir()?;
+        let command = || {
+            let mut command = olm();
+            command.env("KUBECONFIG", &cluster.kubeconfig).env("XDG_CACHE_HOME", cache.path());
+            command
+        };
+        // given somebody who has searched
+        let mut search = command();
+        search.args(["search", "-o", "name"]);
+        let found = run(search, None)?;
+        ensure!(found.status.success(), "{}", String::from_utf8_lossy(&found.stderr));
+        let kept = std::fs::read_dir(cache.path().join("olm/names"))?.next().context("nothing is kept")??;
+        ensure!(std::fs::read_to_string(kept.path())?.contains("etcd"), "etcd is not kept");
+        // when the shell asks for what begins so
+        let mut complete = command();
+        complete.env("OLM_COMPLETE", "bash").env("_CLAP_COMPLETE_INDEX", "2").env("_CLAP_IFS", "\n");
+        complete.args(["--", "olm", "install", "et"]);
+        let out = run(complete, None)?;
+        // then it gets the package, and no other word
+        let text = String::from_utf8_lossy(&out.stdout).into_owned();
+        ensure!(out.status.success() && out.stderr.is_empty(), "{}", String::from_utf8_lossy(&out.stderr));
+        ensure!(text.lines().any(|line| line.trim() == "etcd"), "{text}");
+        Ok(())
+    });
+}

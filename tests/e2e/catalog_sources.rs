@@ -1,0 +1,413 @@
+//! Every source of a CatalogSource, with the real manager: a real registry, a ConfigMap, a web server, a catalog server.
+//!
+//! What the manager reads runs in the cluster as pods: its network is not the machine's. Docker's registry is a program of the
+//! machine, which every container of the dev cluster has; one on the machine's own network writes to the same folder, so
+//! that `skopeo` can push.
+
+use std::{
+    fs,
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use olm_tests::{Cluster, eventually, program, root, skipped};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::{
+    operator::{LIMIT, csv_succeeded, delete_namespace, get, namespace},
+    scenario,
+};
+
+/// What docs/catalog-sources.md shows is what is applied here.
+fn example(name: &str) -> Result<String> {
+    let page = fs::read_to_string(root().join("docs/catalog-sources.md"))?;
+    let mark = format!("<!-- example: {name} -->\n```yaml\n");
+    let start = page.find(&mark).with_context(|| format!("no example {name}"))? + mark.len();
+    let end = page[start..].find("```").context("no end")? + start;
+    Ok(page[start..end].to_owned())
+}
+
+async fn state(cluster: &Cluster, ns: &str, name: &str, wanted: &str) -> Result<Value> {
+    let what = format!("CatalogSource {ns}/{name} to be {wanted}");
+    eventually(&what, LIMIT, async || {
+        let source = get(cluster, &["catalogsource", name, "-n", ns])?;
+        let seen = source["status"]["connectionState"]["lastObservedState"].as_str();
+        ensure!(seen == Some(wanted), "{seen:?}: {} {}", source["status"]["reason"], source["status"]["message"]);
+        Ok(Some(source["status"].clone()))
+    })
+    .await
+}
+
+fn condition<'a>(status: &'a Value, type_: &str) -> Option<&'a Value> {
+    status["conditions"].as_array()?.iter().find(|c| c["type"] == type_)
+}
+
+/// A pod that runs a program of the machine, and a Service for it.
+fn serve(cluster: &Cluster, ns: &str, name: &str, port: u16, command: &[&str], volumes: &[(&str, Value)]) -> Result<()> {
+    let mounts: Vec<Value> = volumes
+        .iter()
+        .enumerate()
+        .map(|(i, (path, _))| json!({ "name": format!("v{i}"), "mountPath": path }))
+        .collect();
+    let volumes: Vec<Value> = volumes
+        .iter()
+        .enumerate()
+        .map(|(i, (_, volume))| {
+            let mut volume = volume.clone();
+            volume["name"] = format!("v{i}").into();
+            volume
+        })
+        .collect();
+    let labels = json!({ "app": name });
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name, "namespace": ns, "labels": labels },
+        "spec": { "volumes": volumes, "containers": [{
+            "name": name, "image": "localhost/olm/olm:0.1.0", "command": command, "volumeMounts": mounts,
+            "ports": [{ "containerPort": port }],
+            "readinessProbe": { "tcpSocket": { "port": port }, "periodSeconds": 1 },
+        }] },
+    });
+    let service = json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": { "name": name, "namespace": ns },
+        "spec": { "selector": labels, "ports": [{ "port": port, "targetPort": port }] },
+    });
+    cluster.kubectl_in(&["apply", "-f", "-"], Some(&format!("{pod}\n---\n{service}\n")))?;
+    cluster.kubectl(&["wait", "--for=condition=Ready", "pod", name, "-n", ns, "--timeout=60s"]).map(drop)
+}
+
+/// A registry on the machine's network that writes to the folder which the one in the cluster reads.
+struct Pusher {
+    child: Child,
+    host: String,
+    folder: tempfile::TempDir,
+}
+
+impl Drop for Pusher {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+const CONFIG: &str = "version: 0.1\nlog: {level: error}\nstorage:\n  filesystem: {rootdirectory: ROOT}\nhttp: {addr: 'ADDRESS'}\n";
+
+impl Pusher {
+    async fn start() -> Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let data = folder.path().join("data");
+        fs::create_dir(&data)?;
+        let host = TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string();
+        let config = folder.path().join("config.yml");
+        fs::write(&config, CONFIG.replace("ROOT", &data.display().to_string()).replace("ADDRESS", &host))?;
+        let child = Command::new("docker-registry").arg("serve").arg(&config).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+        let pusher = Self { child, host, folder };
+        eventually("the registry to listen", LIMIT, async || Ok(std::net::TcpStream::connect(&pusher.host).ok())).await?;
+        Ok(pusher)
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    /// Builds an image of a folder and pushes it with skopeo; returns its digest.
+    fn push(&self, name: &str, labels: Value, content: &Path) -> Result<String> {
+        let layout = tempfile::tempdir()?;
+        let mut archive = tar::Builder::new(Vec::new());
+        archive.append_dir_all(".", content)?;
+        let layer = archive.into_inner()?;
+        let blob = |bytes: &[u8], kind: &str| -> Result<Value> {
+            let hex: String = Sha256::digest(bytes).iter().map(|b| format!("{b:02x}")).collect();
+            let folder = layout.path().join("blobs/sha256");
+            fs::create_dir_all(&folder)?;
+            fs::write(folder.join(&hex), bytes)?;
+            Ok(json!({ "mediaType": kind, "digest": format!("sha256:{hex}"), "size": bytes.len() }))
+        };
+        let layer = blob(&layer, "application/vnd.oci.image.layer.v1.tar")?;
+        let config = json!({
+            "architecture": "amd64", "os": "linux", "config": { "Labels": labels },
+            "rootfs": { "type": "layers", "diff_ids": [layer["digest"]] },
+        });
+        let config = blob(config.to_string().as_bytes(), "application/vnd.oci.image.config.v1+json")?;
+        let kind = "application/vnd.oci.image.manifest.v1+json";
+        let manifest = json!({ "schemaVersion": 2, "mediaType": kind, "config": config, "layers": [layer] });
+        let manifest = blob(manifest.to_string().as_bytes(), kind)?;
+        let index = json!({ "schemaVersion": 2, "manifests": [manifest] });
+        fs::write(layout.path().join("index.json"), index.to_string())?;
+        fs::write(layout.path().join("oci-layout"), r#"{"imageLayoutVersion":"1.0.0"}"#)?;
+        let out = Command::new("skopeo")
+            .args(["copy", "--insecure-policy", "--dest-tls-verify=false", "--preserve-digests"])
+            .arg(format!("oci:{}", layout.path().display()))
+            .arg(format!("docker://{}/{name}:latest", self.host))
+            .output()?;
+        ensure!(out.status.success(), "skopeo: {}", String::from_utf8_lossy(&out.stderr));
+        Ok(manifest["digest"].as_str().unwrap_or_default().to_owned())
+    }
+
+    fn push_bundle(&self, version: &str) -> Result<String> {
+        let digest = self.push("bundle", json!({}), &root().join("bundles/etcd").join(version))?;
+        Ok(format!("{REGISTRY}/bundle@{digest}"))
+    }
+
+    /// A catalog whose bundles are images, newest last.
+    fn push_catalog(&self, bundles: &[(&str, String)]) -> Result<()> {
+        let mut catalog = "schema: olm.package\nname: etcd-image\ndefaultChannel: stable\n---\nschema: olm.channel\npackage: etcd-image\nname: stable\nentries:\n".to_owned();
+        let mut replaces = String::new();
+        for (version, _) in bundles {
+            catalog += &format!("- name: etcdoperator.v{version}\n{replaces}");
+            replaces = format!("  replaces: etcdoperator.v{version}\n");
+        }
+        for (version, image) in bundles {
+            catalog += &format!(
+                "---\nschema: olm.bundle\npackage: etcd-image\nname: etcdoperator.v{version}\nimage: {image}\nproperties:\n\
+                 - type: olm.package\n  value: {{packageName: etcd-image, version: {version}}}\n"
+            );
+        }
+        let content = tempfile::tempdir()?;
+        fs::create_dir_all(content.path().join("configs/etcd-image"))?;
+        fs::write(content.path().join("configs/etcd-image/catalog.yaml"), catalog)?;
+        let labels = json!({ "operators.operatorframework.io.index.configs.v1": "/configs" });
+        self.push("catalog", labels, content.path()).map(drop)
+    }
+}
+
+/// As the manager calls it.
+const REGISTRY: &str = "registry.catalog-image.svc.cluster.local:5000";
+
+/// An image in a real registry: read, installed from, polled, and kept when the registry goes.
+#[test]
+fn a_catalog_image_is_read_polled_and_kept() {
+    const NAME: &str = "a_catalog_image_is_read_polled_and_kept";
+    scenario(NAME, async |cluster| {
+        for needed in ["docker-registry", "skopeo"] {
+            if program(needed).is_none() {
+                skipped(NAME, &format!("{needed} is not installed"));
+                return Ok(());
+            }
+        }
+        if cluster.data_dir.is_none() {
+            skipped(NAME, "the registry's pod needs programs of this machine, and KUBECONFIG names another cluster");
+            return Ok(());
+        }
+        let ns = "catalog-image";
+        namespace(&cluster, ns)?;
+        // given a registry with a catalog of one version, whose bundle is an image
+        let pusher = Pusher::start().await?;
+        let first = pusher.push_bundle("0.10.0")?;
+        pusher.push_catalog(&[("0.10.0", first.clone())])?;
+        let config = CONFIG.replace("ROOT", "/data").replace("ADDRESS", ":5000");
+        cluster.kubectl(&["create", "configmap", "config", "-n", ns, &format!("--from-literal=config.yml={config}")])?;
+        let volumes = [
+            ("/config", json!({ "configMap": { "name": "config" } })),
+            ("/data", json!({ "hostPath": { "path": pusher.data(), "type": "Directory" } })),
+        ];
+        let command = ["docker-registry", "serve", "/config/config.yml"];
+        serve(&cluster, ns, "registry", 5000, &command, &volumes)?;
+        // and settings that say that it has no TLS
+        cluster.kubectl_in(&["apply", "-f", "-"], Some(&example("registries")?))?;
+
+        // when a CatalogSource names it
+        cluster.kubectl_in(&["apply", "-f", "-"], Some(&example("image")?))?;
+        let status = state(&cluster, ns, "images", "READY").await?;
+        // then its status says what was read
+        ensure!(status["packages"] == 1, "{status}");
+        let resolved = status["resolvedSource"].as_str().unwrap_or_default();
+        ensure!(resolved.starts_with(&format!("{REGISTRY}/catalog:latest@sha256:")), "{status}");
+        ensure!(status["latestImageRegistryPoll"].is_string() && status["lastSuccess"].is_string(), "{status}");
+        // and no pod was made for it
+        let pods = get(&cluster, &["pods", "-n", ns])?;
+        ensure!(pods["items"].as_array().is_some_and(|pods| pods.len() == 1), "{pods}");
+        let out = cluster.olm_ok(&["search", "etcd-image"])?;
+        ensure!(out.contains("etcd-image"), "{out}");
+
+        // when it is installed, the bundle's image is pulled: by the manager, also for the plan that the command line shows
+        let catalog = format!("{ns}/images");
+        let plan = cluster.olm_ok(&["install", "etcd-image", "-n", ns, "--catalog", &catalog, "--dry-run", "-o", "json"])?;
+        ensure!(plan.contains("etcdoperator.v0.10.0"), "{plan}");
+        cluster.olm_ok(&["install", "etcd-image", "-n", ns, "--catalog", &catalog, "--wait", "--timeout", "60s"])?;
+        csv_succeeded(&cluster, ns, "etcdoperator.v0.10.0").await?;
+
+        // when a new catalog is pushed under the same tag, then a poll finds it, and the operator follows
+        let second = pusher.push_bundle("0.10.1")?;
+        pusher.push_catalog(&[("0.10.0", first), ("0.10.1", second)])?;
+        csv_succeeded(&cluster, ns, "etcdoperator.v0.10.1").await?;
+
+        // when the registry goes, then the last good copy stays and the status says why
+        cluster.kubectl(&["delete", "pod", "registry", "-n", ns, "--wait=true"])?;
+        let status = state(&cluster, ns, "images", "TRANSIENT_FAILURE").await?;
+        ensure!(status["packages"] == 1 && status["reason"] == "RegistryServerError", "{status}");
+        let stale = condition(&status, "Stale").context("no condition Stale")?;
+        ensure!(stale["status"] == "True" && stale["reason"] == "Unavailable", "{stale}");
+        ensure!(condition(&status, "Ready").is_some_and(|c| c["status"] == "True"), "{status}");
+        let out = cluster.olm_ok(&["search", "etcd-image"])?;
+        ensure!(out.contains("etcd-image"), "{out}");
+
+        // when it is back, so is the state
+        serve(&cluster, ns, "registry", 5000, &command, &volumes)?;
+        let status = state(&cluster, ns, "images", "READY").await?;
+        ensure!(condition(&status, "Stale").is_none() && status["message"].is_null(), "{status}");
+
+        // when the image is not there, the old content stays, and the cause is told with the image
+        let patch = format!(r#"{{"spec":{{"image":"{REGISTRY}/none:v1"}}}}"#);
+        cluster.kubectl(&["patch", "catalogsource", "images", "-n", ns, "--type=merge", "-p", &patch])?;
+        let status = state(&cluster, ns, "images", "TRANSIENT_FAILURE").await?;
+        ensure!(status["message"].as_str().is_some_and(|m| m.contains("none:v1") && m.contains("not found")), "{status}");
+        cluster.kubectl(&["delete", "configmap", "olm-registries", "-n", "olm"])?;
+        delete_namespace(&cluster, ns)
+    });
+}
+
+/// Manifests of bundles in a ConfigMap, as before there were images of catalogs.
+fn legacy_catalog(versions: &[&str]) -> Result<Value> {
+    let read = |version: &str, part: &str| -> Result<Value> {
+        let folder = root().join("bundles/etcd").join(version).join("manifests");
+        for entry in fs::read_dir(&folder)? {
+            let path = entry?.path();
+            if path.to_string_lossy().contains(part) {
+                return Ok(serde_yaml::from_str(&fs::read_to_string(path)?)?);
+            }
+        }
+        bail!("no {part} in {}", folder.display())
+    };
+    let last = versions.last().context("no version")?;
+    let csvs = versions.iter().map(|v| read(v, "clusterserviceversion")).collect::<Result<Vec<_>>>()?;
+    let package = json!([{
+        "packageName": "etcd-map", "defaultChannel": "stable",
+        "channels": [{ "name": "stable", "currentCSV": format!("etcdoperator.v{last}") }],
+    }]);
+    Ok(json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "operators", "namespace": "catalog-map" },
+        "data": {
+            "packages": package.to_string(),
+            "clusterServiceVersions": Value::Array(csvs).to_string(),
+            "customResourceDefinitions": json!([read(last, "crd")?]).to_string(),
+        },
+    }))
+}
+
+#[test]
+fn a_catalog_in_a_config_map_is_read_and_followed() {
+    scenario("a_catalog_in_a_config_map_is_read_and_followed", async |cluster| {
+        let ns = "catalog-map";
+        namespace(&cluster, ns)?;
+        // given a CatalogSource whose ConfigMap is not there yet
+        cluster.kubectl_in(&["apply", "-f", "-"], Some(&example("configmap")?))?;
+        let status = state(&cluster, ns, "in-a-map", "TRANSIENT_FAILURE").await?;
+        ensure!(status["reason"] == "ConfigMapError", "{status}");
+        ensure!(status["message"].as_str().is_some_and(|m| m.contains("operators") && m.contains(ns)), "{status}");
+        // when it comes, then its packages are served
+        cluster.kubectl_in(&["create", "-f", "-"], Some(&legacy_catalog(&["0.10.0"])?.to_string()))?;
+        let status = state(&cluster, ns, "in-a-map", "READY").await?;
+        ensure!(status["packages"] == 1 && status["configMapReference"]["name"] == "operators", "{status}");
+        let before = status["digest"].clone();
+        // when it changes, then so does the catalog
+        cluster.kubectl_in(&["replace", "-f", "-"], Some(&legacy_catalog(&["0.10.0", "0.10.1"])?.to_string()))?;
+        eventually("the new version", LIMIT, async || {
+            let out = cluster.olm_ok(&["show", "etcd-map"])?;
+            ensure!(out.contains("0.10.1"), "{out}");
+            Ok(Some(()))
+        })
+        .await?;
+        ensure!(get(&cluster, &["catalogsource", "in-a-map", "-n", ns])?["status"]["digest"] != before);
+        delete_namespace(&cluster, ns)
+    });
+}
+
+#[test]
+fn a_catalog_on_a_web_server_is_asked_for_by_etag() {
+    scenario("a_catalog_on_a_web_server_is_asked_for_by_etag", async |cluster| {
+        let ns = "catalog-web";
+        namespace(&cluster, ns)?;
+        // given a catalog on a server that has entity tags: the manager's own
+        cluster.kubectl_in(&["apply", "-f", "-"], Some(&example("http")?))?;
+        let status = state(&cluster, ns, "on-the-web", "READY").await?;
+        let original = get(&cluster, &["catalogsource", "community", "-n", "olm"])?;
+        ensure!(status["digest"] == original["status"]["digest"], "{status}");
+        // when it is asked again, then it is found unchanged
+        let first = status["lastSuccess"].clone();
+        eventually("another look", LIMIT, async || {
+            let now = get(&cluster, &["catalogsource", "on-the-web", "-n", ns])?;
+            Ok((now["status"]["lastSuccess"] != first && now["status"]["digest"] == status["digest"]).then_some(()))
+        })
+        .await?;
+        // when the page goes, then that is said
+        let patch = r#"{"spec":{"url":"http://olm-manager.olm.svc:8080/catalogs/olm/nothing/api/v1/all"}}"#;
+        cluster.kubectl(&["patch", "catalogsource", "on-the-web", "-n", ns, "--type=merge", "-p", patch])?;
+        let status = state(&cluster, ns, "on-the-web", "TRANSIENT_FAILURE").await?;
+        ensure!(status["message"].as_str().is_some_and(|m| m.contains("not found")), "{status}");
+        ensure!(status["packages"] == 1, "the last good copy is gone: {status}");
+        // when the CatalogSource is deleted, then so is what it served
+        cluster.kubectl(&["delete", "catalogsource", "on-the-web", "-n", ns])?;
+        eventually("the copy to go", LIMIT, async || {
+            let path = format!("/api/v1/namespaces/olm/services/olm-manager:8080/proxy/catalogs/{ns}/on-the-web/api/v1/all");
+            Ok(cluster.kubectl(&["get", "--raw", &path]).is_err().then_some(()))
+        })
+        .await?;
+        delete_namespace(&cluster, ns)
+    });
+}
+
+#[test]
+fn a_catalog_server_is_read_over_grpc() {
+    scenario("a_catalog_server_is_read_over_grpc", async |cluster| {
+        let ns = "catalog-grpc";
+        namespace(&cluster, ns)?;
+        // given a catalog server in a pod of its own
+        let file = root().join("catalog/data/etcd/catalog.yaml");
+        let from = format!("--from-file={}", file.display());
+        cluster.kubectl(&["create", "configmap", "content", "-n", ns, &from])?;
+        let command = ["olm", "catalog", "serve", "/content", "--address", "0.0.0.0:8080", "--grpc", "0.0.0.0:50051"];
+        serve(&cluster, ns, "server", 50051, &command, &[("/content", json!({ "configMap": { "name": "content" } }))])?;
+        // when a CatalogSource names its address
+        cluster.kubectl_in(&["apply", "-f", "-"], Some(&example("address")?))?;
+        // then its packages are served, with every channel and version
+        let status = state(&cluster, ns, "behind-grpc", "READY").await?;
+        ensure!(status["packages"] == 1, "{status}");
+        let out = cluster.olm_ok(&["show", "etcd", "--catalog", &format!("{ns}/behind-grpc")])?;
+        ensure!(out.contains("singlenamespace-alpha") && out.contains("0.10.1"), "{out}");
+        // when it is gone, then the copy stays
+        cluster.kubectl(&["delete", "pod", "server", "-n", ns, "--wait=true"])?;
+        let status = state(&cluster, ns, "behind-grpc", "TRANSIENT_FAILURE").await?;
+        ensure!(status["packages"] == 1, "{status}");
+        delete_namespace(&cluster, ns)
+    });
+}
+
+#[test]
+fn what_is_wrong_with_a_spec_is_in_the_status() {
+    scenario("what_is_wrong_with_a_spec_is_in_the_status", async |cluster| {
+        let ns = "catalog-wrong";
+        namespace(&cluster, ns)?;
+        for (name, spec, reason, part) in [
+            ("floppy", json!({ "sourceType": "floppy" }), "SpecInvalidError", "unknown sourcetype: floppy"),
+            ("empty", json!({ "sourceType": "grpc" }), "SpecInvalidError", "image and address unset"),
+            ("name", json!({ "sourceType": "grpc", "image": "UPPER/case" }), "RegistryServerError", "UPPER/case"),
+            ("path", json!({ "sourceType": "directory", "directory": "/nonexistent" }), "RegistryServerError", "/nonexistent"),
+        ] {
+            let source = json!({
+                "apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource",
+                "metadata": { "name": name, "namespace": ns }, "spec": spec,
+            });
+            cluster.kubectl_in(&["apply", "-f", "-"], Some(&source.to_string()))?;
+            let status = state(&cluster, ns, name, "TRANSIENT_FAILURE").await?;
+            ensure!(status["reason"] == reason, "{name}: {status}");
+            ensure!(status["message"].as_str().is_some_and(|m| m.contains(part)), "{name}: {status}");
+        }
+        // One with an interval that is none is read all the same.
+        let source = json!({
+            "apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource",
+            "metadata": { "name": "soon", "namespace": ns },
+            "spec": {
+                "sourceType": "http", "url": "http://olm-manager.olm.svc:8080/catalogs/olm/community/api/v1/all",
+                "updateStrategy": { "registryPoll": { "interval": "soon" } },
+            },
+        });
+        cluster.kubectl_in(&["apply", "-f", "-"], Some(&source.to_string()))?;
+        let status = state(&cluster, ns, "soon", "READY").await?;
+        ensure!(status["reason"] == "InvalidIntervalError", "{status}");
+        delete_namespace(&cluster, ns)
+    });
+}
