@@ -488,7 +488,7 @@ pub(crate) const CHANNEL: &str = "channel";
 pub(crate) const BUNDLE: &str = "bundle";
 
 /// Packages first, then their channels, bundles, deprecations, and whatever else they have.
-pub(crate) fn order<'a>(header: &'a Header, json: &'a [u8]) -> (u8, &'a str, &'a str, &'a [u8]) {
+pub(crate) fn order<'a>(header: &'a Header, json: &'a str) -> (u8, &'a str, &'a str, &'a str) {
     let rank = match header.schema.as_str() {
         "olm.package" => 0,
         "olm.channel" => 1,

@@ -28,72 +28,98 @@ where
     D: Deserializer<'de>,
 {
     let end = out.len().saturating_add(limit);
-    let mut writer = Writer {
-        out,
-        end,
-        entries: Vec::new(),
-        scratch: Vec::new(),
-        path: Vec::new(),
-        remarks: Remarks::default(),
-    };
+    run(deserializer, Some(Out { text: out, end, scratch: Vec::new() }))
+}
+
+/// Only looks for what is to be remarked.
+pub(crate) fn look<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Remarks, D::Error> {
+    run(deserializer, None)
+}
+
+fn run<'de, D: Deserializer<'de>>(deserializer: D, out: Option<Out<'_>>) -> Result<Remarks, D::Error> {
+    let mut writer = Writer { out, entries: Vec::new(), path: Vec::new(), remarks: Remarks::default() };
     Seed(&mut writer).deserialize(deserializer)?;
     Ok(writer.remarks)
 }
 
 struct Writer<'de, 'o> {
-    out: &'o mut Vec<u8>,
-    /// The length that `out` may not go beyond: aliases of YAML can make little text very large.
-    end: usize,
-    /// Keys of the maps that are open, innermost last, with the start of each entry in `out`.
+    out: Option<Out<'o>>,
+    /// Keys of the maps that are open, innermost last, with the start of each entry in the text.
     entries: Vec<(Cow<'de, str>, usize)>,
-    scratch: Vec<u8>,
     path: Vec<Cow<'de, str>>,
     remarks: Remarks,
 }
 
-impl<'de> Writer<'de, '_> {
-    fn push<E: de::Error>(&mut self, bytes: &[u8]) -> Result<(), E> {
-        if self.out.len() + bytes.len() > self.end {
+struct Out<'o> {
+    text: &'o mut Vec<u8>,
+    /// The length that the text may not go beyond: aliases of YAML can make little text very large.
+    end: usize,
+    scratch: Vec<u8>,
+}
+
+impl Out<'_> {
+    fn within<E: de::Error>(&self, more: usize) -> Result<(), E> {
+        if self.text.len() + more > self.end {
             return Err(E::custom("the document grows beyond every measure when its aliases are followed"));
         }
-        self.out.extend_from_slice(bytes);
+        Ok(())
+    }
+}
+
+impl<'de> Writer<'de, '_> {
+    fn push<E: de::Error>(&mut self, bytes: &[u8]) -> Result<(), E> {
+        let Some(out) = &mut self.out else { return Ok(()) };
+        out.within(bytes.len())?;
+        out.text.extend_from_slice(bytes);
         Ok(())
     }
 
     fn json<E: de::Error>(&mut self, value: &(impl serde::Serialize + ?Sized)) -> Result<(), E> {
-        serde_json::to_writer(&mut *self.out, value).map_err(E::custom)?;
-        self.push(b"")
+        let Some(out) = &mut self.out else { return Ok(()) };
+        serde_json::to_writer(&mut *out.text, value).map_err(E::custom)?;
+        out.within(0)
+    }
+
+    fn length(&self) -> usize {
+        self.out.as_ref().map_or(0, |out| out.text.len())
+    }
+
+    /// Takes back the comma behind the last entry or element.
+    fn close(&mut self, start: usize) {
+        if let Some(out) = &mut self.out
+            && out.text.len() > start
+        {
+            out.text.pop();
+        }
     }
 
     /// Puts the entries of the map that ends here in order; they were written with a comma behind each.
     fn close_map(&mut self, first: usize, start: usize) {
         let entries = &self.entries[first..];
         if !entries.windows(2).all(|pair| pair[0].0 < pair[1].0) {
-            let mut order: Vec<(usize, usize)> = (0..entries.len())
-                .map(|i| {
-                    let end = entries.get(i + 1).map_or(self.out.len(), |next| next.1);
-                    (i, end)
-                })
-                .collect();
+            let length = self.length();
+            let end = |entry: usize| entries.get(entry + 1).map_or(length, |next| next.1);
             // Stable: of equal keys the later one stays behind the earlier.
-            order.sort_by(|a, b| entries[a.0].0.cmp(&entries[b.0].0));
-            self.scratch.clear();
-            for (place, (entry, end)) in order.iter().enumerate() {
-                let twin = order.get(place + 1).is_some_and(|next| entries[next.0].0 == entries[*entry].0);
-                if twin {
-                    if self.remarks.duplicates.len() < LISTED_DUPLICATES {
-                        let mut path = self.path.join(".");
-                        if !path.is_empty() {
-                            path.push('.');
-                        }
-                        self.remarks.duplicates.push(path + &entries[*entry].0);
-                    }
-                    continue;
+            let mut order: Vec<usize> = (0..entries.len()).collect();
+            order.sort_by(|a, b| entries[*a].0.cmp(&entries[*b].0));
+            let is_twin = |pair: &[usize]| entries[pair[0]].0 == entries[pair[1]].0;
+            for twins in order.windows(2).filter(|pair| is_twin(pair)) {
+                if self.remarks.duplicates.len() < LISTED_DUPLICATES {
+                    let parts = self.path.iter().chain([&entries[twins[0]].0]);
+                    self.remarks.duplicates.push(parts.map(AsRef::as_ref).collect::<Vec<&str>>().join("."));
                 }
-                self.scratch.extend_from_slice(&self.out[entries[*entry].1..*end]);
             }
-            self.out.truncate(start);
-            self.out.extend_from_slice(&self.scratch);
+            if let Some(out) = &mut self.out {
+                out.scratch.clear();
+                for (place, entry) in order.iter().enumerate() {
+                    let replaced = order.get(place + 1).is_some_and(|next| is_twin(&[*entry, *next]));
+                    if !replaced {
+                        out.scratch.extend_from_slice(&out.text[entries[*entry].1..end(*entry)]);
+                    }
+                }
+                out.text.truncate(start);
+                out.text.extend_from_slice(&out.scratch);
+            }
         }
         self.entries.truncate(first);
     }
@@ -169,23 +195,22 @@ impl<'de> Visitor<'de> for Seed<'_, 'de, '_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
         let writer = self.0;
         writer.push(b"[")?;
-        let start = writer.out.len();
+        let start = writer.length();
         while seq.next_element_seed(Seed(writer))?.is_some() {
             writer.push(b",")?;
         }
-        if writer.out.len() > start {
-            writer.out.pop();
-        }
+        writer.close(start);
         writer.push(b"]")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let writer = self.0;
         writer.push(b"{")?;
-        let (first, start) = (writer.entries.len(), writer.out.len());
+        let (first, start) = (writer.entries.len(), writer.length());
         while let Some(key) = map.next_key_seed(KeySeed)? {
             writer.remarks.merges |= key == "<<";
-            writer.entries.push((key.clone(), writer.out.len()));
+            let place = writer.length();
+            writer.entries.push((key.clone(), place));
             writer.json(key.as_ref())?;
             writer.push(b":")?;
             writer.path.push(key);
@@ -194,9 +219,7 @@ impl<'de> Visitor<'de> for Seed<'_, 'de, '_> {
             writer.push(b",")?;
         }
         writer.close_map(first, start);
-        if writer.out.len() > start {
-            writer.out.pop();
-        }
+        writer.close(start);
         writer.push(b"}")
     }
 }
@@ -278,6 +301,8 @@ mod tests {
         assert_eq!(remarks.duplicates, ["a.k", "a.k", "a.k", "a"]);
         let (text, remarks) = yaml("a: 1\nb: 2\na: 3\n", 1000).unwrap();
         assert_eq!((text.as_str(), remarks.duplicates), (r#"{"a":3,"b":2}"#, vec!["a".to_owned()]));
+        let seen = look(&mut serde_json::Deserializer::from_str(r#"{"a":{"k":1,"b":2,"k":3}}"#)).unwrap();
+        assert_eq!(seen.duplicates, ["a.k"]);
     }
 
     #[test]

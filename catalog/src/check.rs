@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use olm_bundle::{Gvk, PackageRequirement};
 use olm_version::{Prerelease, Range, Version};
 use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -32,17 +32,17 @@ struct PackageProperty {
 #[serde(rename_all = "camelCase")]
 #[allow(dead_code)] // fields that are only read for their types
 struct MetadataShape {
-    annotations: Option<BTreeMap<String, Text>>,
+    annotations: Option<Texts>,
     description: Option<Text>,
     display_name: Option<Text>,
     install_modes: Option<Vec<BTreeMap<String, IgnoredAny>>>,
     keywords: Option<Vec<Text>>,
-    labels: Option<BTreeMap<String, Text>>,
-    links: Option<Vec<BTreeMap<String, Text>>>,
-    maintainers: Option<Vec<BTreeMap<String, Text>>>,
+    labels: Option<Texts>,
+    links: Option<Vec<Texts>>,
+    maintainers: Option<Vec<Texts>>,
     maturity: Option<Text>,
     min_kube_version: Option<Text>,
-    provider: Option<BTreeMap<String, Text>>,
+    provider: Option<Texts>,
 }
 
 /// What `olm.bundle.object` must be like.
@@ -61,6 +61,28 @@ impl<'de> Deserialize<'de> for Base64 {
             Ok(_) => Ok(Self),
             Err(error) => Err(serde::de::Error::custom(format!("data is not base64: {error}"))),
         }
+    }
+}
+
+/// A map of texts.
+struct Texts;
+
+impl<'de> Deserialize<'de> for Texts {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Pass;
+        impl<'de> Visitor<'de> for Pass {
+            type Value = Texts;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a map of texts")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Texts, A::Error> {
+                while map.next_entry::<IgnoredAny, Text>()?.is_some() {}
+                Ok(Texts)
+            }
+        }
+        deserializer.deserialize_map(Pass)
     }
 }
 

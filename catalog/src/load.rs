@@ -54,8 +54,8 @@ impl Catalog {
         Self::load(origin, Files::of_bytes(origin, bytes), &Keep::memory())
     }
 
-    /// Reads a folder or file only to see what is wrong with it: the packages of the result cannot be read, and
-    /// no more than a few of them are in memory at a time.
+    /// Reads a folder or file only to see what is wrong with it: the result has no digest, its packages cannot be
+    /// read, and no more than a few of them are in memory at a time.
     #[must_use]
     pub fn check(path: &Path) -> Self {
         let files = if path.is_file() { Files::of_file(path) } else { Files::of_dir(path, false) };
@@ -163,7 +163,9 @@ pub(crate) fn load(files: Files<'_>, old: &BTreeMap<String, Group>, keep: &Keep<
         ));
     }
     problems.sort_by(|a, b| (&a.place, &a.code, &a.text).cmp(&(&b.place, &b.code, &b.text)));
-    loaded.digest = digest::of(&loaded.groups);
+    if !matches!(keep, Keep::Nothing) {
+        loaded.digest = digest::of(&loaded.groups);
+    }
     loaded.problems = problems;
     loaded
 }
@@ -178,28 +180,24 @@ struct Read {
 fn read(scan: &Scan<'_>, name: &str, entries: &[&Entry], old: Option<&Group>, keep: &Keep<'_>) -> Read {
     let mut flaws = Vec::new();
     let mut texts = Vec::with_capacity(entries.len());
-    let mut hasher = Sha256::new();
     for (source, entry) in entries.iter().enumerate() {
         match scan.text(entry) {
-            Ok(text) => {
-                hasher.update(text.len().to_le_bytes());
-                hasher.update(&text);
-                texts.push((source, *entry, text));
-            }
+            Ok(text) => texts.push((source, *entry, text)),
             Err(error) => {
                 let fix = "read the catalog again; its files changed while they were read";
                 flaws.push(flaw(source, name, "unreadable", format!("cannot be read: {error}"), fix));
             }
         }
     }
-    let source = hex(&hasher.finalize());
+    let kept = !matches!(keep, Keep::Nothing);
+    let source = if kept { digest_of(&texts) } else { String::new() };
     if let Some(old) = old.filter(|old| old.source == source && flaws.is_empty()) {
         return Read { group: old.clone(), anew: false, failure: None };
     }
 
-    let mut documents: Vec<(usize, &Header, Vec<u8>)> = Vec::with_capacity(texts.len());
+    let mut documents: Vec<(usize, &Header, String)> = Vec::with_capacity(texts.len());
     for (source, entry, text) in texts {
-        if let Some(json) = document(source, entry, &text, name, &mut flaws) {
+        if let Some(json) = document(source, entry, text, name, kept, &mut flaws) {
             documents.push((source, &entry.header, json));
         }
     }
@@ -209,8 +207,8 @@ fn read(scan: &Scan<'_>, name: &str, entries: &[&Entry], old: Option<&Group>, ke
     let mut listed: Vec<(String, Vec<(String, usize)>)> = Vec::new();
     for (source, header, json) in documents {
         let start = text.len();
-        text.push_str(&String::from_utf8_lossy(&json));
-        let name = (header.name.clone(), text.len() - start);
+        text.push_str(&json);
+        let name = (header.name.clone(), json.len());
         match listed.last_mut().filter(|(schema, _)| *schema == header.schema) {
             Some((_, names)) => names.push(name),
             None => listed.push((header.schema.clone(), vec![name])),
@@ -222,30 +220,44 @@ fn read(scan: &Scan<'_>, name: &str, entries: &[&Entry], old: Option<&Group>, ke
     let assembly = Assembly::of(name, &text, &located, false);
     flaws.extend(assembly.flaws);
     let (summary, words) = assembly.package.as_ref().map(Summary::of).unzip();
-    let digest = hex(&Sha256::digest(text.as_bytes()));
-    let failure = if text.is_empty() { None } else { keep.put(name, &digest, &text).err() };
-    let words = words.unwrap_or_default();
-    let group = Group {
+    let mut group = Group {
         source,
-        digest,
         bytes: text.len() as u64,
-        checksum: crc32fast::hash(text.as_bytes()),
         documents: listed,
         summary,
-        words,
+        words: words.unwrap_or_default(),
         flaws,
+        ..Group::default()
     };
+    let mut failure = None;
+    if kept && !text.is_empty() {
+        group.digest = hex(&Sha256::digest(text.as_bytes()));
+        group.checksum = crc32fast::hash(text.as_bytes());
+        failure = keep.put(name, &group.digest, &text).err();
+    }
     Read { group, anew: true, failure }
 }
 
-/// A document in canonical JSON, when it is one that a catalog may hold.
+/// Digest of documents as they were read.
+fn digest_of(texts: &[(usize, &Entry, Vec<u8>)]) -> String {
+    let mut hasher = Sha256::new();
+    for (_, _, text) in texts {
+        hasher.update(text.len().to_le_bytes());
+        hasher.update(text);
+    }
+    hex(&hasher.finalize())
+}
+
+/// A document as JSON, when it is one that a catalog may hold: in canonical form where it is kept, else as it was
+/// written.
 fn document(
     source: usize,
     entry: &Entry,
-    text: &[u8],
+    text: Vec<u8>,
     package: &str,
+    canonical: bool,
     flaws: &mut Vec<Flaw>,
-) -> Option<Vec<u8>> {
+) -> Option<String> {
     let header = &entry.header;
     let mut refuse = |code, text: String, fix| {
         flaws.push(flaw(source, package, code, text, fix));
@@ -260,11 +272,19 @@ fn document(
             "add schema: olm.package, olm.channel, olm.bundle or your own; or name the file in .indexignore";
         return refuse("schema-missing", "this document has no schema".into(), fix);
     }
-    let mut json = Vec::with_capacity(text.len());
-    // JSON cannot grow, but a number may be written in more digits than it had.
-    let limit = text.len() * 16 + 1024;
-    match canonical::write(&mut serde_json::Deserializer::from_slice(text), &mut json, limit) {
-        Ok(remarks) => {
+    let read = || -> Result<_, Box<dyn std::error::Error>> {
+        let mut reader = serde_json::Deserializer::from_slice(&text);
+        if !canonical {
+            let remarks = canonical::look(&mut reader)?;
+            return Ok((String::from_utf8(text)?, remarks));
+        }
+        let mut json = Vec::with_capacity(text.len());
+        // JSON cannot grow, but a number may be written in more digits than it had.
+        let remarks = canonical::write(&mut reader, &mut json, text.len() * 16 + 1024)?;
+        Ok((String::from_utf8(json)?, remarks))
+    };
+    match read() {
+        Ok((json, remarks)) => {
             for key in remarks.duplicates {
                 let problem = Problem::duplicate_key(Place::default(), header, &key);
                 flaws.push(Flaw { document: Some(source), other: None, problem });

@@ -82,7 +82,8 @@ fn write(path: &Path, names: &[Known]) -> std::io::Result<()> {
 /// Asks the cluster, for as long as a shell may wait.
 fn ask(global: &Global) {
     _ = rustls::crypto::ring::default_provider().install_default();
-    let Ok(runtime) = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build() else {
+    let Ok(runtime) = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()
+    else {
         return;
     };
     runtime.block_on(async {

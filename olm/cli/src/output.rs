@@ -131,7 +131,8 @@ impl Documents {
                 out.bytes(b"\n")
             }
             Self::Yaml => {
-                let document: serde_json::Value = serde_json::from_slice(json).map_err(anyhow::Error::from)?;
+                let document: serde_json::Value =
+                    serde_json::from_slice(json).map_err(anyhow::Error::from)?;
                 out.bytes(b"---\n")?;
                 out.bytes(to_yaml(&document)?.as_bytes())
             }

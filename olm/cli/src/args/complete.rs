@@ -7,7 +7,8 @@ use crate::names;
 /// Packages of the cluster's catalogs.
 pub fn packages() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
-        let candidate = |known: names::Known| CompletionCandidate::new(known.name).help(Some(known.says.into()));
+        let candidate =
+            |known: names::Known| CompletionCandidate::new(known.name).help(Some(known.says.into()));
         names::known().into_iter().map(candidate).collect()
     })
 }

@@ -151,10 +151,7 @@ impl Command {
         if matches!(self, Self::Up(_)) {
             return true;
         }
-        let serves = matches!(
-            self,
-            Self::Catalog(CatalogCommandArgs { command: CatalogCommand::Serve(_) })
-        );
+        let serves = matches!(self, Self::Catalog(CatalogCommandArgs { command: CatalogCommand::Serve(_) }));
         serves || self.is_server()
     }
 }

@@ -167,4 +167,3 @@ pub enum Instances {
     /// Delete them first, and wait until they are gone.
     Delete,
 }
-

@@ -57,7 +57,7 @@ async fn dispatch(args: Args) -> Result<(), Failure> {
         #[cfg(feature = "devcluster")]
         Command::Dev(args) => dev::run(args),
         Command::Catalog(args) => catalog::run(args).await,
-        Command::Bundle(args) => bundle::run(args).await,
+        Command::Bundle(args) => bundle::run(&global, args).await,
         Command::Manifests(args) => manager::manifests(&args),
         Command::Version(out) => version::run(&global, out).await,
         Command::Completion { shell } => completion(shell),

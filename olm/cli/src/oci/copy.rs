@@ -52,7 +52,9 @@ impl Copying<'_> {
     async fn manifest(&mut self, identifier: &str, depth: usize) -> Result<Descriptor, String> {
         self.manifests += 1;
         if depth > DEEPEST || self.manifests > MOST_MANIFESTS {
-            return Err(format!("it lists more than {MOST_MANIFESTS} images, or indexes in indexes in indexes"));
+            return Err(format!(
+                "it lists more than {MOST_MANIFESTS} images, or indexes in indexes in indexes"
+            ));
         }
         let (sent_as, bytes) = self.registry.manifest(self.reference, identifier).await?;
         let document: Document =

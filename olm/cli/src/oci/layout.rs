@@ -287,7 +287,8 @@ mod tests {
     fn files() -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("a")).unwrap();
-        fs::write(dir.path().join("a/catalog.json"), "{\"schema\":\"olm.package\",\"name\":\"a\"}\n").unwrap();
+        fs::write(dir.path().join("a/catalog.json"), "{\"schema\":\"olm.package\",\"name\":\"a\"}\n")
+            .unwrap();
         dir
     }
 

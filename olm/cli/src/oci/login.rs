@@ -33,8 +33,11 @@ impl Logins {
         let document: Document = serde_json::from_slice(&text)
             .map_err(|error| failed(format!("line {} is not what it should be", error.line())))?;
         for (key, entry) in document.auths {
-            let decoded = STANDARD.decode(entry.auth.trim()).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-            let Some((user, password)) = decoded.as_deref().and_then(|text| text.split_once(':')) else { continue };
+            let decoded =
+                STANDARD.decode(entry.auth.trim()).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+            let Some((user, password)) = decoded.as_deref().and_then(|text| text.split_once(':')) else {
+                continue;
+            };
             let bare = key.split_once("://").map_or(key.as_str(), |(_, rest)| rest);
             let bare = bare.trim_end_matches('/').trim_end_matches("/v1").trim_end_matches("/v2");
             let bare = if bare == DEFAULT_REGISTRY { "docker.io" } else { bare };
@@ -61,10 +64,7 @@ pub enum Challenge {
     /// With user and password.
     Basic,
     /// With a token from there.
-    Bearer {
-        realm: String,
-        service: Option<String>,
-    },
+    Bearer { realm: String, service: Option<String> },
 }
 
 impl Challenge {

@@ -63,7 +63,8 @@ impl Reference {
             Some(_) => ("docker.io", name.to_owned()),
             None => ("docker.io", format!("library/{name}")),
         };
-        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '.' | '_' | '-' | '/');
+        let plain =
+            |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '.' | '_' | '-' | '/');
         let tag_like = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
         let host_like = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | ':' | '[' | ']');
         let parts_are_good = repository.split('/').all(|part| !part.is_empty() && !part.starts_with('.'));
@@ -124,7 +125,8 @@ impl Registry {
         for file in &args.ca_file {
             let failed = |why: String| format!("failed to read {}: {why}", file.display());
             let text = std::fs::read(file).map_err(|error| failed(error.to_string()))?;
-            let found = reqwest::Certificate::from_pem_bundle(&text).map_err(|error| failed(error.to_string()))?;
+            let found =
+                reqwest::Certificate::from_pem_bundle(&text).map_err(|error| failed(error.to_string()))?;
             checked = checked.tls_certs_merge(found);
         }
         let made = |builder: reqwest::ClientBuilder| builder.build().map_err(|error| error.to_string());
@@ -149,7 +151,8 @@ impl Registry {
             .patiently(async || {
                 let response = self.get(of, &path).await?;
                 let media_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-                let media_type = media_type.unwrap_or_default().split(';').next().unwrap_or_default().trim().to_owned();
+                let media_type =
+                    media_type.unwrap_or_default().split(';').next().unwrap_or_default().trim().to_owned();
                 Ok((media_type, body(response, LARGEST_MANIFEST).await?))
             })
             .await?;
@@ -170,7 +173,8 @@ impl Registry {
         let partial = to.with_extension(format!("partial-{}-{number}", std::process::id()));
         let done = self.patiently(async || self.blob_once(of, digest, size, &partial).await).await;
         let moved = match done {
-            Ok(()) => std::fs::rename(&partial, to).map_err(|error| format!("failed to write {}: {error}", to.display())),
+            Ok(()) => std::fs::rename(&partial, to)
+                .map_err(|error| format!("failed to write {}: {error}", to.display())),
             Err(reason) => Err(reason),
         };
         if moved.is_err() {
@@ -180,21 +184,27 @@ impl Registry {
     }
 
     async fn blob_once(&self, of: &Reference, digest: &str, size: u64, to: &Path) -> Result<(), Failure> {
-        let disk = |error: std::io::Error| Failure::Fatal(format!("failed to write {}: {error}", to.display()));
+        let disk =
+            |error: std::io::Error| Failure::Fatal(format!("failed to write {}: {error}", to.display()));
         let mut response = self.get(of, &format!("blobs/{digest}")).await?;
         let mut file = tokio::fs::File::create(to).await.map_err(disk)?;
         let (mut hasher, mut written) = (Sha256::new(), 0);
         while let Some(chunk) = response.chunk().await.map_err(|error| transient(&error))? {
             written += chunk.len() as u64;
             if written > size {
-                return Err(Failure::Fatal(format!("the blob {digest} is longer than the {size} bytes promised")));
+                return Err(Failure::Fatal(format!(
+                    "the blob {digest} is longer than the {size} bytes promised"
+                )));
             }
             hasher.update(&chunk);
             file.write_all(&chunk).await.map_err(disk)?;
         }
         file.sync_all().await.map_err(disk)?;
         if written < size {
-            return Err(Failure::Transient(format!("the blob {digest} ended after {written} of {size} bytes"), None));
+            return Err(Failure::Transient(
+                format!("the blob {digest} ended after {written} of {size} bytes"),
+                None,
+            ));
         }
         let actual = format!("sha256:{}", super::layout::hex(&hasher.finalize()));
         if actual != digest {
@@ -223,7 +233,8 @@ impl Registry {
     }
 
     async fn get(&self, of: &Reference, path: &str) -> Result<Response, Failure> {
-        let url = of.base(&self.plain_http).and_then(|base| base.join(path).map_err(|error| error.to_string()));
+        let url =
+            of.base(&self.plain_http).and_then(|base| base.join(path).map_err(|error| error.to_string()));
         let url = url.map_err(Failure::Fatal)?;
         let key = (of.registry.clone(), of.repository.clone());
         let known = self.tokens.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
@@ -233,12 +244,19 @@ impl Registry {
         }
         let challenges = response.headers().get_all(WWW_AUTHENTICATE).iter();
         let challenge = challenges.filter_map(|value| Challenge::parse(value.to_str().ok()?)).next();
-        let Some(authorization) = self.authorize(of, challenge).await? else { return success(response).await };
+        let Some(authorization) = self.authorize(of, challenge).await? else {
+            return success(response).await;
+        };
         self.tokens.lock().unwrap_or_else(PoisonError::into_inner).insert(key, authorization.clone());
         success(self.send(&url, of, Some(&authorization)).await?).await
     }
 
-    async fn send(&self, url: &Url, of: &Reference, authorization: Option<&str>) -> Result<Response, Failure> {
+    async fn send(
+        &self,
+        url: &Url,
+        of: &Reference,
+        authorization: Option<&str>,
+    ) -> Result<Response, Failure> {
         let mut request = self.client(&of.registry).get(url.clone()).header(ACCEPT, ACCEPTED);
         if let Some(authorization) = authorization {
             request = request.header(AUTHORIZATION, authorization);
@@ -251,7 +269,11 @@ impl Registry {
     }
 
     /// What to send in `Authorization`; `None` where there is nothing that could help.
-    async fn authorize(&self, of: &Reference, challenge: Option<Challenge>) -> Result<Option<String>, Failure> {
+    async fn authorize(
+        &self,
+        of: &Reference,
+        challenge: Option<Challenge>,
+    ) -> Result<Option<String>, Failure> {
         use base64::{Engine as _, engine::general_purpose::STANDARD};
         #[derive(Deserialize)]
         struct Token {
@@ -262,7 +284,9 @@ impl Registry {
         let (realm, service) = match challenge {
             Some(Challenge::Bearer { realm, service }) => (realm, service),
             Some(Challenge::Basic) => {
-                return Ok(login.map(|(user, password)| format!("Basic {}", STANDARD.encode(format!("{user}:{password}")))));
+                return Ok(login.map(|(user, password)| {
+                    format!("Basic {}", STANDARD.encode(format!("{user}:{password}")))
+                }));
             }
             None => return Ok(None),
         };
@@ -279,8 +303,9 @@ impl Registry {
             request = request.basic_auth(user, Some(password));
         }
         let response = success(request.send().await.map_err(|error| transient(&error))?).await?;
-        let token: Token = serde_json::from_slice(&body(response, LARGEST_TOKEN).await?)
-            .map_err(|_| Failure::Fatal("the token server answers with something else than a token".to_owned()))?;
+        let token: Token = serde_json::from_slice(&body(response, LARGEST_TOKEN).await?).map_err(|_| {
+            Failure::Fatal("the token server answers with something else than a token".to_owned())
+        })?;
         Ok(token.token.or(token.access_token).map(|token| format!("Bearer {token}")))
     }
 }
@@ -290,7 +315,8 @@ fn login_files(args: &RegistryArgs) -> Vec<std::path::PathBuf> {
     if let Some(file) = &args.authfile {
         return vec![file.clone()];
     }
-    let var = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(std::path::PathBuf::from);
+    let var =
+        |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(std::path::PathBuf::from);
     let docker = var("DOCKER_CONFIG").or_else(|| var("HOME").map(|home| home.join(".docker")));
     let files = [
         var("REGISTRY_AUTH_FILE"),
@@ -301,7 +327,11 @@ fn login_files(args: &RegistryArgs) -> Vec<std::path::PathBuf> {
 }
 
 fn transient(error: &reqwest::Error) -> Failure {
-    let mut text = if error.is_connect() { "it cannot be reached".to_owned() } else { "the answer broke off".to_owned() };
+    let mut text = if error.is_connect() {
+        "it cannot be reached".to_owned()
+    } else {
+        "the answer broke off".to_owned()
+    };
     // The interesting part is the last cause.
     let mut cause = std::error::Error::source(error);
     while let Some(next) = cause {
@@ -322,10 +352,12 @@ async fn success(response: Response) -> Result<Response, Failure> {
     let wait = wait.map(Duration::from_secs);
     match status {
         StatusCode::NOT_FOUND => Err(Failure::Fatal("there is no such image".to_owned())),
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-            Err(Failure::Fatal(format!("access is denied ({status}); log in with `podman login` or `docker login`")))
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err(Failure::Fatal(format!(
+            "access is denied ({status}); log in with `podman login` or `docker login`"
+        ))),
+        StatusCode::TOO_MANY_REQUESTS => {
+            Err(Failure::Transient("it answers: too many requests (429)".to_owned(), wait))
         }
-        StatusCode::TOO_MANY_REQUESTS => Err(Failure::Transient("it answers: too many requests (429)".to_owned(), wait)),
         _ if status.is_server_error() => Err(Failure::Transient(format!("it answers {status}"), wait)),
         _ => Err(Failure::Fatal(format!("it answers {status}"))),
     }
@@ -356,7 +388,15 @@ mod tests {
         assert_eq!(parse("nginx").unwrap(), "docker.io library/nginx latest");
         let digest = format!("sha256:{}", "a".repeat(64));
         assert_eq!(parse(&format!("quay.io/a/b:v1@{digest}")).unwrap(), format!("quay.io a/b {digest}"));
-        for bad in ["", "quay.io/../x", "quay.io/a b", "quay.io/a@sha256:12", "oci://quay.io/a", "quay.io/a@", "a/B:x"] {
+        for bad in [
+            "",
+            "quay.io/../x",
+            "quay.io/a b",
+            "quay.io/a@sha256:12",
+            "oci://quay.io/a",
+            "quay.io/a@",
+            "a/B:x",
+        ] {
             assert!(parse(bad).is_err(), "{bad}: {:?}", parse(bad));
         }
     }

@@ -99,9 +99,14 @@ fn layout(rest: &str) -> Result<Named, Failure> {
 fn absent(text: &str, error: &std::io::Error) -> Failure {
     let missing = error.kind() == std::io::ErrorKind::NotFound;
     let code = if missing { Code::NotFound } else { Code::Unexpected };
-    let what = if missing { format!("there is no file or folder {text}") } else { format!("failed to read {text}: {error}") };
+    let what = if missing {
+        format!("there is no file or folder {text}")
+    } else {
+        format!("failed to read {text}: {error}")
+    };
     let failure = Failure::new(code, what);
-    let looks_like_a_path = text.starts_with(['.', '/', '~']) || text.ends_with(".yaml") || text.ends_with(".json");
+    let looks_like_a_path =
+        text.starts_with(['.', '/', '~']) || text.ends_with(".yaml") || text.ends_with(".json");
     if missing && !looks_like_a_path {
         return failure.hint(format!("if it is an image, write docker://{text}"));
     }
@@ -112,7 +117,11 @@ fn absent(text: &str, error: &std::io::Error) -> Failure {
 fn is_image(text: &str) -> bool {
     text.split_once('/').is_some_and(|(host, path)| {
         let host_like = host.contains(['.', ':']) || host == "localhost";
-        host_like && !host.starts_with('.') && !path.is_empty() && !path.ends_with(".yaml") && !path.ends_with(".json")
+        host_like
+            && !host.starts_with('.')
+            && !path.is_empty()
+            && !path.ends_with(".yaml")
+            && !path.ends_with(".json")
     })
 }
 
@@ -141,10 +150,7 @@ mod tests {
         let text = |path: &Path| path.to_str().unwrap().to_owned();
         assert_eq!(Named::parse(&text(dir.path())).unwrap(), Named::Folder(dir.path().into()));
         assert_eq!(Named::parse(&text(&file)).unwrap(), Named::File(file));
-        assert_eq!(
-            Named::parse(&text(&packed)).unwrap(),
-            Named::Source(Source::Tarball { path: packed })
-        );
+        assert_eq!(Named::parse(&text(&packed)).unwrap(), Named::Source(Source::Tarball { path: packed }));
         assert_eq!(Named::parse("-").unwrap(), Named::Stdin);
         for image in ["quay.io/a/b:v1", "localhost:5000/a", "localhost/a"] {
             let reference = image.to_owned();
@@ -153,15 +159,14 @@ mod tests {
         let reference = "etcd".to_owned();
         assert_eq!(Named::parse("docker://etcd").unwrap(), Named::Source(Source::Image { reference }));
         let address = "localhost:50051".to_owned();
-        assert_eq!(
-            Named::parse("grpc://localhost:50051").unwrap(),
-            Named::Source(Source::Grpc { address })
-        );
+        assert_eq!(Named::parse("grpc://localhost:50051").unwrap(), Named::Source(Source::Grpc { address }));
     }
 
     #[test]
     fn a_mistyped_path_is_not_taken_for_an_image() {
-        for path in ["catalg", "data/catalog", "./quay.io/x", "quay.io/x.yaml", "/nowhere/at/all", "../x.io/y"] {
+        for path in
+            ["catalg", "data/catalog", "./quay.io/x", "quay.io/x.yaml", "/nowhere/at/all", "../x.io/y"]
+        {
             let failure = Named::parse(path).unwrap_err();
             assert_eq!(failure.code, Code::NotFound, "{path}");
             assert!(failure.message.contains(path), "{}", failure.message);

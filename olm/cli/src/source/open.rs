@@ -54,10 +54,9 @@ impl Opened {
                 let prefix = Some(folder.path().to_owned());
                 Ok(Self { prefix, _temporary: vec![folder], ..Self::of(origin, path) })
             }
-            Named::Source(source) => Self::fetched(source, options, None).await?.map_or_else(
-                || Err(Failure::new(Code::Unexpected, format!("{origin} was not read"))),
-                Ok,
-            ),
+            Named::Source(source) => Self::fetched(source, options, None)
+                .await?
+                .map_or_else(|| Err(Failure::new(Code::Unexpected, format!("{origin} was not read"))), Ok),
         }
     }
 
@@ -104,7 +103,8 @@ impl Opened {
             }
         });
         if let Some((folder, problems)) = made.await?? {
-            self.problems.extend(problems.into_iter().map(|problem| self.placed(problem)).collect::<Vec<_>>());
+            self.problems
+                .extend(problems.into_iter().map(|problem| self.placed(problem)).collect::<Vec<_>>());
             self.path = folder.path().to_owned();
             self.prefix = Some(self.path.clone());
             self._temporary.push(folder);
@@ -119,7 +119,8 @@ impl Opened {
 
     /// With its content in memory.
     pub async fn load(&self) -> Result<Catalog, Failure> {
-        self.read(|path| if path.is_file() { Catalog::load_file(path) } else { Catalog::load_dir(path) }).await
+        self.read(|path| if path.is_file() { Catalog::load_file(path) } else { Catalog::load_dir(path) })
+            .await
     }
 
     async fn read(&self, read: fn(&Path) -> Catalog) -> Result<Catalog, Failure> {
@@ -137,8 +138,11 @@ impl Opened {
         let Some(prefix) = &self.prefix else { return problem };
         let path = Path::new(&problem.place.path);
         if let Ok(inside) = path.strip_prefix(prefix) {
-            problem.place.path =
-                if inside.as_os_str().is_empty() { self.origin.clone() } else { inside.display().to_string() };
+            problem.place.path = if inside.as_os_str().is_empty() {
+                self.origin.clone()
+            } else {
+                inside.display().to_string()
+            };
         }
         problem
     }
@@ -168,7 +172,9 @@ impl OpenedBundle {
                 return Err(Failure::new(Code::Usage, format!("{} is a file, not a bundle", path.display()))
                     .hint("name the folder with manifests/ and metadata/"));
             }
-            Named::Stdin => return Err(Failure::new(Code::Usage, "a bundle cannot be read from standard input")),
+            Named::Stdin => {
+                return Err(Failure::new(Code::Usage, "a bundle cannot be read from standard input"));
+            }
             Named::Source(source) => source,
         };
         let folder = temporary()?;

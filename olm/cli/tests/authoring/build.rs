@@ -25,11 +25,17 @@ fn what_is_built_is_checked_by_meaning() {
     let again = olm(&["catalog", "build", repository, "-o", text, template]);
     assert!(again.err.contains("1 package, 0 written, 1 unchanged"), "{}", again.err);
     // when somebody edits it, then the check says what differs
-    let edited = fs::read_to_string(&file).unwrap().replace("defaultChannel: singlenamespace-alpha", "defaultChannel: alpha");
+    let edited = fs::read_to_string(&file)
+        .unwrap()
+        .replace("defaultChannel: singlenamespace-alpha", "defaultChannel: alpha");
     fs::write(&file, edited).unwrap();
     let checked = olm(&check);
     assert_eq!(checked.code, Some(1));
-    assert!(checked.out.contains("~ etcd: package defaultChannel: alpha -> singlenamespace-alpha"), "{}", checked.out);
+    assert!(
+        checked.out.contains("~ etcd: package defaultChannel: alpha -> singlenamespace-alpha"),
+        "{}",
+        checked.out
+    );
     // and building it as JSON leaves no second copy
     let json = olm(&["catalog", "build", repository, "-o", text, template, "--format", "json"]);
     assert_eq!(json.code, Some(0), "{}", json.err);

@@ -6,7 +6,9 @@ use crate::{data, folder, olm, told};
 
 #[test]
 fn a_bundle_is_judged_with_operator_sdks_exit_codes() {
-    let (Some(bundle), Some(old)) = (data("bundles/operators/etcd/0.9.4"), data("bundles/operators/cockroachdb/2.0.9")) else {
+    let (Some(bundle), Some(old)) =
+        (data("bundles/operators/etcd/0.9.4"), data("bundles/operators/cockroachdb/2.0.9"))
+    else {
         return;
     };
     let (path, old) = (bundle.to_str().unwrap(), old.to_str().unwrap());
@@ -14,7 +16,8 @@ fn a_bundle_is_judged_with_operator_sdks_exit_codes() {
     let ran = olm(&["bundle", "validate", path]);
     assert_eq!(ran.code, Some(0), "{}{}", ran.out, ran.err);
     // errors fail: that version uses what Kubernetes 1.22 does not serve any more
-    let optional = ["--select-optional", "name=alpha-deprecated-apis", "--optional-values", "k8s-version=1.22"];
+    let optional =
+        ["--select-optional", "name=alpha-deprecated-apis", "--optional-values", "k8s-version=1.22"];
     let ran = olm(&[&["bundle", "validate", old] as &[&str], &optional].concat());
     assert_eq!(ran.code, Some(1), "{}{}", ran.out, ran.err);
     assert!(ran.out.contains("[api-removed]"), "{}", ran.out);
@@ -31,9 +34,18 @@ fn a_bundle_is_judged_with_operator_sdks_exit_codes() {
 fn what_is_no_bundle_is_told() {
     let dir = folder(&[("empty/README.md", "x"), ("half/manifests/csv.yaml", "kind: [\n")]);
     let mut all = String::new();
-    for (command, name) in [("validate", "empty"), ("validate", "half"), ("render", "empty"), ("validate", "none"), ("validate", "empty/README.md")] {
+    for (command, name) in [
+        ("validate", "empty"),
+        ("validate", "half"),
+        ("render", "empty"),
+        ("validate", "none"),
+        ("validate", "empty/README.md"),
+    ] {
         let path = dir.path().join(name).display().to_string();
-        all.push_str(&format!("$ olm bundle {command} DIR/{name}\n{}\n\n", told(&olm(&["bundle", command, &path]), dir.path())));
+        all.push_str(&format!(
+            "$ olm bundle {command} DIR/{name}\n{}\n\n",
+            told(&olm(&["bundle", command, &path]), dir.path())
+        ));
     }
     insta::assert_snapshot!("no_bundle", all);
 }
@@ -41,7 +53,10 @@ fn what_is_no_bundle_is_told() {
 #[test]
 fn render_equals_opm_render_in_meaning() {
     // given what opm printed for each bundle
-    let (Some(bundles), Some(recorded)) = (data("bundles/operators"), data("recorded/opm/render-dev.jsonl")) else { return };
+    let (Some(bundles), Some(recorded)) = (data("bundles/operators"), data("recorded/opm/render-dev.jsonl"))
+    else {
+        return;
+    };
     let recorded = std::fs::read_to_string(recorded).unwrap();
     let lines: Vec<Value> = recorded.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     // The library's own tests compare all; a few go through the program.

@@ -38,7 +38,8 @@ fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
 
 fn is_code(text: &str) -> bool {
     let parts_are_words = text.split('-').all(|part| {
-        part.starts_with(|c: char| c.is_ascii_lowercase()) && part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
+        part.starts_with(|c: char| c.is_ascii_lowercase())
+            && part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
     });
     let named = text.contains('-') && !text.starts_with("x-kubernetes-") && !NO_CODES.contains(&text);
     parts_are_words && (named || WORDS.contains(&text))
@@ -59,12 +60,14 @@ fn every_code_is_in_the_table() {
         sources(&root().join(dir), &mut files);
     }
     let texts = files.iter().map(|path| fs::read_to_string(path).unwrap());
-    let defined: BTreeSet<String> = texts.flat_map(|text| literals(&text)).filter(|text| is_code(text)).collect();
+    let defined: BTreeSet<String> =
+        texts.flat_map(|text| literals(&text)).filter(|text| is_code(text)).collect();
     assert!(defined.len() > 100, "{defined:?}");
     // when they are looked up
     let page = fs::read_to_string(root().join("docs/catalogs.md")).unwrap();
     let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` | "));
-    let listed: BTreeSet<String> = rows.filter(|(_, rest)| rest.matches(" | ").count() >= 1).map(|(code, _)| code.to_owned()).collect();
+    let listed: BTreeSet<String> =
+        rows.filter(|(_, rest)| rest.matches(" | ").count() >= 1).map(|(code, _)| code.to_owned()).collect();
     // then they are all there
     let missing: Vec<&String> = defined.difference(&listed).collect();
     assert!(missing.is_empty(), "write into the tables of docs/catalogs.md: {missing:?}");

@@ -13,7 +13,8 @@ fn names_from_catalogs_are_inert() {
         .replace("replaces: demo.v1.0.0", &format!("replaces: \"{EVIL}\""))
         .replace("registry.example/demo", EVIL.replace("\\", "").as_str());
     let package = CATALOG.replace("demo", "good").replace("name: good\n", &format!("name: \"{EVIL}\"\n"));
-    let dir = folder(&[("a/catalog.yaml", &catalog), ("b/catalog.yaml", &package), ("c/catalog.yaml", CATALOG)]);
+    let dir =
+        folder(&[("a/catalog.yaml", &catalog), ("b/catalog.yaml", &package), ("c/catalog.yaml", CATALOG)]);
     let path = dir.path().to_str().unwrap();
     for args in [
         &["catalog", "validate", path] as &[&str],
@@ -31,7 +32,9 @@ fn names_from_catalogs_are_inert() {
         let ran = olm(args);
         // then nothing of them is a command
         for text in [&ran.out, &ran.err] {
-            let bad = text.chars().find(|c| (c.is_control() && *c != '\n') || ('\u{202a}'..='\u{202e}').contains(c));
+            let bad = text
+                .chars()
+                .find(|c| (c.is_control() && *c != '\n') || ('\u{202a}'..='\u{202e}').contains(c));
             assert_eq!(bad, None, "{args:?}: {text:?}");
         }
     }
@@ -71,14 +74,18 @@ fn folders_that_cannot_be_read_are_named() {
     use std::os::unix::fs::PermissionsExt as _;
     let dir = folder(&[("catalog.yaml", CATALOG), ("locked/catalog.yaml", CATALOG)]);
     let locked = dir.path().join("locked/catalog.yaml");
-    std::fs::set_permissions(&locked, std::fs::Permissions::from_mode(0)).unwrap();
+    std::fs::set_permissions(&locked, std::fs::Permissions::from_mode(0o000)).unwrap();
     if std::fs::read(&locked).is_ok() {
         println!("skipped: unreadable files: this user reads everything");
         return;
     }
     let ran = olm(&["catalog", "validate", dir.path().to_str().unwrap()]);
     assert_eq!(ran.code, Some(1));
-    assert!(ran.out.contains("locked/catalog.yaml: error:") && ran.out.contains("[unreadable]"), "{}", ran.out);
+    assert!(
+        ran.out.contains("locked/catalog.yaml: error:") && ran.out.contains("[unreadable]"),
+        "{}",
+        ran.out
+    );
     let ran = olm(&["catalog", "validate", locked.to_str().unwrap()]);
     assert_eq!(ran.code, Some(10), "{}", ran.err);
 }

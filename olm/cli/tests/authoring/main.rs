@@ -120,7 +120,11 @@ fn told(ran: &Ran, dir: &Path) -> String {
             Some(at) => format!("{} (TIME)", &line[..at]),
             None => line.to_owned(),
         };
-        lines.push(if line.trim_start().starts_with("\"milliseconds\"") { "  \"milliseconds\": TIME,".into() } else { line });
+        lines.push(if line.trim_start().starts_with("\"milliseconds\"") {
+            "  \"milliseconds\": TIME,".into()
+        } else {
+            line
+        });
     }
     lines.join("\n")
 }

@@ -50,10 +50,22 @@ impl Contents {
         let manifests: Vec<Value> = ["amd64", "arm64"]
             .iter()
             .map(|architecture| {
-                let config = json!({"architecture": architecture, "os": "linux", "of": repository}).to_string();
-                let config = self.put(repository, "blobs", "application/vnd.oci.image.config.v1+json", config.as_bytes());
-                let layer = self.put(repository, "blobs", "application/vnd.oci.image.layer.v1.tar", architecture.as_bytes());
-                let manifest = json!({"schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": [layer]});
+                let config =
+                    json!({"architecture": architecture, "os": "linux", "of": repository}).to_string();
+                let config = self.put(
+                    repository,
+                    "blobs",
+                    "application/vnd.oci.image.config.v1+json",
+                    config.as_bytes(),
+                );
+                let layer = self.put(
+                    repository,
+                    "blobs",
+                    "application/vnd.oci.image.layer.v1.tar",
+                    architecture.as_bytes(),
+                );
+                let manifest =
+                    json!({"schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": [layer]});
                 let mut entry = self.put(repository, "manifests", MANIFEST, manifest.to_string().as_bytes());
                 entry["platform"] = json!({"architecture": architecture, "os": "linux"});
                 entry
@@ -104,7 +116,10 @@ fn serve(contents: Arc<Contents>) -> SocketAddr {
 fn names(layout: &Path) -> Vec<String> {
     let index: Value = serde_json::from_slice(&std::fs::read(layout.join("index.json")).unwrap()).unwrap();
     let manifests = index["manifests"].as_array().unwrap().clone();
-    manifests.iter().map(|m| m["annotations"]["org.opencontainers.image.ref.name"].as_str().unwrap().to_owned()).collect()
+    manifests
+        .iter()
+        .map(|m| m["annotations"]["org.opencontainers.image.ref.name"].as_str().unwrap().to_owned())
+        .collect()
 }
 
 #[test]
@@ -124,8 +139,17 @@ fn a_catalog_and_its_images_are_copied_as_they_are() {
     let to = format!("oci:{}", layout.display());
     let mirror = || {
         olm(&[
-            "catalog", "mirror", source.to_str().unwrap(), "--to", &to, "--plain-http", &registry,
-            "--mapping", "mirror.example/olm", "-o", "json",
+            "catalog",
+            "mirror",
+            source.to_str().unwrap(),
+            "--to",
+            &to,
+            "--plain-http",
+            &registry,
+            "--mapping",
+            "mirror.example/olm",
+            "-o",
+            "json",
         ])
     };
     // when it is mirrored
@@ -142,7 +166,10 @@ fn a_catalog_and_its_images_are_copied_as_they_are() {
     let mut blobs = 0;
     for entry in std::fs::read_dir(layout.join("blobs/sha256")).unwrap() {
         let path = entry.unwrap().path();
-        assert_eq!(digest(&std::fs::read(&path).unwrap()), format!("sha256:{}", path.file_name().unwrap().to_str().unwrap()));
+        assert_eq!(
+            digest(&std::fs::read(&path).unwrap()),
+            format!("sha256:{}", path.file_name().unwrap().to_str().unwrap())
+        );
         blobs += 1;
     }
     // Two repositories with two configurations, two manifests and an index each, two layers that they share; and the
@@ -159,7 +186,14 @@ fn a_catalog_and_its_images_are_copied_as_they_are() {
     assert_eq!(mirror().code, Some(0));
     assert_eq!(contents.asked.load(Ordering::Relaxed) - before, 3 * 3, "an index and two manifests each");
     // and another tool reads it
-    match Command::new("skopeo").args(["inspect", "--raw", &format!("oci:{}:{}", layout.display(), images[1]["image"].as_str().unwrap())]).output() {
+    match Command::new("skopeo")
+        .args([
+            "inspect",
+            "--raw",
+            &format!("oci:{}:{}", layout.display(), images[1]["image"].as_str().unwrap()),
+        ])
+        .output()
+    {
         Ok(output) => assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr)),
         Err(_) => println!("skipped: reading the layout with another tool: skopeo is not installed"),
     }
@@ -187,12 +221,17 @@ fn what_cannot_be_copied_is_named_and_the_rest_is() {
     let ran = olm(&["catalog", "mirror", source, "--to", &to, "--plain-http", &registry]);
     // then it fails, and says for which images and why
     assert_eq!(ran.code, Some(1));
-    assert!(ran.err.contains(&format!("error: {registry}/demo:v1.1.0: there is no such image")), "{}", ran.err);
+    assert!(
+        ran.err.contains(&format!("error: {registry}/demo:v1.1.0: there is no such image")),
+        "{}",
+        ran.err
+    );
     assert!(ran.err.contains("has the digest sha256:"), "{}", ran.err);
     assert!(ran.err.contains("2 images could not be copied"), "{}", ran.err);
     // and what could be copied is there
     assert_eq!(names(&layout), [format!("{registry}/demo:v1.0.0"), "localhost/catalog:latest".to_owned()]);
-    let left: Vec<_> = std::fs::read_dir(layout.join("blobs/sha256")).unwrap().map(|e| e.unwrap().file_name()).collect();
+    let left: Vec<_> =
+        std::fs::read_dir(layout.join("blobs/sha256")).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert!(left.iter().all(|name| name.len() == 64), "{left:?}");
     // when only the list is wanted, then that is no error
     let ran = olm(&["catalog", "mirror", source, "--to", &to, "--images", "list"]);

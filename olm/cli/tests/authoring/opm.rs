@@ -19,7 +19,10 @@ fn validate_ends_with_what_opm_validate_ends_with() {
         let ran = olm(&["catalog", "validate", case_dir.to_str().unwrap()]);
         // then the exit code is opm's
         if ran.code.map(i64::from) != line["exit"].as_i64() {
-            differences.push(format!("{case}: opm ends with {} ({}), we with {:?}: {}", line["exit"], line["stderr"], ran.code, ran.out));
+            differences.push(format!(
+                "{case}: opm ends with {} ({}), we with {:?}: {}",
+                line["exit"], line["stderr"], ran.code, ran.out
+            ));
         }
         count += 1;
     }

@@ -19,7 +19,10 @@ fn a_verdict_names_places_and_ends_with_totals() {
     let path = text(dir.path());
     // when it is validated, then both are told
     insta::assert_snapshot!("validate_text", told(&olm(&["catalog", "validate", &path]), dir.path()));
-    insta::assert_snapshot!("validate_json", told(&olm(&["catalog", "validate", &path, "-o", "json"]), dir.path()));
+    insta::assert_snapshot!(
+        "validate_json",
+        told(&olm(&["catalog", "validate", &path, "-o", "json"]), dir.path())
+    );
     // and the sound one alone is valid
     let sound = text(&dir.path().join("demo"));
     insta::assert_snapshot!("validate_valid", told(&olm(&["catalog", "validate", &sound]), dir.path()));
@@ -88,14 +91,22 @@ fn a_repository_of_bundles_is_a_catalog() {
     let Some(bundles) = data("bundles") else { return };
     let etcd = text(&bundles.join("operators/etcd"));
     let ran = olm(&["catalog", "list", "channels", &etcd, "-o", "json"]);
-    let channels: Value = serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{e}: {} {}", ran.out, ran.err));
-    assert!(channels.as_array().unwrap().iter().any(|c| c["channel"] == "singlenamespace-alpha"), "{channels}");
+    let channels: Value =
+        serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{e}: {} {}", ran.out, ran.err));
+    assert!(
+        channels.as_array().unwrap().iter().any(|c| c["channel"] == "singlenamespace-alpha"),
+        "{channels}"
+    );
 }
 
 #[test]
 fn diff_ends_as_diff_does() {
     let newer = CATALOG.replace("1.1.0", "1.2.0");
-    let dir = folder(&[("old.yaml", CATALOG), ("new.yaml", &newer), ("same.yaml", &CATALOG.replace("image: registry", "image:   registry"))]);
+    let dir = folder(&[
+        ("old.yaml", CATALOG),
+        ("new.yaml", &newer),
+        ("same.yaml", &CATALOG.replace("image: registry", "image:   registry")),
+    ]);
     let path = |name: &str| text(&dir.path().join(name));
     let different = olm(&["catalog", "diff", &path("old.yaml"), &path("new.yaml")]);
     insta::assert_snapshot!("diff", told(&different, dir.path()));
@@ -111,7 +122,14 @@ fn diff_ends_as_diff_does() {
 fn what_is_not_there_is_told_with_the_next_step() {
     let dir = folder(&[("empty/README.md", "nothing")]);
     let mut all = String::new();
-    for source in ["nothing-here", "./nothing-here", "oci:nothing", "ftp://x/y", "http://127.0.0.1:1/catalog", "/dev/null"] {
+    for source in [
+        "nothing-here",
+        "./nothing-here",
+        "oci:nothing",
+        "ftp://x/y",
+        "http://127.0.0.1:1/catalog",
+        "/dev/null",
+    ] {
         all.push_str(&format!("$ olm catalog list packages {source}\n"));
         // The reason why nobody answers is the system's.
         let ran = olm(&["catalog", "list", "packages", source]);

@@ -31,7 +31,9 @@ impl Drop for Server {
 impl Server {
     fn start(source: &str, flags: &[&str]) -> Self {
         let mut command = program();
-        command.args(["catalog", "serve", source, "--address", "127.0.0.1:0", "--grpc", "127.0.0.1:0"]).args(flags);
+        command
+            .args(["catalog", "serve", source, "--address", "127.0.0.1:0", "--grpc", "127.0.0.1:0"])
+            .args(flags);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut out = BufReader::new(child.stdout.take().unwrap());
         let mut usage = String::new();
@@ -120,6 +122,16 @@ fn a_port_in_use_and_an_empty_catalog_are_refused() {
     assert!(ran.code == Some(1) && ran.err.contains(&address) && ran.out.is_empty(), "{}", ran.err);
     let ran = olm(&["catalog", "serve", dir.path().join("empty").to_str().unwrap()]);
     assert_eq!(ran.code, Some(3), "{}", ran.err);
-    let ran = olm(&["catalog", "serve", dir.path().to_str().unwrap(), "--name", "../x", "--address", "127.0.0.1:0", "--grpc", "127.0.0.1:0"]);
+    let ran = olm(&[
+        "catalog",
+        "serve",
+        dir.path().to_str().unwrap(),
+        "--name",
+        "../x",
+        "--address",
+        "127.0.0.1:0",
+        "--grpc",
+        "127.0.0.1:0",
+    ]);
     assert_eq!(ran.code, Some(2), "{}", ran.err);
 }

@@ -31,7 +31,7 @@ pub fn render_one(
     format: Documents,
     out: &mut Stream,
 ) -> Result<(), Failure> {
-    let bundle = Bundle::from_dir(&opened.path).map_err(|error| unreadable(&opened.origin, &error))?;
+    let bundle = read(opened)?;
     let image = match (&opened.image, template) {
         (Some(image), _) => image.clone(),
         (None, Some(template)) => source::image_of(template, &bundle),
@@ -40,6 +40,11 @@ pub fn render_one(
     let manifests = if inline || image.is_empty() { Manifests::Objects } else { Manifests::Metadata };
     let document = render_fbc_with(&bundle, &image, manifests);
     format.write(out, document.to_string().as_bytes())
+}
+
+/// The bundle itself.
+pub fn read(opened: &OpenedBundle) -> Result<Bundle, Failure> {
+    Bundle::from_dir(&opened.path).map_err(|error| unreadable(&opened.origin, &error))
 }
 
 /// A bundle that is none.

@@ -83,8 +83,11 @@ fn categories(file: &str) -> Result<Vec<String>, Failure> {
         categories: Vec<String>,
     }
     let failed = |why: String| {
-        Failure::new(Code::Usage, format!("failed to read {file} (variable OPERATOR_BUNDLE_CATEGORIES): {why}"))
-            .hint(r#"it holds {"categories": ["Database", ...]}"#)
+        Failure::new(
+            Code::Usage,
+            format!("failed to read {file} (variable OPERATOR_BUNDLE_CATEGORIES): {why}"),
+        )
+        .hint(r#"it holds {"categories": ["Database", ...]}"#)
     };
     let text = std::fs::read(file).map_err(|error| failed(error.to_string()))?;
     let read: Categories = serde_json::from_slice(&text).map_err(|error| failed(error.to_string()))?;

@@ -69,7 +69,8 @@ async fn make(args: &BuildArgs) -> Result<TempDir, Failure> {
         Err(BuildError::Problems(problems)) => {
             tell(&problems, args.warnings);
             let errors = problems.iter().filter(|problem| problem.severity == Severity::Error).count();
-            let text = format!("{} has {}; no catalog was made", repository.display(), count(errors, "error"));
+            let text =
+                format!("{} has {}; no catalog was made", repository.display(), count(errors, "error"));
             return Err(Failure::new(Code::Refused, text)
                 .hint("correct them, or leave out what is wrong with --keep-going"));
         }
@@ -105,9 +106,8 @@ async fn of_template(file: &Path, args: &BuildArgs) -> Result<Vec<BuiltPackage>,
         let code = if error.kind() == io::ErrorKind::NotFound { Code::NotFound } else { Code::Unexpected };
         Failure::new(code, format!("failed to read {}: {error}", file.display()))
     })?;
-    let refused = |error: template::TemplateError| {
-        Failure::new(Code::Refused, format!("{}: {error}", file.display()))
-    };
+    let refused =
+        |error: template::TemplateError| Failure::new(Code::Refused, format!("{}: {error}", file.display()));
     let references = template::references(&text).map_err(refused)?;
     let options = source::options(&args.registry)?;
     let resolved: BTreeMap<String, Resolved> = futures::stream::iter(references)
@@ -166,7 +166,8 @@ fn packages(documents: Vec<Value>) -> Vec<BuiltPackage> {
 fn files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     let list = |dir: &Path| -> Result<Vec<PathBuf>, Failure> {
         let entries = fs::read_dir(dir).and_then(Iterator::collect::<io::Result<Vec<_>>>);
-        let mut paths: Vec<PathBuf> = entries.map_err(failed("read", dir))?.iter().map(fs::DirEntry::path).collect();
+        let mut paths: Vec<PathBuf> =
+            entries.map_err(failed("read", dir))?.iter().map(fs::DirEntry::path).collect();
         paths.sort();
         Ok(paths)
     };

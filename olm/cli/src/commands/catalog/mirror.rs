@@ -97,8 +97,9 @@ pub async fn run(args: MirrorArgs) -> Result<(), Failure> {
     if let Some(registry) = &args.mapping {
         let path = args.to.join("mirror-sets.yaml");
         let text = sets::write(registry, images.iter().map(|image| image.image.as_str()))?;
-        fs::write(&path, text)
-            .map_err(|error| Failure::new(Code::Unexpected, format!("failed to write {}: {error}", path.display())))?;
+        fs::write(&path, text).map_err(|error| {
+            Failure::new(Code::Unexpected, format!("failed to write {}: {error}", path.display()))
+        })?;
     }
     let mirrored = Mirrored {
         layout: args.to.display().to_string(),
@@ -167,7 +168,9 @@ fn write(catalog: &Catalog, selection: &Selection, to: &Path) -> Result<(), Fail
         }
         let folder = to.join(if package.is_empty() { "_" } else { package });
         let path = folder.join("catalog.json");
-        fs::create_dir_all(&folder).and_then(|()| fs::write(&path, text)).map_err(|error| failed(&path, &error))?;
+        fs::create_dir_all(&folder)
+            .and_then(|()| fs::write(&path, text))
+            .map_err(|error| failed(&path, &error))?;
     }
     Ok(())
 }
@@ -194,7 +197,13 @@ fn images(selection: &Selection) -> Vec<Image> {
     }
     let mut images: Vec<Image> = found
         .into_iter()
-        .map(|(image, (kind, packages))| Image { image: image.to_owned(), kind, packages, digest: None, error: None })
+        .map(|(image, (kind, packages))| Image {
+            image: image.to_owned(),
+            kind,
+            packages,
+            digest: None,
+            error: None,
+        })
         .collect();
     images.sort_by(|a, b| (a.kind, &a.image).cmp(&(b.kind, &b.image)));
     images

@@ -24,7 +24,12 @@ pub async fn run(args: RenderArgs) -> Result<(), Failure> {
     out.end()
 }
 
-async fn render(named: &Named, options: &Options, format: Documents, out: &mut Stream) -> Result<(), Failure> {
+async fn render(
+    named: &Named,
+    options: &Options,
+    format: Documents,
+    out: &mut Stream,
+) -> Result<(), Failure> {
     if is_bundle(named) {
         let opened = OpenedBundle::open(named, options).await?;
         return bundle::render_one(&opened, None, false, format, out);

@@ -68,7 +68,10 @@ pub async fn run(args: ServeArgs) -> Result<(), Failure> {
         };
         match changed {
             Ok(Some(catalog)) if catalog.is_empty() => {
-                eprintln!("warning: {} holds no package now; what was read before is still served", args.source);
+                eprintln!(
+                    "warning: {} holds no package now; what was read before is still served",
+                    args.source
+                );
             }
             Ok(Some(catalog)) => {
                 let packages = count(catalog.len(), "package");
@@ -149,7 +152,9 @@ impl Serving {
     fn ended(ended: Result<Result<(), ServeError>, tokio::task::JoinError>) -> Result<(), Failure> {
         match ended {
             Ok(served) => served.map_err(refused),
-            Err(error) => Err(Failure::new(Code::Unexpected, format!("the server ended unexpectedly: {error}"))),
+            Err(error) => {
+                Err(Failure::new(Code::Unexpected, format!("the server ended unexpectedly: {error}")))
+            }
         }
     }
 }
@@ -279,7 +284,8 @@ fn refresh(store: &Store, origin: &str, path: &Path, link: &Path) -> Result<Arc<
         // The store reads folders: one with this file alone.
         _ = std::fs::remove_dir_all(link);
         let name = path.file_name().unwrap_or_default();
-        let whole = path.canonicalize().map_err(|error| format!("failed to read {}: {error}", path.display()))?;
+        let whole =
+            path.canonicalize().map_err(|error| format!("failed to read {}: {error}", path.display()))?;
         let linked =
             std::fs::create_dir_all(link).and_then(|()| std::os::unix::fs::symlink(whole, link.join(name)));
         linked.map_err(|error| format!("failed to make {}: {error}", link.display()))?;

@@ -45,11 +45,16 @@ impl Selection {
             }
             let chosen = Chosen::of(package(catalog, &name)?, channels);
             for (required, by) in chosen.requirements() {
-                if selection.packages.contains_key(&required) || wanted.contains(&required) || required == name {
+                if selection.packages.contains_key(&required)
+                    || wanted.contains(&required)
+                    || required == name
+                {
                     continue;
                 }
                 if catalog.summary(&required).is_none() {
-                    selection.notes.push(format!("{by} requires package {required}, which is not in the catalog"));
+                    selection
+                        .notes
+                        .push(format!("{by} requires package {required}, which is not in the catalog"));
                     continue;
                 }
                 selection.notes.push(format!("package {required} is mirrored as well: {by} requires it"));
@@ -87,12 +92,15 @@ impl Selection {
     /// Whether a document is mirrored; what it says of things that are not is taken out.
     pub fn keeps(&self, package: &str, document: &mut Value) -> bool {
         let Some(chosen) = self.packages.get(package) else { return true };
-        let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let text =
+            |value: &Value, key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
         match text(document, "schema").as_str() {
             "olm.channel" => chosen.channels.contains(&text(document, "name")),
             "olm.bundle" => chosen.bundles.contains(&text(document, "name")),
             "olm.deprecations" => {
-                let Some(entries) = document.get_mut("entries").and_then(Value::as_array_mut) else { return true };
+                let Some(entries) = document.get_mut("entries").and_then(Value::as_array_mut) else {
+                    return true;
+                };
                 entries.retain(|entry| {
                     let Some(reference) = entry.get("reference") else { return true };
                     let name = text(reference, "name");
@@ -128,7 +136,10 @@ impl Chosen {
     /// The packages that its bundles require, each with one that does.
     fn requirements(&self) -> BTreeMap<String, String> {
         let required = self.bundles().flat_map(|bundle| {
-            bundle.required_packages().into_iter().map(|required| (required.package_name, bundle.name.clone()))
+            bundle
+                .required_packages()
+                .into_iter()
+                .map(|required| (required.package_name, bundle.name.clone()))
         });
         required.collect()
     }

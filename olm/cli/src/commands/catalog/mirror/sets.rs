@@ -19,7 +19,8 @@ pub fn write<'a>(registry: &str, images: impl Iterator<Item = &'a str>) -> Resul
     let mirrors = |names: &BTreeSet<&str>| -> Vec<Value> {
         let mirror = |name: &&str| {
             // The host is what is replaced.
-            let path = name.split_once('/').filter(|(host, _)| host.contains(['.', ':']) || *host == "localhost");
+            let path =
+                name.split_once('/').filter(|(host, _)| host.contains(['.', ':']) || *host == "localhost");
             let path = path.map_or(*name, |(_, path)| path);
             json!({"source": name, "mirrors": [format!("{registry}/{path}")]})
         };

@@ -1,0 +1,271 @@
+//! `olm bundle run`: a bundle that is in no catalog yet, on the current cluster.
+
+mod config_map;
+
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use kube::{
+    Api, Client, Resource,
+    api::{ListParams, ObjectMeta, Patch, PatchParams, PostParams},
+};
+use olm_api::{CatalogSource, CatalogSourceSpec, OperatorGroup, OperatorGroupSpec, catalog_source, names};
+use olm_bundle::Bundle;
+use olm_manager::{
+    catalogs::{CatalogRef, Fetcher, LoadedCatalog},
+    ops::{self, InstallRequest, Installed},
+};
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::{
+    args::{BundleRunArgs, Global, Mode},
+    commands::wait,
+    context,
+    exit::{Code, Failure},
+    output::printable,
+    source::{self, Named, OpenedBundle},
+};
+
+/// How often the manager is asked whether it has read the catalog.
+const LOOK: Duration = Duration::from_millis(500);
+
+pub async fn run(global: &Global, args: BundleRunArgs) -> Result<(), Failure> {
+    let start = Instant::now();
+    let opened = OpenedBundle::open(&Named::parse(&args.bundle)?, &source::options(&args.registry)?).await?;
+    let bundle = super::render::read(&opened)?;
+    let package = bundle.package().filter(|name| is_label(name)).map(str::to_owned).ok_or_else(|| {
+        Failure::new(Code::Refused, format!("bundle {} does not say which package it is of", bundle.name()))
+            .hint("name it in metadata/annotations.yaml (operators.operatorframework.io.bundle.package.v1)")
+    })?;
+    let client = context::connect(global).await?;
+    let namespace = global.namespace.clone().unwrap_or_else(|| suggested_namespace(&bundle, &package));
+    let targets = targets(&bundle, args.install_mode.as_ref(), &namespace)?;
+    let catalog = CatalogRef::new(&namespace, format!("bundle-run-{package}"));
+    let installed = installed(&client, &namespace, &package, &catalog).await?;
+    let before = installed.as_ref().and_then(|installed| installed.csv.as_deref());
+    let replaces = before.filter(|csv| *csv != bundle.name());
+    let data = config_map::data(&bundle, &package, replaces)?;
+
+    let maps = Api::<ConfigMap>::namespaced(client.clone(), &namespace);
+    if before == Some(bundle.name()) {
+        return again(&maps, &catalog.name, &data, &bundle).await;
+    }
+    ensure_namespace(&client, &namespace).await?;
+    if let Some(targets) = targets {
+        ensure_group(&client, &namespace, targets).await?;
+    }
+    let metadata = || ObjectMeta {
+        name: Some(catalog.name.clone()),
+        namespace: Some(namespace.clone()),
+        ..ObjectMeta::default()
+    };
+    apply(
+        &maps,
+        &catalog.name,
+        &ConfigMap { metadata: metadata(), data: Some(data), ..ConfigMap::default() },
+    )
+    .await?;
+    let spec = CatalogSourceSpec {
+        source_type: catalog_source::SOURCE_INTERNAL.to_owned(),
+        config_map: Some(catalog.name.clone()),
+        display_name: Some(format!("bundle {}", bundle.name())),
+        ..CatalogSourceSpec::default()
+    };
+    let mut source = CatalogSource::new(&catalog.name, spec);
+    source.metadata = metadata();
+    let sources = Api::<CatalogSource>::namespaced(client.clone(), &namespace);
+    apply(&sources, &catalog.name, &source).await?;
+    eprintln!("catalog {namespace}/{} has {}", catalog.name, bundle.name());
+
+    let catalogs = served(&client, &sources, &catalog, &package, &bundle, start + args.timeout).await?;
+    let request = InstallRequest {
+        catalog: Some(catalog),
+        channel: Some(config_map::CHANNEL.to_owned()),
+        ..InstallRequest::new(&package, &namespace)
+    };
+    let result = ops::install(&client, &catalogs, &request).await.map_err(wait::failure)?;
+    for created in &result.created {
+        eprintln!("created {created}");
+    }
+    let left = args.timeout.saturating_sub(start.elapsed());
+    wait::installed(&client, &namespace, &result.subscription, Some(bundle.name().to_owned()), left).await?;
+    crate::output::say(&format!("{} runs in namespace {namespace}", printable(bundle.name())))
+}
+
+/// Run with what is installed already: nothing to do, unless it is something else under the same name.
+async fn again(
+    maps: &Api<ConfigMap>,
+    name: &str,
+    data: &std::collections::BTreeMap<String, String>,
+    bundle: &Bundle,
+) -> Result<(), Failure> {
+    // What it replaced when it was installed is no difference.
+    let shape = |data: &std::collections::BTreeMap<String, String>| {
+        let csvs = data.get("clusterServiceVersions").map(String::as_str).unwrap_or_default();
+        let mut csvs: serde_json::Value = serde_json::from_str(csvs).unwrap_or_default();
+        if let Some(spec) = csvs.pointer_mut("/0/spec").and_then(serde_json::Value::as_object_mut) {
+            spec.remove("replaces");
+        }
+        csvs.sort_all_objects();
+        (csvs, data.get("customResourceDefinitions").cloned())
+    };
+    let there = maps.get_opt(name).await?.and_then(|map| map.data).unwrap_or_default();
+    if shape(&there) == shape(data) {
+        return crate::output::say(&format!("{} is installed already", printable(bundle.name())));
+    }
+    let text = format!("another bundle is installed under the name {}", bundle.name());
+    Err(Failure::new(Code::Refused, text)
+        .hint("give the new one a new version and name, or remove the old one with `olm uninstall`"))
+}
+
+/// What is installed of the package in the namespace; refused when it is from another catalog.
+async fn installed(
+    client: &Client,
+    namespace: &str,
+    package: &str,
+    catalog: &CatalogRef,
+) -> Result<Option<Installed>, Failure> {
+    let all = ops::list_installed(client, Some(namespace)).await.map_err(wait::failure)?;
+    let Some(found) = all.into_iter().find(|installed| installed.package == package) else { return Ok(None) };
+    let from = found.catalog.as_deref().unwrap_or_default();
+    if from == catalog.name || from == format!("{}/{}", catalog.namespace, catalog.name) {
+        return Ok(Some(found));
+    }
+    let text = format!("package {package} is installed in namespace {namespace} from catalog {from}");
+    Err(Failure::new(Code::Refused, text).hint(format!(
+        "remove it first (olm uninstall {package} -n {namespace}), or use another namespace with -n"
+    )))
+}
+
+fn suggested_namespace(bundle: &Bundle, package: &str) -> String {
+    let annotations = bundle.csv_raw.pointer("/metadata/annotations");
+    let suggested = annotations.and_then(|a| a.get(names::ANNOTATION_SUGGESTED_NAMESPACE)?.as_str());
+    suggested.filter(|name| is_label(name)).unwrap_or(package).to_owned()
+}
+
+/// What strangers write becomes the name of an object only when it can be one.
+fn is_label(name: &str) -> bool {
+    let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    // `bundle-run-` goes before it.
+    (1..=52).contains(&name.len())
+        && name.bytes().all(plain)
+        && !name.starts_with('-')
+        && !name.ends_with('-')
+}
+
+/// The namespaces that `--install-mode` asks for; all are no namespace.
+fn targets(bundle: &Bundle, mode: Option<&Mode>, namespace: &str) -> Result<Option<Vec<String>>, Failure> {
+    let Some(mode) = mode else { return Ok(None) };
+    let targets = match mode {
+        Mode::All => Vec::new(),
+        Mode::Own => vec![namespace.to_owned()],
+        Mode::Others(namespaces) => namespaces.clone(),
+    };
+    let modes = bundle.install_modes();
+    modes.check(namespace, &targets).map_err(|wanted| {
+        let text = format!("bundle {} cannot watch {wanted}: it supports {modes}", bundle.name());
+        Failure::new(Code::Refused, text).hint("choose another --install-mode")
+    })?;
+    Ok(Some(targets))
+}
+
+async fn ensure_namespace(client: &Client, name: &str) -> Result<(), Failure> {
+    let api = Api::<Namespace>::all(client.clone());
+    if api.get_opt(name).await?.is_some() {
+        return Ok(());
+    }
+    let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
+    api.create(&PostParams::default(), &Namespace { metadata, ..Namespace::default() }).await?;
+    eprintln!("created Namespace {name}");
+    Ok(())
+}
+
+/// The namespace's one OperatorGroup must say what was asked for; it is made where there is none.
+async fn ensure_group(client: &Client, namespace: &str, mut targets: Vec<String>) -> Result<(), Failure> {
+    let api = Api::<OperatorGroup>::namespaced(client.clone(), namespace);
+    let groups = api.list(&ListParams::default()).await?.items;
+    targets.sort();
+    match groups.as_slice() {
+        [] => {
+            let spec = OperatorGroupSpec { target_namespaces: targets, ..OperatorGroupSpec::default() };
+            let mut group = OperatorGroup::new("bundle-run", spec);
+            group.metadata.namespace = Some(namespace.to_owned());
+            api.create(&PostParams::default(), &group).await?;
+            eprintln!("created OperatorGroup bundle-run");
+            Ok(())
+        }
+        [group] => {
+            let mut there = group.spec.target_namespaces.clone();
+            there.sort();
+            if group.spec.selector.is_none() && there == targets {
+                return Ok(());
+            }
+            let name = group.metadata.name.as_deref().unwrap_or_default();
+            let text = format!(
+                "OperatorGroup {name} of namespace {namespace} does not say what --install-mode asks for"
+            );
+            Err(Failure::new(Code::Refused, text)
+                .hint("leave --install-mode out, or use another namespace with -n"))
+        }
+        several => {
+            let text = format!("namespace {namespace} has {} OperatorGroups; one is needed", several.len());
+            Err(Failure::new(Code::Refused, text)
+                .hint("remove all but one, or use another namespace with -n"))
+        }
+    }
+}
+
+async fn apply<K>(api: &Api<K>, name: &str, object: &K) -> Result<(), Failure>
+where
+    K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + Serialize + DeserializeOwned,
+{
+    let params = PatchParams::apply(names::FIELD_MANAGER_CLI).force();
+    api.patch(name, &params, &Patch::Apply(object)).await?;
+    Ok(())
+}
+
+/// Waits until the manager serves this very bundle.
+async fn served(
+    client: &Client,
+    sources: &Api<CatalogSource>,
+    wanted: &CatalogRef,
+    package: &str,
+    bundle: &Bundle,
+    until: Instant,
+) -> Result<Vec<LoadedCatalog>, Failure> {
+    let fetcher = Fetcher::service_proxy(client.clone());
+    loop {
+        let catalogs = fetcher.fetch().await.map_err(|error| {
+            Failure::new(Code::Unexpected, error.to_string())
+                .hint("is the manager running? kubectl get pods -n olm")
+        })?;
+        let catalog = catalogs.iter().find(|catalog| catalog.reference == *wanted);
+        let head =
+            catalog.and_then(|c| c.catalog.summary(package)?.head.as_ref()).map(|head| head.name.as_str());
+        if head == Some(bundle.name()) {
+            return Ok(catalogs);
+        }
+        if Instant::now() > until {
+            let status =
+                sources.get_opt(&wanted.name).await?.and_then(|source| source.status).unwrap_or_default();
+            let said = status.message.unwrap_or_else(|| "it says nothing".to_owned());
+            let text =
+                format!("CatalogSource {}/{} was not read in time: {said}", wanted.namespace, wanted.name);
+            return Err(Failure::new(Code::Timeout, text).hint("run the same command again to go on waiting"));
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_objects_are_not_taken_from_strangers_unseen() {
+        assert!(is_label("etcd") && is_label("a-1"));
+        for bad in ["", "../x", "Etcd", "-a", "a-", &"a".repeat(53)] {
+            assert!(!is_label(bad), "{bad}");
+        }
+    }
+}
