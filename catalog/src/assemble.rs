@@ -11,7 +11,7 @@ use crate::check;
 use crate::header::Header;
 use crate::icon;
 use crate::model::{BundleEntry, Channel, ChannelEntry, Package, Property, RelatedImage};
-use crate::problem::{Place, Problem, Severity};
+use crate::problem::{self, Place, Problem, Severity};
 
 /// A document in the canonical text of its package.
 #[derive(Debug, Clone)]
@@ -35,6 +35,11 @@ pub(crate) struct Flaw {
 }
 
 impl Flaw {
+    /// Puts it to the others.
+    pub fn list(self, flaws: &mut Vec<Self>) {
+        problem::list(flaws, self, |flaw| &mut flaw.problem);
+    }
+
     /// The problem, now that it is known where the documents are.
     pub fn at(&self, place: impl Fn(usize) -> Option<Place>) -> Problem {
         let mut problem = self.problem.clone();
@@ -172,19 +177,29 @@ impl Assembly {
         fix: &'static str,
     ) {
         let document = self.places.get(&(subject.kind, subject.name.to_owned())).copied();
+        self.flaw(subject, document, None, (severity, code, text, fix));
+    }
+
+    fn flaw(
+        &mut self,
+        subject: &Subject<'_>,
+        document: Option<usize>,
+        other: Option<usize>,
+        (severity, code, text, fix): (Severity, &'static str, String, &'static str),
+    ) {
         let mut problem = Problem::new(severity, Place::default(), code, text, fix);
-        problem.package = Some(self.name.clone()).filter(|name| !name.is_empty());
-        let name = Some(subject.name.to_owned()).filter(|name| !name.is_empty());
+        problem.package = problem::name(&self.name);
+        let name = problem::name(subject.name);
         match subject.kind {
             CHANNEL => problem.channel = name,
             BUNDLE => problem.entry = name,
             _ => {}
         }
         if subject.entry.is_some() {
-            problem.entry = subject.entry.map(str::to_owned);
+            problem.entry = subject.entry.and_then(problem::name);
         }
         problem.field = subject.field.map(str::to_owned);
-        self.flaws.push(Flaw { document, other: None, problem });
+        Flaw { document, other, problem }.list(&mut self.flaws);
     }
 
     fn refuse(&mut self, document: &Document, code: &'static str, text: String, fix: &'static str) {
@@ -205,25 +220,17 @@ impl Assembly {
             "olm.bundle" => BUNDLE,
             _ => PACKAGE,
         };
-        self.report(&Subject::new(kind, name), severity, code, text, fix);
-        if let Some(flaw) = self.flaws.last_mut() {
-            flaw.document = Some(document.source);
-        }
+        let what = (severity, code, text, fix);
+        self.flaw(&Subject::new(kind, name), Some(document.source), None, what);
     }
 
     /// A second definition of what there is already.
     fn twice(&mut self, document: &Document, kind: &'static str, code: &'static str, fix: &'static str) {
         let name = &document.header.name;
         let other = self.places.get(&(kind, name.clone())).copied();
-        self.refuse(
-            document,
-            code,
-            format!("{kind} {name} is defined twice; the other definition counts"),
-            fix,
-        );
-        if let Some(flaw) = self.flaws.last_mut() {
-            flaw.other = other;
-        }
+        let text = format!("{kind} {name} is defined twice; the other definition counts");
+        let what = (Severity::Error, code, text, fix);
+        self.flaw(&Subject::new(kind, name), Some(document.source), other, what);
     }
 
     fn parse<'a, T: Deserialize<'a>>(&mut self, document: &Document, text: &'a str) -> Option<T> {

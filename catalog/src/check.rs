@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use olm_bundle::{Gvk, PackageRequirement};
+use olm_bundle::{Gvk, PackageRequirement, image_reference};
 use olm_version::{Prerelease, Range, Version};
 use serde::Deserialize;
 use serde::de::{IgnoredAny, MapAccess, Visitor};
@@ -162,20 +162,17 @@ pub(crate) fn bundle(assembly: &mut Assembly, bundle: &BundleEntry) -> Option<Ve
             let text = format!("bundle {name} has neither an image nor inline manifests");
             error("bundle-image-missing", text, "give image, or olm.bundle.object properties");
         }
-        Some(image) if !is_image_reference(image) => {
-            error(
-                "image-invalid",
-                format!("image {image:?} of bundle {name} is not an image reference"),
-                IMAGE_FIX,
-            );
+        Some(image) => {
+            if let Err(why) = image_reference(image) {
+                error("image-invalid", format!("image {image:?} of bundle {name}: {why}"), IMAGE_FIX);
+            }
         }
-        _ => {}
+        None => {}
     }
-    for related in &bundle.related_images {
-        if !related.image.is_empty() && !is_image_reference(&related.image) {
-            let text =
-                format!("related image {:?} of bundle {name} is not an image reference", related.image);
-            error("image-invalid", text, IMAGE_FIX);
+    for image in bundle.related_images.iter().map(|related| &related.image).filter(|image| !image.is_empty())
+    {
+        if let Err(why) = image_reference(image) {
+            error("image-invalid", format!("related image {image:?} of bundle {name}: {why}"), IMAGE_FIX);
         }
     }
     found.extend(release);
@@ -457,90 +454,4 @@ pub(crate) fn is_dns_label(name: &str) -> bool {
         && name.chars().all(letter)
         && !name.starts_with('-')
         && !name.ends_with('-')
-}
-
-/// `[HOST[:PORT]/]PATH[:TAG][@ALGORITHM:HEX]`
-fn is_image_reference(reference: &str) -> bool {
-    let (name, digest) = match reference.split_once('@') {
-        Some((name, digest)) => (name, Some(digest)),
-        None => (reference, None),
-    };
-    if let Some(digest) = digest {
-        let Some((algorithm, hex)) = digest.split_once(':') else { return false };
-        let length = match algorithm {
-            "sha256" => 64,
-            "sha384" => 96,
-            "sha512" => 128,
-            _ => return false,
-        };
-        if hex.len() != length || !hex.chars().all(|c| c.is_ascii_digit() || ('a'..='f').contains(&c)) {
-            return false;
-        }
-    }
-    let (host, rest) = match name.split_once('/') {
-        Some((host, rest))
-            if host.contains(['.', ':'])
-                || host == "localhost"
-                || host.chars().any(|c| c.is_ascii_uppercase()) =>
-        {
-            (Some(host), rest)
-        }
-        _ => (None, name),
-    };
-    if let Some(host) = host {
-        let (host, port) = host.split_once(':').map_or((host, None), |(host, port)| (host, Some(port)));
-        let good_port = port.is_none_or(|port| !port.is_empty() && port.chars().all(|c| c.is_ascii_digit()));
-        let good_host =
-            !host.is_empty() && host.chars().all(|c| c.is_ascii_alphanumeric() || "-.".contains(c));
-        if !good_port || !good_host {
-            return false;
-        }
-    }
-    let (path, tag) = rest.split_once(':').map_or((rest, None), |(path, tag)| (path, Some(tag)));
-    let good_tag = tag.is_none_or(|tag| {
-        !tag.is_empty()
-            && tag.len() <= 128
-            && !tag.starts_with(['.', '-'])
-            && tag.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c))
-    });
-    let good_component = |part: &str| {
-        let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_.-".contains(c);
-        let edge = |c: Option<char>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
-        part.chars().all(inner) && edge(part.chars().next()) && edge(part.chars().last())
-    };
-    good_tag && path.split('/').all(good_component)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn image_references() {
-        let digest = "a".repeat(64);
-        for good in [
-            "etcd",
-            "quay.io/coreos/etcd:v3.4.23",
-            "localhost/olm/etcd-operator:0.10.0",
-            "localhost:5000/a/b",
-            "a/b_c.d-e:T_1",
-        ] {
-            assert!(is_image_reference(good), "{good}");
-        }
-        assert!(is_image_reference(&format!("quay.io/a/b@sha256:{digest}")));
-        assert!(is_image_reference(&format!("quay.io/a/b:1.0@sha256:{digest}")));
-        for bad in [
-            "",
-            "oci://quay.io/a/b",
-            "quay.io/a/b@",
-            "quay.io/a/b:",
-            "quay.io/A/b",
-            "a b",
-            "quay.io//b",
-            "x@md5:abc",
-            "x@sha256:abc",
-        ] {
-            assert!(!is_image_reference(bad), "{bad}");
-        }
-    }
 }

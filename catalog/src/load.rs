@@ -17,7 +17,7 @@ use crate::content::Content;
 use crate::digest::{self, hex};
 use crate::header::Header;
 use crate::model::{Catalog, Group, Package};
-use crate::problem::{Place, Problem, Severity};
+use crate::problem::{self, Place, Problem, Severity};
 use crate::scan::{Entry, Input, Scan, Text};
 use crate::store::Shelf;
 use crate::summary::Summary;
@@ -185,7 +185,7 @@ fn read(scan: &Scan<'_>, name: &str, entries: &[&Entry], old: Option<&Group>, ke
             Ok(text) => texts.push((source, *entry, text)),
             Err(error) => {
                 let fix = "read the catalog again; its files changed while they were read";
-                flaws.push(flaw(source, name, "unreadable", format!("cannot be read: {error}"), fix));
+                flaw(source, name, "unreadable", format!("cannot be read: {error}"), fix).list(&mut flaws);
             }
         }
     }
@@ -260,7 +260,7 @@ fn document(
 ) -> Option<String> {
     let header = &entry.header;
     let mut refuse = |code, text: String, fix| {
-        flaws.push(flaw(source, package, code, text, fix));
+        flaw(source, package, code, text, fix).list(flaws);
         None
     };
     if !header.is_map {
@@ -287,7 +287,7 @@ fn document(
         Ok((json, remarks)) => {
             for key in remarks.duplicates {
                 let problem = Problem::duplicate_key(Place::default(), header, &key);
-                flaws.push(Flaw { document: Some(source), other: None, problem });
+                Flaw { document: Some(source), other: None, problem }.list(flaws);
             }
             Some(json)
         }
@@ -301,7 +301,7 @@ fn document(
 
 fn flaw(document: usize, package: &str, code: &'static str, text: String, fix: &'static str) -> Flaw {
     let mut problem = Problem::new(Severity::Error, Place::default(), code, text, fix);
-    problem.package = Some(package.to_owned()).filter(|name| !name.is_empty());
+    problem.package = problem::name(package);
     Flaw { document: Some(document), other: None, problem }
 }
 

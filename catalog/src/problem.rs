@@ -87,24 +87,53 @@ impl Problem {
             text,
             "keep one; other tools may choose the other",
         );
-        Self {
-            package: Some(package.clone()).filter(|name| !name.is_empty()),
-            field: Some(key.to_owned()),
-            ..problem
-        }
+        Self { package: self::name(package), field: self::name(key), ..problem }
     }
+}
+
+/// So many problems of a package, or of a part of a file, are listed: nobody reads more, and a file of a megabyte
+/// could have a hundred thousand.
+const LISTED: usize = 1_000;
+
+/// Puts a problem to the others as long as they are few; then one says that there are more.
+pub(crate) fn list<T>(problems: &mut Vec<T>, new: T, of: impl Fn(&mut T) -> &mut Problem) {
+    if problems.len() < LISTED {
+        return problems.push(new);
+    }
+    let mut new = new;
+    let severity = of(&mut new).severity;
+    if problems.len() == LISTED {
+        let dropped = of(&mut new);
+        dropped.code = "more-problems".into();
+        dropped.text = format!("there are more than {LISTED} problems here; the others are not listed");
+        dropped.fix = "correct those that are listed, and look again".into();
+        return problems.push(new);
+    }
+    if let Some(last) = problems.last_mut().map(of) {
+        last.severity = last.severity.max(severity);
+    }
+}
+
+/// A name as problems have it: no real one is longer.
+pub(crate) fn name(name: &str) -> Option<String> {
+    const LONGEST: usize = 253;
+    (!name.is_empty()).then(|| cut(name, LONGEST))
 }
 
 /// Names come from strangers: one line that every terminal can show, and not longer than anybody reads.
 fn printable(text: &str) -> String {
-    let mut out = String::with_capacity(text.len().min(LONGEST_TEXT));
+    cut(text, LONGEST_TEXT)
+}
+
+fn cut(text: &str, longest: usize) -> String {
+    let mut out = String::with_capacity(text.len().min(longest));
     for c in text.chars() {
         // What `Debug` escapes is what does not show: control, format and unassigned characters.
         match c.escape_debug() {
             shown if shown.len() > 1 && !matches!(c, '"' | '\'' | '\\') => out.extend(shown),
             _ => out.push(c),
         }
-        if out.len() > LONGEST_TEXT {
+        if out.len() > longest {
             out.push('…');
             break;
         }

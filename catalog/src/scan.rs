@@ -13,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::canonical::{self, Remarks};
 use crate::header::Header;
-use crate::problem::{Place, Problem, Severity};
+use crate::problem::{self, Place, Problem, Severity};
 use crate::window::Window;
 
 /// A document beyond this is left out: the largest real ones have 7 MB.
@@ -149,17 +149,19 @@ impl<'a> Scan<'a> {
             vec![Part::read(self.inputs, &whole, &self.spool)]
         };
         let mut lines = 0;
+        let mut problems = Vec::new();
         for part in parts {
             self.entries.extend(part.entries.into_iter().map(|mut entry| {
                 entry.line += lines;
                 entry
             }));
-            self.problems.extend(part.problems.into_iter().map(|mut problem| {
+            for mut problem in part.problems {
                 problem.place.line += if problem.place.line > 0 { lines } else { 0 };
-                problem
-            }));
+                problem::list(&mut problems, problem, |problem| problem);
+            }
             lines += part.lines;
         }
+        self.problems.append(&mut problems);
     }
 
     /// The entries by package.
@@ -268,7 +270,8 @@ impl Part {
         fix: &'static str,
     ) {
         let place = Place { path: path.to_owned(), line, column };
-        self.problems.push(Problem { package, ..Problem::new(Severity::Error, place, code, text, fix) });
+        let new = Problem { package, ..Problem::new(Severity::Error, place, code, text, fix) };
+        problem::list(&mut self.problems, new, |problem| problem);
     }
 
     /// A stream of JSON documents. Behind a mistake, reading goes on at the next line that begins one.
@@ -290,7 +293,7 @@ impl Part {
                     continue;
                 }
                 Ok((header, length)) => {
-                    let package = Some(header.package).filter(|name| !name.is_empty());
+                    let package = problem::name(&header.package);
                     self.problem(path, (line, column), package, "document-large", too_large(), TOO_LARGE);
                     window.consume(length);
                     continue;
@@ -397,7 +400,8 @@ impl Part {
                 let line = line + first;
                 for key in remarks.duplicates {
                     let place = Place { path: path.to_owned(), line, column: 1 };
-                    self.problems.push(Problem::duplicate_key(place, &header, &key));
+                    let new = Problem::duplicate_key(place, &header, &key);
+                    problem::list(&mut self.problems, new, |problem| problem);
                 }
                 let offset = spool.append(&json)?;
                 self.entries.push(Entry {

@@ -4,9 +4,15 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
-use olm_tests::cluster::{olm, run};
+use olm_tests::{
+    cluster::{olm, run},
+    eventually,
+};
 
-use crate::scenario;
+use crate::{
+    operator::{LIMIT, delete_namespace},
+    scenario,
+};
 
 fn bundles() -> Option<PathBuf> {
     let root = std::env::var_os("OLM_SHARED_DATA")
@@ -92,5 +98,38 @@ fn a_shell_completes_the_packages_of_the_cluster() {
         ensure!(out.status.success() && out.stderr.is_empty(), "{}", String::from_utf8_lossy(&out.stderr));
         ensure!(text.lines().any(|line| line.trim() == "etcd"), "{text}");
         Ok(())
+    });
+}
+
+#[test]
+fn a_bundle_that_is_in_no_catalog_runs_upgrades_and_goes() {
+    scenario("a_bundle_that_is_in_no_catalog_runs_upgrades_and_goes", async |cluster| {
+        let ns = "bundle-run";
+        let bundles = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bundles/etcd");
+        let bundle = |version: &str| bundles.join(version).display().to_string();
+        let run =
+            |version: &str| cluster.olm_ok(&["bundle", "run", &bundle(version), "-n", ns, "--timeout", "2m"]);
+        // given a bundle that runs
+        let said = run("0.10.0")?;
+        ensure!(said.contains("etcdoperator.v0.10.0 runs in namespace bundle-run"), "{said}");
+        // when it is run again, then nothing happens
+        let said = run("0.10.0")?;
+        ensure!(said.contains("installed already"), "{said}");
+        // when a newer one is run, then it takes the other's place
+        run("0.10.1")?;
+        let csvs = cluster.kubectl(&["get", "csv", "-n", ns, "-o", "name"])?;
+        ensure!(csvs.trim().ends_with("/etcdoperator.v0.10.1"), "{csvs}");
+        // when the package is installed elsewhere, then this catalog is not chosen for it
+        let plan =
+            cluster.olm_ok(&["install", "etcd", "-n", "bundle-run-other", "--dry-run", "-o", "json"])?;
+        ensure!(plan.contains("etcdoperator.v"), "{plan}");
+        // when it is removed, then its catalog goes with it
+        cluster.olm_ok(&["uninstall", "etcd", "-n", ns, "--yes"])?;
+        eventually("the catalog is gone", LIMIT, async || {
+            let left = cluster.kubectl(&["get", "catalogsource,configmap", "-n", ns, "-o", "name"])?;
+            Ok((!left.contains("bundle-run-etcd")).then_some(()))
+        })
+        .await?;
+        delete_namespace(&cluster, ns)
     });
 }

@@ -36,7 +36,12 @@ async fn state(cluster: &Cluster, ns: &str, name: &str, wanted: &str) -> Result<
     eventually(&what, LIMIT, async || {
         let source = get(cluster, &["catalogsource", name, "-n", ns])?;
         let seen = source["status"]["connectionState"]["lastObservedState"].as_str();
-        ensure!(seen == Some(wanted), "{seen:?}: {} {}", source["status"]["reason"], source["status"]["message"]);
+        ensure!(
+            seen == Some(wanted),
+            "{seen:?}: {} {}",
+            source["status"]["reason"],
+            source["status"]["message"]
+        );
         Ok(Some(source["status"].clone()))
     })
     .await
@@ -47,7 +52,14 @@ fn condition<'a>(status: &'a Value, type_: &str) -> Option<&'a Value> {
 }
 
 /// A pod that runs a program of the machine, and a Service for it.
-fn serve(cluster: &Cluster, ns: &str, name: &str, port: u16, command: &[&str], volumes: &[(&str, Value)]) -> Result<()> {
+fn serve(
+    cluster: &Cluster,
+    ns: &str,
+    name: &str,
+    port: u16,
+    command: &[&str],
+    volumes: &[(&str, Value)],
+) -> Result<()> {
     let mounts: Vec<Value> = volumes
         .iter()
         .enumerate()
@@ -103,9 +115,17 @@ impl Pusher {
         let host = TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string();
         let config = folder.path().join("config.yml");
         fs::write(&config, CONFIG.replace("ROOT", &data.display().to_string()).replace("ADDRESS", &host))?;
-        let child = Command::new("docker-registry").arg("serve").arg(&config).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+        let child = Command::new("docker-registry")
+            .arg("serve")
+            .arg(&config)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
         let pusher = Self { child, host, folder };
-        eventually("the registry to listen", LIMIT, async || Ok(std::net::TcpStream::connect(&pusher.host).ok())).await?;
+        eventually("the registry to listen", LIMIT, async || {
+            Ok(std::net::TcpStream::connect(&pusher.host).ok())
+        })
+        .await?;
         Ok(pusher)
     }
 
@@ -152,9 +172,9 @@ impl Pusher {
         Ok(format!("{REGISTRY}/bundle@{digest}"))
     }
 
-    /// A catalog whose bundles are images, newest last.
+    /// A catalog whose bundles are images, newest last. The package is the one of all other scenarios: its CRD is the cluster's.
     fn push_catalog(&self, bundles: &[(&str, String)]) -> Result<()> {
-        let mut catalog = "schema: olm.package\nname: etcd-image\ndefaultChannel: stable\n---\nschema: olm.channel\npackage: etcd-image\nname: stable\nentries:\n".to_owned();
+        let mut catalog = "schema: olm.package\nname: etcd\ndefaultChannel: stable\n---\nschema: olm.channel\npackage: etcd\nname: stable\nentries:\n".to_owned();
         let mut replaces = String::new();
         for (version, _) in bundles {
             catalog += &format!("- name: etcdoperator.v{version}\n{replaces}");
@@ -162,13 +182,13 @@ impl Pusher {
         }
         for (version, image) in bundles {
             catalog += &format!(
-                "---\nschema: olm.bundle\npackage: etcd-image\nname: etcdoperator.v{version}\nimage: {image}\nproperties:\n\
-                 - type: olm.package\n  value: {{packageName: etcd-image, version: {version}}}\n"
+                "---\nschema: olm.bundle\npackage: etcd\nname: etcdoperator.v{version}\nimage: {image}\nproperties:\n\
+                 - type: olm.package\n  value: {{packageName: etcd, version: {version}}}\n"
             );
         }
         let content = tempfile::tempdir()?;
-        fs::create_dir_all(content.path().join("configs/etcd-image"))?;
-        fs::write(content.path().join("configs/etcd-image/catalog.yaml"), catalog)?;
+        fs::create_dir_all(content.path().join("configs/etcd"))?;
+        fs::write(content.path().join("configs/etcd/catalog.yaml"), catalog)?;
         let labels = json!({ "operators.operatorframework.io.index.configs.v1": "/configs" });
         self.push("catalog", labels, content.path()).map(drop)
     }
@@ -189,7 +209,10 @@ fn a_catalog_image_is_read_polled_and_kept() {
             }
         }
         if cluster.data_dir.is_none() {
-            skipped(NAME, "the registry's pod needs programs of this machine, and KUBECONFIG names another cluster");
+            skipped(
+                NAME,
+                "the registry's pod needs programs of this machine, and KUBECONFIG names another cluster",
+            );
             return Ok(());
         }
         let ns = "catalog-image";
@@ -199,7 +222,14 @@ fn a_catalog_image_is_read_polled_and_kept() {
         let first = pusher.push_bundle("0.10.0")?;
         pusher.push_catalog(&[("0.10.0", first.clone())])?;
         let config = CONFIG.replace("ROOT", "/data").replace("ADDRESS", ":5000");
-        cluster.kubectl(&["create", "configmap", "config", "-n", ns, &format!("--from-literal=config.yml={config}")])?;
+        cluster.kubectl(&[
+            "create",
+            "configmap",
+            "config",
+            "-n",
+            ns,
+            &format!("--from-literal=config.yml={config}"),
+        ])?;
         let volumes = [
             ("/config", json!({ "configMap": { "name": "config" } })),
             ("/data", json!({ "hostPath": { "path": pusher.data(), "type": "Directory" } })),
@@ -216,18 +246,41 @@ fn a_catalog_image_is_read_polled_and_kept() {
         ensure!(status["packages"] == 1, "{status}");
         let resolved = status["resolvedSource"].as_str().unwrap_or_default();
         ensure!(resolved.starts_with(&format!("{REGISTRY}/catalog:latest@sha256:")), "{status}");
-        ensure!(status["latestImageRegistryPoll"].is_string() && status["lastSuccess"].is_string(), "{status}");
+        ensure!(
+            status["latestImageRegistryPoll"].is_string() && status["lastSuccess"].is_string(),
+            "{status}"
+        );
         // and no pod was made for it
         let pods = get(&cluster, &["pods", "-n", ns])?;
         ensure!(pods["items"].as_array().is_some_and(|pods| pods.len() == 1), "{pods}");
-        let out = cluster.olm_ok(&["search", "etcd-image"])?;
-        ensure!(out.contains("etcd-image"), "{out}");
+        let catalog = format!("{ns}/images");
+        let out = cluster.olm_ok(&["search", "etcd", "--catalog", &catalog])?;
+        ensure!(out.contains("etcd"), "{out}");
 
         // when it is installed, the bundle's image is pulled: by the manager, also for the plan that the command line shows
-        let catalog = format!("{ns}/images");
-        let plan = cluster.olm_ok(&["install", "etcd-image", "-n", ns, "--catalog", &catalog, "--dry-run", "-o", "json"])?;
+        let plan = cluster.olm_ok(&[
+            "install",
+            "etcd",
+            "-n",
+            ns,
+            "--catalog",
+            &catalog,
+            "--dry-run",
+            "-o",
+            "json",
+        ])?;
         ensure!(plan.contains("etcdoperator.v0.10.0"), "{plan}");
-        cluster.olm_ok(&["install", "etcd-image", "-n", ns, "--catalog", &catalog, "--wait", "--timeout", "60s"])?;
+        cluster.olm_ok(&[
+            "install",
+            "etcd",
+            "-n",
+            ns,
+            "--catalog",
+            &catalog,
+            "--wait",
+            "--timeout",
+            "60s",
+        ])?;
         csv_succeeded(&cluster, ns, "etcdoperator.v0.10.0").await?;
 
         // when a new catalog is pushed under the same tag, then a poll finds it, and the operator follows
@@ -242,8 +295,8 @@ fn a_catalog_image_is_read_polled_and_kept() {
         let stale = condition(&status, "Stale").context("no condition Stale")?;
         ensure!(stale["status"] == "True" && stale["reason"] == "Unavailable", "{stale}");
         ensure!(condition(&status, "Ready").is_some_and(|c| c["status"] == "True"), "{status}");
-        let out = cluster.olm_ok(&["search", "etcd-image"])?;
-        ensure!(out.contains("etcd-image"), "{out}");
+        let out = cluster.olm_ok(&["search", "etcd", "--catalog", &catalog])?;
+        ensure!(out.contains("etcd"), "{out}");
 
         // when it is back, so is the state
         serve(&cluster, ns, "registry", 5000, &command, &volumes)?;
@@ -254,7 +307,10 @@ fn a_catalog_image_is_read_polled_and_kept() {
         let patch = format!(r#"{{"spec":{{"image":"{REGISTRY}/none:v1"}}}}"#);
         cluster.kubectl(&["patch", "catalogsource", "images", "-n", ns, "--type=merge", "-p", &patch])?;
         let status = state(&cluster, ns, "images", "TRANSIENT_FAILURE").await?;
-        ensure!(status["message"].as_str().is_some_and(|m| m.contains("none:v1") && m.contains("not found")), "{status}");
+        ensure!(
+            status["message"].as_str().is_some_and(|m| m.contains("none:v1") && m.contains("not found")),
+            "{status}"
+        );
         cluster.kubectl(&["delete", "configmap", "olm-registries", "-n", "olm"])?;
         delete_namespace(&cluster, ns)
     });
@@ -297,14 +353,18 @@ fn a_catalog_in_a_config_map_is_read_and_followed() {
         cluster.kubectl_in(&["apply", "-f", "-"], Some(&example("configmap")?))?;
         let status = state(&cluster, ns, "in-a-map", "TRANSIENT_FAILURE").await?;
         ensure!(status["reason"] == "ConfigMapError", "{status}");
-        ensure!(status["message"].as_str().is_some_and(|m| m.contains("operators") && m.contains(ns)), "{status}");
+        ensure!(
+            status["message"].as_str().is_some_and(|m| m.contains("operators") && m.contains(ns)),
+            "{status}"
+        );
         // when it comes, then its packages are served
         cluster.kubectl_in(&["create", "-f", "-"], Some(&legacy_catalog(&["0.10.0"])?.to_string()))?;
         let status = state(&cluster, ns, "in-a-map", "READY").await?;
         ensure!(status["packages"] == 1 && status["configMapReference"]["name"] == "operators", "{status}");
         let before = status["digest"].clone();
         // when it changes, then so does the catalog
-        cluster.kubectl_in(&["replace", "-f", "-"], Some(&legacy_catalog(&["0.10.0", "0.10.1"])?.to_string()))?;
+        cluster
+            .kubectl_in(&["replace", "-f", "-"], Some(&legacy_catalog(&["0.10.0", "0.10.1"])?.to_string()))?;
         eventually("the new version", LIMIT, async || {
             let out = cluster.olm_ok(&["show", "etcd-map"])?;
             ensure!(out.contains("0.10.1"), "{out}");
@@ -330,7 +390,8 @@ fn a_catalog_on_a_web_server_is_asked_for_by_etag() {
         let first = status["lastSuccess"].clone();
         eventually("another look", LIMIT, async || {
             let now = get(&cluster, &["catalogsource", "on-the-web", "-n", ns])?;
-            Ok((now["status"]["lastSuccess"] != first && now["status"]["digest"] == status["digest"]).then_some(()))
+            Ok((now["status"]["lastSuccess"] != first && now["status"]["digest"] == status["digest"])
+                .then_some(()))
         })
         .await?;
         // when the page goes, then that is said
@@ -342,7 +403,9 @@ fn a_catalog_on_a_web_server_is_asked_for_by_etag() {
         // when the CatalogSource is deleted, then so is what it served
         cluster.kubectl(&["delete", "catalogsource", "on-the-web", "-n", ns])?;
         eventually("the copy to go", LIMIT, async || {
-            let path = format!("/api/v1/namespaces/olm/services/olm-manager:8080/proxy/catalogs/{ns}/on-the-web/api/v1/all");
+            let path = format!(
+                "/api/v1/namespaces/olm/services/olm-manager:8080/proxy/catalogs/{ns}/on-the-web/api/v1/all"
+            );
             Ok(cluster.kubectl(&["get", "--raw", &path]).is_err().then_some(()))
         })
         .await?;
@@ -359,8 +422,16 @@ fn a_catalog_server_is_read_over_grpc() {
         let file = root().join("catalog/data/etcd/catalog.yaml");
         let from = format!("--from-file={}", file.display());
         cluster.kubectl(&["create", "configmap", "content", "-n", ns, &from])?;
-        let command = ["olm", "catalog", "serve", "/content", "--address", "0.0.0.0:8080", "--grpc", "0.0.0.0:50051"];
-        serve(&cluster, ns, "server", 50051, &command, &[("/content", json!({ "configMap": { "name": "content" } }))])?;
+        let command =
+            ["olm", "catalog", "serve", "/content", "--address", "0.0.0.0:8080", "--grpc", "0.0.0.0:50051"];
+        serve(
+            &cluster,
+            ns,
+            "server",
+            50051,
+            &command,
+            &[("/content", json!({ "configMap": { "name": "content" } }))],
+        )?;
         // when a CatalogSource names its address
         cluster.kubectl_in(&["apply", "-f", "-"], Some(&example("address")?))?;
         // then its packages are served, with every channel and version
@@ -384,8 +455,18 @@ fn what_is_wrong_with_a_spec_is_in_the_status() {
         for (name, spec, reason, part) in [
             ("floppy", json!({ "sourceType": "floppy" }), "SpecInvalidError", "unknown sourcetype: floppy"),
             ("empty", json!({ "sourceType": "grpc" }), "SpecInvalidError", "image and address unset"),
-            ("name", json!({ "sourceType": "grpc", "image": "UPPER/case" }), "RegistryServerError", "UPPER/case"),
-            ("path", json!({ "sourceType": "directory", "directory": "/nonexistent" }), "RegistryServerError", "/nonexistent"),
+            (
+                "name",
+                json!({ "sourceType": "grpc", "image": "UPPER/case" }),
+                "RegistryServerError",
+                "UPPER/case",
+            ),
+            (
+                "disk",
+                json!({ "sourceType": "directory", "directory": "/etc" }),
+                "SpecInvalidError",
+                "namespace olm",
+            ),
         ] {
             let source = json!({
                 "apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource",

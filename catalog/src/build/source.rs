@@ -4,7 +4,7 @@ use std::path::Path;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use olm_bundle::Bundle;
+use olm_bundle::{Bundle, image_reference};
 use olm_version::Version;
 use serde_json::{Value, json};
 
@@ -123,10 +123,9 @@ impl Source {
 fn drop_wrong_images(document: &mut Value) -> Vec<String> {
     let Some(Value::Array(images)) = document.get_mut("relatedImages") else { return Vec::new() };
     let text = |image: &Value| image.get("image").and_then(Value::as_str).unwrap_or_default().to_owned();
-    let wrong = |image: &Value| {
-        let image = text(image);
-        image.contains("://") || image.contains(char::is_whitespace) || image.ends_with(['@', ':', '/'])
-    };
+    // An empty one is kept: upstream lets it pass, and the catalog's check warns of it.
+    let wrong =
+        |image: &Value| Some(text(image)).is_some_and(|i| !i.is_empty() && image_reference(&i).is_err());
     let (dropped, kept): (Vec<Value>, Vec<Value>) = std::mem::take(images).into_iter().partition(wrong);
     *images = kept;
     dropped.iter().map(text).collect()

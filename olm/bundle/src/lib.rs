@@ -31,5 +31,5 @@ pub use properties::{Gvk, PackageRequirement, bundle_properties};
 pub use render::{Phase, RenderOptions, Rendered, render};
 pub use validate::{
     Checked, Finding, ImageKind, Options, Severity, Suite, SuiteError, check_dir, check_files,
-    check_package_manifest, sniff,
+    check_package_manifest, image_reference, sniff,
 };

@@ -8,7 +8,7 @@ use std::sync::{
 use axum::{
     Json, Router,
     extract::{Path, State},
-    http::{StatusCode, Uri, header},
+    http::{StatusCode, header},
     response::{IntoResponse, Response},
     routing::get,
 };
@@ -47,7 +47,6 @@ pub(crate) fn router(serving: Serving) -> Router {
         .route("/catalogs", get(index))
         // The names are those that the other routes below /catalogs have at the same place.
         .route("/catalogs/{first}/{second}/api/v1/bundles/{package}/{bundle}", bundles)
-        .fallback(summaries)
         .with_state(serving)
         .merge(content)
 }
@@ -77,7 +76,9 @@ async fn bundle(
     Path((namespace, name, package, bundle)): Path<(String, String, String, String)>,
     slots: Arc<Semaphore>,
 ) -> Response {
-    let none = |what: String| (StatusCode::NOT_FOUND, format!("404 Not Found: there is no {what}\n")).into_response();
+    let none = |what: String| {
+        (StatusCode::NOT_FOUND, format!("404 Not Found: there is no {what}\n")).into_response()
+    };
     let Some(loaded) = serving.catalogs.get(&namespace, &name).and_then(|entry| entry.loaded) else {
         return none(format!("catalog {namespace}/{name}"));
     };
@@ -106,18 +107,108 @@ async fn bundle(
     }
 }
 
-/// The summaries of a catalog: `/catalogs/NAMESPACE/NAME/api/v1/index`.
-async fn summaries(State(serving): State<Serving>, uri: Uri) -> Response {
-    let parts: Vec<&str> = uri.path().split('/').collect();
-    let ["", "catalogs", namespace, name, "api", "v1", "index"] = parts[..] else {
-        return StatusCode::NOT_FOUND.into_response();
+#[cfg(test)]
+mod tests {
+    use axum::{body::Body, http::Request};
+    use olm_catalog::Catalog;
+    use tower::ServiceExt as _;
+
+    use super::*;
+    use crate::{
+        catalogs::{BundleImages, CatalogRef, Entry, Home, LoadedCatalog, Own},
+        testing::{Mood, Registry},
     };
-    match serving.catalogs.content(namespace, name) {
-        Some(catalog) => {
-            let headers =
-                [(header::CONTENT_TYPE, "application/json".to_owned()), (header::ETAG, format!("{:?}", catalog.digest))];
-            (headers, catalog.index()).into_response()
+
+    struct World {
+        router: Router,
+        registry: Registry,
+        _folder: tempfile::TempDir,
+    }
+
+    /// A manager with the shipped catalog and one whose only bundle is an image.
+    async fn world() -> World {
+        let registry = Registry::start().await;
+        let folder = tempfile::tempdir().unwrap();
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let image = registry.push_bundle(&root.join("bundles/etcd/0.10.1"));
+        let text = crate::testing::catalog("etcd", "0.10.1")
+            .replace("etcd.v0.10.1", "etcdoperator.v0.10.1")
+            .replace("example.invalid/etcd:v0.10.1", &image);
+        let catalogs = Arc::<CatalogStore>::default();
+        let put = |name: &str, catalog: Arc<Catalog>| {
+            let reference = CatalogRef::new("olm", name);
+            let own = Own {
+                catalog: reference.clone(),
+                images: BundleImages::new(folder.path().join(name)),
+                access: registry.access("olm"),
+                refresh: Arc::default(),
+            };
+            let home = Home::Own(Arc::new(own));
+            let loaded = Some(LoadedCatalog { home, ..LoadedCatalog::new(reference, catalog) });
+            catalogs.put("olm", name, Entry { loaded, ..Entry::default() });
+        };
+        put("shipped", olm_catalog::shipped());
+        put("images", Arc::new(Catalog::from_bytes("test", text.as_bytes())));
+        let (metrics, leading, ready) = Default::default();
+        let router = router(Serving { catalogs, metrics, leading, ready });
+        World { router, registry, _folder: folder }
+    }
+
+    async fn get(world: &World, path: &str) -> (u16, Vec<u8>) {
+        let request = Request::get(path).body(Body::empty()).unwrap();
+        let response = world.router.clone().oneshot(request).await.unwrap();
+        let status = response.status().as_u16();
+        (status, axum::body::to_bytes(response.into_body(), 1 << 20).await.unwrap().to_vec())
+    }
+
+    #[tokio::test]
+    async fn a_bundle_that_is_an_image_is_handed_out_with_its_manifests() {
+        let world = world().await;
+        let path = "/catalogs/olm/images/api/v1/bundles/etcd/etcdoperator.v0.10.1";
+        let (status, document) = get(&world, path).await;
+        assert_eq!(status, 200, "{}", String::from_utf8_lossy(&document));
+        let document: serde_json::Value = serde_json::from_slice(&document).unwrap();
+        assert_eq!(
+            (document["schema"].as_str(), document["package"].as_str()),
+            (Some("olm.bundle"), Some("etcd"))
+        );
+        let objects =
+            document["properties"].as_array().unwrap().iter().filter(|p| p["type"] == "olm.bundle.object");
+        assert_eq!(objects.count(), 2);
+    }
+
+    #[tokio::test]
+    async fn a_bundle_that_cannot_be_pulled_says_why_with_a_code() {
+        let world = world().await;
+        world.registry.mood(Mood::Denies);
+        let path = "/catalogs/olm/images/api/v1/bundles/etcd/etcdoperator.v0.10.1";
+        let (status, body) = get(&world, path).await;
+        let no: NoBundle = serde_json::from_slice(&body).unwrap();
+        assert_eq!((status, no.code.as_str()), (502, "BundleImageDenied"));
+        assert!(no.message.contains("access denied"), "{}", no.message);
+    }
+
+    #[tokio::test]
+    async fn what_no_catalog_names_is_never_pulled() {
+        let world = world().await;
+        for path in [
+            "olm/none/api/v1/bundles/etcd/a",
+            "olm/images/api/v1/bundles/none/a",
+            "olm/images/api/v1/bundles/etcd/a",
+        ] {
+            assert_eq!(get(&world, &format!("/catalogs/{path}")).await.0, 404, "{path}");
         }
-        None => StatusCode::NOT_FOUND.into_response(),
+        // What is in the catalog is read there.
+        let inline = "/catalogs/olm/shipped/api/v1/bundles/etcd/etcdoperator.v0.10.1";
+        assert_eq!(get(&world, inline).await.0, 404);
+        assert_eq!(world.registry.asked(""), 0);
+    }
+
+    #[tokio::test]
+    async fn the_catalogs_own_routes_are_there_as_well() {
+        let world = world().await;
+        for path in ["/catalogs", "/catalogs/olm/shipped/api/v1/index", "/catalogs/shipped/api/v1/all"] {
+            assert_eq!(get(&world, path).await.0, 200, "{path}");
+        }
     }
 }

@@ -55,7 +55,12 @@ impl Metrics {
             line(&mut out, "olm_reconcile_seconds_total", &labels, count.time.as_secs_f64());
         }
         let fetches = self.fetches.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        family(&mut out, "olm_catalog_fetch_total", "counter", "Looks at the sources of catalogs, by result.");
+        family(
+            &mut out,
+            "olm_catalog_fetch_total",
+            "counter",
+            "Looks at the sources of catalogs, by result.",
+        );
         for (result, count) in &fetches {
             line(&mut out, "olm_catalog_fetch_total", &[("result", *result)], count.runs as f64);
         }

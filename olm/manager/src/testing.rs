@@ -10,7 +10,7 @@ use axum::{
     Router,
     body::Body,
     extract::State,
-    http::{Method, StatusCode, Uri, header},
+    http::{HeaderMap, Method, StatusCode, Uri, header},
     response::{IntoResponse, Response},
 };
 use kube::Client;
@@ -27,6 +27,8 @@ pub(crate) enum Mood {
     Fine,
     /// 401.
     Denies,
+    /// 401 without this `Authorization`.
+    Wants(&'static str),
     /// Never answers.
     Hangs,
 }
@@ -52,7 +54,8 @@ impl Registry {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let host = listener.local_addr().expect("an address").to_string();
         let settings = tempfile::tempdir().expect("a folder");
-        std::fs::write(settings.path().join("registries.yaml"), format!("plainHttp: ['{host}']\n")).expect("a file");
+        std::fs::write(settings.path().join("registries.yaml"), format!("plainHttp: ['{host}']\n"))
+            .expect("a file");
         let registry = Self { content: Arc::default(), host, settings: Arc::new(settings) };
         let router = Router::new().fallback(answer).with_state(registry.clone());
         tokio::spawn(async move { axum::serve(listener, router).await });
@@ -125,7 +128,7 @@ impl Registry {
     }
 }
 
-async fn answer(State(registry): State<Registry>, method: Method, uri: Uri) -> Response {
+async fn answer(State(registry): State<Registry>, method: Method, uri: Uri, headers: HeaderMap) -> Response {
     let path = uri.path().trim_start_matches("/v2/").to_owned();
     let mood = {
         let mut content = registry.content();
@@ -135,6 +138,11 @@ async fn answer(State(registry): State<Registry>, method: Method, uri: Uri) -> R
     match mood {
         Mood::Fine => {}
         Mood::Denies => return StatusCode::UNAUTHORIZED.into_response(),
+        Mood::Wants(login) if headers.get(header::AUTHORIZATION).is_none_or(|sent| sent != login) => {
+            let challenge = [(header::WWW_AUTHENTICATE, "Basic realm=test")];
+            return (StatusCode::UNAUTHORIZED, challenge).into_response();
+        }
+        Mood::Wants(_) => {}
         Mood::Hangs => std::future::pending().await,
     }
     let content = registry.content();

@@ -57,7 +57,10 @@ const LONGEST_NAME: usize = 255;
 const LONGEST_TAG: usize = 128;
 
 /// Whether a text is a reference to an image, by the grammar that container tools share.
-pub(super) fn reference(image: &str) -> Result<(), String> {
+///
+/// # Errors
+/// Why it is none.
+pub fn reference(image: &str) -> Result<(), String> {
     if let Some((scheme, _)) = image.split_once("://") {
         return Err(format!("it begins with {scheme}://, which no reference has"));
     }

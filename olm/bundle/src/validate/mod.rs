@@ -38,6 +38,7 @@ use crate::model::Bundle;
 pub use finding::{Finding, Severity};
 pub(crate) use finding::{Findings, note, repeated_keys};
 pub use icon::{ImageKind, sniff};
+pub use images::reference as image_reference;
 pub(crate) use names::is_dns_subdomain;
 pub use package_manifest::check_package_manifest;
 pub use suite::{Options, Suite, SuiteError};

@@ -145,6 +145,15 @@ impl Command {
         matches!(self, Self::Manager(_) | Self::Console(_) | Self::Staticweb(_))
     }
 
+    /// Whether the command asks nothing of a cluster.
+    pub fn is_local(&self) -> bool {
+        match self {
+            Self::Catalog(_) => true,
+            Self::Bundle(args) => !matches!(args.command, BundleCommand::Run(_)),
+            _ => false,
+        }
+    }
+
     /// Whether the command handles Ctrl-C and SIGTERM itself.
     pub fn stops_by_itself(&self) -> bool {
         #[cfg(feature = "devcluster")]

@@ -32,10 +32,16 @@ pub async fn run(args: Args) -> Result<(), Failure> {
     if args.command.stops_by_itself() {
         return dispatch(args).await;
     }
+    let local = args.command.is_local();
     tokio::select! {
         result = dispatch(args) => result,
-        () = terminated() => Err(Failure::new(Code::Interrupted, "interrupted")
-            .hint("what was asked of the cluster goes on there; `olm list` shows how it stands")),
+        () = terminated() => {
+            let failure = Failure::new(Code::Interrupted, "interrupted");
+            if local {
+                return Err(failure);
+            }
+            Err(failure.hint("what was asked of the cluster goes on there; `olm list` shows how it stands"))
+        }
     }
 }
 

@@ -23,7 +23,10 @@ struct Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        _ = self.child.kill();
+        // Not killed: it removes what it wrote. Where it has ended already there is nobody to tell.
+        if let Ok(None) = self.child.try_wait() {
+            self.signal(Signal::SIGTERM);
+        }
         _ = self.child.wait();
     }
 }

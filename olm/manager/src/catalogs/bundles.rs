@@ -266,7 +266,8 @@ impl BundleImages {
                 document::of(&bundle, &wanted.bundle, &wanted.package, &wanted.image)
             }
         });
-        let read = read.await.map_err(|error| failed(INVALID, format!("reading it was cut short: {error}")))?;
+        let read =
+            read.await.map_err(|error| failed(INVALID, format!("reading it was cut short: {error}")))?;
         let document = read.map_err(|text| failed(INVALID, text))?;
         // A bundle that cannot be kept can still be used.
         if let Err(error) = self.keep(name, wanted, &document) {

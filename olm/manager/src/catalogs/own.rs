@@ -8,10 +8,7 @@ use std::{
 use olm_catalog::BundleEntry;
 use tokio::sync::watch;
 
-use super::{
-    Access, BundleImageError, BundleImages, CatalogRef, Key,
-    bundles::Wanted,
-};
+use super::{Access, BundleImageError, BundleImages, CatalogRef, Key, bundles::Wanted};
 
 /// What stands behind one of the manager's own catalogs.
 #[derive(Debug)]

@@ -83,7 +83,8 @@ fn read_authorities(folder: &Path) -> Result<Vec<Vec<u8>>, String> {
         Err(error) => return Err(failed(folder, error)),
     };
     let is_certificate = |path: &PathBuf| path.extension().is_some_and(|end| end == "crt" || end == "pem");
-    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(is_certificate).collect();
+    let mut paths: Vec<PathBuf> =
+        entries.flatten().map(|entry| entry.path()).filter(is_certificate).collect();
     paths.sort();
     paths.iter().map(|path| fs::read(path).map_err(|error| failed(path, error))).collect()
 }

@@ -153,7 +153,8 @@ async fn work_out(
     let source = source.ok_or_else(gone)?;
     let package = request::read(source, &resolved.chosen.package).await?.ok_or_else(gone)?;
     let entry = package.bundles.get(&resolved.chosen.name).ok_or_else(gone)?;
-    let bundle = source.bundle(entry).await.map_err(|error| Refusal::bundle(&entry.name, &source.reference, error))?;
+    let bundle =
+        source.bundle(entry).await.map_err(|error| Refusal::bundle(&entry.name, &source.reference, error))?;
 
     let targets = targets::targets(&namespace, &bundle, &snapshot.groups);
     let options = RenderOptions {

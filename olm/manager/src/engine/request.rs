@@ -87,7 +87,10 @@ pub(super) async fn universe(catalogs: &[LoadedCatalog], request: &Request) -> R
 /// The packages of a catalog that provide an API in any of their versions.
 fn providers(catalog: &LoadedCatalog, api: Gvk) -> impl Iterator<Item = String> {
     let provides = move |summary: &&Summary| {
-        summary.provides.iter().any(|gvk| (&gvk.group, &gvk.version, &gvk.kind) == (&api.group, &api.version, &api.kind))
+        summary
+            .provides
+            .iter()
+            .any(|gvk| (&gvk.group, &gvk.version, &gvk.kind) == (&api.group, &api.version, &api.kind))
     };
     catalog.catalog.summaries().filter(provides).map(|summary| summary.name.clone())
 }

@@ -200,7 +200,11 @@ mod tests {
         let reads = |object: &&Value| {
             object["rules"].as_array().into_iter().flatten().any(|rule| {
                 let has = |field: &str, wanted: &[&str]| {
-                    rule[field].as_array().into_iter().flatten().any(|v| v.as_str().is_some_and(|v| wanted.contains(&v)))
+                    rule[field]
+                        .as_array()
+                        .into_iter()
+                        .flatten()
+                        .any(|v| v.as_str().is_some_and(|v| wanted.contains(&v)))
                 };
                 has("resources", &["secrets"]) && has("verbs", &["get", "list", "watch"])
             })
@@ -209,7 +213,10 @@ mod tests {
         // then it is one ClusterRole, to get what one knows the name of
         assert_eq!(roles.len(), 1, "{roles:?}");
         assert_eq!(roles[0]["metadata"]["name"], PULL_SECRETS_ROLE);
-        assert_eq!(roles[0]["rules"], json!([{ "apiGroups": [""], "resources": ["secrets"], "verbs": ["get"] }]));
+        assert_eq!(
+            roles[0]["rules"],
+            json!([{ "apiGroups": [""], "resources": ["secrets"], "verbs": ["get"] }])
+        );
         // and it is bound in the manager's namespace alone
         let bindings: Vec<&Value> =
             objects.iter().filter(|o| o["roleRef"]["name"] == PULL_SECRETS_ROLE).collect();
@@ -226,9 +233,11 @@ mod tests {
         let container = &pod["containers"][0];
         assert_eq!(container["securityContext"]["readOnlyRootFilesystem"], true);
         let mounts = container["volumeMounts"].as_array().expect("mounts");
-        let writable: Vec<&Value> = mounts.iter().filter(|m| m["readOnly"] != true).map(|m| &m["mountPath"]).collect();
+        let writable: Vec<&Value> =
+            mounts.iter().filter(|m| m["readOnly"] != true).map(|m| &m["mountPath"]).collect();
         assert_eq!(writable, ["/var/cache/olm"]);
-        let cache = pod["volumes"].as_array().expect("volumes").iter().find(|v| v["name"] == "cache").expect("cache");
+        let cache =
+            pod["volumes"].as_array().expect("volumes").iter().find(|v| v["name"] == "cache").expect("cache");
         assert!(cache["emptyDir"]["sizeLimit"].is_string(), "{cache}");
     }
 

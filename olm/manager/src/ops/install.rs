@@ -224,8 +224,7 @@ fn has_channel(
     package: &str,
     channel: &str,
 ) -> Result<(), Error> {
-    let found =
-        catalogs.iter().find(|c| c.reference == *catalog).and_then(|c| c.catalog.summary(package));
+    let found = catalogs.iter().find(|c| c.reference == *catalog).and_then(|c| c.catalog.summary(package));
     match found {
         Some(found) if !found.channels.iter().any(|known| known == channel) => {
             let known = &found.channels;

@@ -9,7 +9,9 @@ use kube::{
     Api, Client, Resource,
     api::{ListParams, ObjectMeta, Patch, PatchParams, PostParams},
 };
-use olm_api::{CatalogSource, CatalogSourceSpec, OperatorGroup, OperatorGroupSpec, catalog_source, names};
+use olm_api::{
+    CatalogSource, CatalogSourceSpec, OperatorGroup, OperatorGroupSpec, Subscription, catalog_source, names,
+};
 use olm_bundle::Bundle;
 use olm_manager::{
     catalogs::{CatalogRef, Fetcher, LoadedCatalog},
@@ -25,6 +27,9 @@ use crate::{
     output::printable,
     source::{self, Named, OpenedBundle},
 };
+
+/// What somebody tries out is chosen only where it is asked for: never for a dependency, never by `olm install`.
+const PRIORITY: i32 = -1000;
 
 /// How often the manager is asked whether it has read the catalog.
 const LOOK: Duration = Duration::from_millis(500);
@@ -69,6 +74,7 @@ pub async fn run(global: &Global, args: BundleRunArgs) -> Result<(), Failure> {
         source_type: catalog_source::SOURCE_INTERNAL.to_owned(),
         config_map: Some(catalog.name.clone()),
         display_name: Some(format!("bundle {}", bundle.name())),
+        priority: PRIORITY,
         ..CatalogSourceSpec::default()
     };
     let mut source = CatalogSource::new(&catalog.name, spec);
@@ -78,6 +84,7 @@ pub async fn run(global: &Global, args: BundleRunArgs) -> Result<(), Failure> {
     eprintln!("catalog {namespace}/{} has {}", catalog.name, bundle.name());
 
     let catalogs = served(&client, &sources, &catalog, &package, &bundle, start + args.timeout).await?;
+    let bundle_catalog = catalog.name.clone();
     let request = InstallRequest {
         catalog: Some(catalog),
         channel: Some(config_map::CHANNEL.to_owned()),
@@ -87,6 +94,7 @@ pub async fn run(global: &Global, args: BundleRunArgs) -> Result<(), Failure> {
     for created in &result.created {
         eprintln!("created {created}");
     }
+    owned(&client, &maps, &sources, &namespace, &result.subscription, &bundle_catalog).await?;
     let left = args.timeout.saturating_sub(start.elapsed());
     wait::installed(&client, &namespace, &result.subscription, Some(bundle.name().to_owned()), left).await?;
     crate::output::say(&format!("{} runs in namespace {namespace}", printable(bundle.name())))
@@ -221,6 +229,25 @@ where
 {
     let params = PatchParams::apply(names::FIELD_MANAGER_CLI).force();
     api.patch(name, &params, &Patch::Apply(object)).await?;
+    Ok(())
+}
+
+/// The catalog goes when the Subscription goes: `olm uninstall` leaves nothing behind.
+async fn owned(
+    client: &Client,
+    maps: &Api<ConfigMap>,
+    sources: &Api<CatalogSource>,
+    namespace: &str,
+    subscription: &str,
+    catalog: &str,
+) -> Result<(), Failure> {
+    let subscription = Api::<Subscription>::namespaced(client.clone(), namespace).get(subscription).await?;
+    let Some(owner) = subscription.owner_ref(&()) else { return Ok(()) };
+    let patch = Patch::Merge(serde_json::json!({"metadata": {"ownerReferences": [owner]}}));
+    let params =
+        PatchParams { field_manager: Some(names::FIELD_MANAGER_CLI.into()), ..PatchParams::default() };
+    maps.patch(catalog, &params, &patch).await?;
+    sources.patch(catalog, &params, &patch).await?;
     Ok(())
 }
 

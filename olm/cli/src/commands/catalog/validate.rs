@@ -20,6 +20,8 @@ use crate::{
 #[serde(rename_all = "camelCase")]
 pub struct Verdict<'a> {
     source: &'a str,
+    /// Left out where a check does without it.
+    #[serde(skip_serializing_if = "str::is_empty")]
     digest: &'a str,
     /// Whether the command ends with 0.
     valid: bool,

@@ -123,8 +123,7 @@ fn what_was_used_longest_ago_goes_first() {
     };
     let keep = |image: &str, text: &[u8]| {
         images.keep(&wanted(image).name(), &wanted(image), text).unwrap();
-        let file = fs::File::options().append(true).open(images.reference(&wanted(image).name())).unwrap();
-        file
+        fs::File::options().append(true).open(images.reference(&wanted(image).name())).unwrap()
     };
     let old = SystemTime::now() - Duration::from_secs(100);
     keep("a", b"aaaaaaaaaa").set_modified(old).unwrap();

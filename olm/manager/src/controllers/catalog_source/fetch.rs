@@ -86,11 +86,16 @@ impl Job {
         let map = match api.get_opt(name).await {
             Ok(Some(map)) => map,
             Ok(None) => {
-                let text = format!("failed to get catalog config map {name}: there is none in namespace {namespace}");
+                let text = format!(
+                    "failed to get catalog config map {name}: there is none in namespace {namespace}"
+                );
                 return Err(self.failed("ConfigMapMissing", text));
             }
             Err(error) => {
-                return Err(self.failed("ConfigMapUnreadable", format!("failed to get catalog config map {name}: {error}")));
+                return Err(self.failed(
+                    "ConfigMapUnreadable",
+                    format!("failed to get catalog config map {name}: {error}"),
+                ));
             }
         };
         let reference = ConfigMapReference {
@@ -113,9 +118,10 @@ impl Job {
             let path = path.to_owned();
             tokio::task::spawn_blocking(move || look(&path)).await
         };
-        let (kind, fingerprint) = looked
-            .map_err(|error| self.failed("FileSystem", error.to_string()))?
-            .map_err(|error| self.failed("FileSystem", format!("failed to read {}: {error}", path.display())))?;
+        let (kind, fingerprint) =
+            looked.map_err(|error| self.failed("FileSystem", error.to_string()))?.map_err(|error| {
+                self.failed("FileSystem", format!("failed to read {}: {error}", path.display()))
+            })?;
         let revision = Revision { digest: fingerprint, etag: None };
         if self.previous.as_ref() == Some(&revision) {
             return Ok(Got { revision: Some(revision), ..Got::default() });
@@ -175,7 +181,9 @@ impl Job {
         if stored.catalog.is_empty() {
             let mut problems = stored.problems.iter().chain(&stored.catalog.problems);
             let problem = problems.next().map_or_else(String::new, |problem| format!("; {problem}"));
-            return Err(self.failed("NoPackage", format!("{source} holds no package that can be used{problem}")));
+            return Err(
+                self.failed("NoPackage", format!("{source} holds no package that can be used{problem}"))
+            );
         }
         Ok(stored)
     }
@@ -241,7 +249,11 @@ fn look(path: &Path) -> io::Result<(Kind, String)> {
             }
         } else if metadata.is_symlink() {
             let target = fs::metadata(&path).ok();
-            files.push((path, target.as_ref().map_or(0, fs::Metadata::len), target.and_then(|t| t.modified().ok())));
+            files.push((
+                path,
+                target.as_ref().map_or(0, fs::Metadata::len),
+                target.and_then(|t| t.modified().ok()),
+            ));
         } else {
             files.push((path, metadata.len(), metadata.modified().ok()));
         }

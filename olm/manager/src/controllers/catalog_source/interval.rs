@@ -130,7 +130,10 @@ mod tests {
         assert_eq!(interval(&none, &Wanted::Address("a:1".into())).0, Some(DEFAULT));
         assert_eq!(interval(&none, &Wanted::Http("http://a".into())).0, Some(DEFAULT));
         assert_eq!(interval(&none, &Wanted::ConfigMap("a".into())).0, Some(LOCAL));
-        assert_eq!(interval(&polled(Some("2s")), &Wanted::Directory("/a".into())).0, Some(Duration::from_secs(2)));
+        assert_eq!(
+            interval(&polled(Some("2s")), &Wanted::Directory("/a".into())).0,
+            Some(Duration::from_secs(2))
+        );
     }
 
     #[test]

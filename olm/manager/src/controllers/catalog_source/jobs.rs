@@ -245,10 +245,17 @@ impl Jobs {
         let Ok(_slot) = self.slots.acquire().await else { return };
         let started = Instant::now();
         let result = job.run().await;
-        self.metrics.fetched(result.as_ref().map_or_else(|problem| problem.code, |_| "ok"), started.elapsed());
+        self.metrics
+            .fetched(result.as_ref().map_or_else(|problem| problem.code, |_| "ok"), started.elapsed());
         if let Err(problem) = &result {
             let (namespace, name) = &job.key;
-            tracing::warn!(namespace, name, reason = problem.code, problem.message, "a catalog cannot be read");
+            tracing::warn!(
+                namespace,
+                name,
+                reason = problem.code,
+                problem.message,
+                "a catalog cannot be read"
+            );
         }
         let record = {
             let mut tracks = self.tracks();

@@ -88,7 +88,7 @@ async fn reconcile(source: Arc<CatalogSource>, ctx: Arc<Ctx>) -> Result<Action, 
     }
     let template = template(&source, &ctx).await;
     let image = template.as_ref().and_then(Template::resolved);
-    let wanted = Wanted::of(&source.spec, image);
+    let wanted = Wanted::of(&source.spec, image).and_then(|wanted| wanted.allowed_in(&key.0, &ctx.namespace));
     let access = Access::new(ctx.client.clone(), ctx.registries.clone(), &key.0, &source.spec.secrets);
     let (view, interval_problem) = look(&source, &wanted, &access, &ctx).await;
 
@@ -143,7 +143,8 @@ async fn look(
 async fn template(source: &CatalogSource, ctx: &Ctx) -> Option<Template> {
     let text = template::text(source)?;
     let version = ctx.client.apiserver_version().await;
-    let version = version.inspect_err(|error| tracing::debug!(%error, "the API server does not say its version"));
+    let version =
+        version.inspect_err(|error| tracing::debug!(%error, "the API server does not say its version"));
     Some(template::resolve(text, version.ok().as_ref().map(|info| info.git_version.as_str())))
 }
 

@@ -30,8 +30,9 @@ pub(super) enum Wanted {
 impl Wanted {
     /// What the spec asks for; `image` takes the place of `spec.image`.
     pub(super) fn of(spec: &CatalogSourceSpec, image: Option<&str>) -> Result<Self, Problem> {
-        let text =
-            |field: &Option<String>| field.as_deref().map(str::trim).filter(|t| !t.is_empty()).map(str::to_owned);
+        let text = |field: &Option<String>| {
+            field.as_deref().map(str::trim).filter(|t| !t.is_empty()).map(str::to_owned)
+        };
         let invalid = |message: String| Problem::new("SpecInvalidError", "SpecInvalidError", message);
         let missing = |field: &str| {
             invalid(format!("spec.{field} unset: it must be set for sourcetype: {}", spec.source_type))
@@ -65,6 +66,18 @@ impl Wanted {
                 "unknown sourcetype: {other} (known are grpc, configmap, internal, directory and http)"
             ))),
         }
+    }
+
+    /// The manager's disk has more on it than catalogs, such as its own token: only who rules the manager's namespace may
+    /// have files read there.
+    pub(super) fn allowed_in(self, namespace: &str, managers: &str) -> Result<Self, Problem> {
+        if matches!(self, Self::Directory(_)) && namespace != managers {
+            let message = format!(
+                "spec.directory: only a CatalogSource in namespace {managers} may read the manager's disk; create it there"
+            );
+            return Err(Problem::new("SpecInvalidError", "SpecInvalidError", message));
+        }
+        Ok(self)
     }
 
     /// The same for the same content under the same rights; a spec with another one is fetched at once.
@@ -108,9 +121,13 @@ mod tests {
     #[test]
     fn every_source_is_known_by_its_fields() {
         let some = |text: &str| Some(text.to_owned());
-        let image = CatalogSourceSpec { image: some("quay.io/x/cat:v1"), address: some("a:1"), ..spec("grpc") };
+        let image =
+            CatalogSourceSpec { image: some("quay.io/x/cat:v1"), address: some("a:1"), ..spec("grpc") };
         assert_eq!(Wanted::of(&image, None), Ok(Wanted::Image("quay.io/x/cat:v1".into())));
-        assert_eq!(Wanted::of(&image, Some("quay.io/x/cat:v2")), Ok(Wanted::Image("quay.io/x/cat:v2".into())));
+        assert_eq!(
+            Wanted::of(&image, Some("quay.io/x/cat:v2")),
+            Ok(Wanted::Image("quay.io/x/cat:v2".into()))
+        );
         let shipped = CatalogSourceSpec { image: some(SHIPPED_CATALOG_IMAGE), ..spec("grpc") };
         assert_eq!(Wanted::of(&shipped, None), Ok(Wanted::Shipped));
         let address = CatalogSourceSpec { address: some("cat.ns:50051"), ..spec("grpc") };
@@ -141,6 +158,15 @@ mod tests {
         assert!(message(&spec("http")).contains("spec.url"));
         let relative = CatalogSourceSpec { directory: Some("cat".into()), ..spec("directory") };
         assert!(message(&relative).contains("absolute"));
+    }
+
+    #[test]
+    fn the_managers_disk_is_read_for_its_own_namespace_alone() {
+        let directory = || Wanted::Directory("/srv".into());
+        assert_eq!(directory().allowed_in("olm", "olm"), Ok(directory()));
+        assert_eq!(directory().allowed_in("team", "olm").unwrap_err().reason, "SpecInvalidError");
+        let image = || Wanted::Image("a/b:c".into());
+        assert_eq!(image().allowed_in("team", "olm"), Ok(image()));
     }
 
     #[test]

@@ -96,7 +96,12 @@ pub(super) fn status(
     let is_local = wanted.is_some_and(Wanted::is_local);
     status.last_success = last_success(status.last_success.take(), view.last_success, is_local);
 
-    let problems = || view.notes.iter().cloned().chain(served.into_iter().flat_map(|c| c.problems.iter().map(ToString::to_string)));
+    let problems = || {
+        view.notes
+            .iter()
+            .cloned()
+            .chain(served.into_iter().flat_map(|c| c.problems.iter().map(ToString::to_string)))
+    };
     status.problems = problems().take(LISTED_PROBLEMS).map(|text| truncate(&text, 500)).collect();
 
     let generation = source.metadata.generation;
@@ -115,9 +120,16 @@ pub(super) fn status(
         }
         (None, None) => set(Condition::new("Ready", false, "Connecting", "the catalog is about to be read")),
         (Some(Problem { message, .. }), Some(_)) => {
-            set(Condition::new("Ready", true, "Stale", format!("the last good content is being served; {message}")));
+            set(Condition::new(
+                "Ready",
+                true,
+                "Stale",
+                format!("the last good content is being served; {message}"),
+            ));
         }
-        (Some(Problem { code, message, .. }), None) => set(Condition::new("Ready", false, *code, message.clone())),
+        (Some(Problem { code, message, .. }), None) => {
+            set(Condition::new("Ready", false, *code, message.clone()))
+        }
     }
     if let Some((reason, message)) = stale(view) {
         set(Condition::new("Stale", true, reason, message));
@@ -126,7 +138,8 @@ pub(super) fn status(
         set(match (problems().count(), catalog.problems.first()) {
             (0, _) => Condition::new("Valid", true, "NoProblems", ""),
             (n, first) => {
-                let first = view.notes.first().cloned().or(first.map(ToString::to_string)).unwrap_or_default();
+                let first =
+                    view.notes.first().cloned().or(first.map(ToString::to_string)).unwrap_or_default();
                 let text = format!("{n} problem(s) found; what is usable is served; the first: {first}");
                 Condition::new("Valid", false, "ProblemsFound", text)
             }
@@ -134,7 +147,12 @@ pub(super) fn status(
     }
     if let Some(template) = known.template {
         set(match template.left.as_slice() {
-            [] => Condition::new("TemplatesHaveResolved", true, "AllTemplatesResolved", "catalog image reference was successfully resolved"),
+            [] => Condition::new(
+                "TemplatesHaveResolved",
+                true,
+                "AllTemplatesResolved",
+                "catalog image reference was successfully resolved",
+            ),
             left => Condition::new(
                 "TemplatesHaveResolved",
                 false,
@@ -298,7 +316,10 @@ mod tests {
         let status = status(&source(), &known, "olm", at(1));
         let image = condition::find(&status.conditions, "ResolvedImage").unwrap();
         assert_eq!(image.message.as_deref(), Some("cat:v1"));
-        assert_eq!(condition_of(&status, "TemplatesHaveResolved"), Some((true, "AllTemplatesResolved".into())));
+        assert_eq!(
+            condition_of(&status, "TemplatesHaveResolved"),
+            Some((true, "AllTemplatesResolved".into()))
+        );
     }
 
     #[test]

@@ -136,6 +136,7 @@ async fn a_restart_serves_what_was_there_and_reads_nothing_that_has_not_changed(
     // then the content is there at the first look
     let view = world.look("cat", image(&reference)).await;
     assert!(has("a")(&view) && view.running && !view.outdated, "{view:?}");
+    drop(view);
     // when the registry is back, in another life
     world.registry.mood(Mood::Fine);
     let world = world.restart().await;
@@ -244,14 +245,49 @@ async fn a_missing_pull_secret_is_told_when_the_registry_refuses() {
     world.registry.mood(Mood::Denies);
     let secret = "pull".to_owned();
     let request = || Request {
-        access: Access::new(client(Vec::new()), world.registry.registries(), "olm", &[secret.clone()]),
+        access: Access::new(
+            client(Vec::new()),
+            world.registry.registries(),
+            "olm",
+            std::slice::from_ref(&secret),
+        ),
         ..world.request("cat", image(&reference))
     };
     let mut wakes = world.refresh.wakes();
     world.jobs.look(request()).await;
     wakes.changed().await.unwrap();
     let problem = world.jobs.look(request()).await.problem.unwrap();
-    assert!(problem.message.contains("pull secret olm/pull (spec.secrets) does not exist"), "{}", problem.message);
+    assert!(
+        problem.message.contains("pull secret olm/pull (spec.secrets) does not exist"),
+        "{}",
+        problem.message
+    );
+}
+
+#[tokio::test]
+async fn a_pull_secret_opens_a_registry_that_wants_a_log_in() {
+    // given a registry that wants one, and a Secret with it (base64 of me:pw)
+    let world = World::new().await;
+    let reference = world.registry.push_catalog(&catalog("a", "1.0.0"));
+    world.registry.mood(Mood::Wants("Basic bWU6cHc="));
+    let config = json!({ "auths": { world.registry.host.clone(): { "username": "me", "password": "pw" } } });
+    let config = base64::Engine::encode(&base64::prelude::BASE64_STANDARD, config.to_string());
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "pull", "namespace": "olm" },
+        "type": "kubernetes.io/dockerconfigjson", "data": { ".dockerconfigjson": config },
+    });
+    let request = || {
+        let api = client(vec![("/namespaces/olm/secrets/pull", secret.clone())]);
+        let secrets = vec!["pull".to_owned()];
+        let access = Access::new(api, world.registry.registries(), "olm", &secrets);
+        Request { access, secrets, ..world.request("cat", image(&reference)) }
+    };
+    // when it is used, then the catalog is there
+    let mut wakes = world.refresh.wakes();
+    world.jobs.look(request()).await;
+    wakes.changed().await.unwrap();
+    let view = world.jobs.look(request()).await;
+    assert!(has("a")(&view), "{view:?}");
 }
 
 #[tokio::test]
@@ -318,7 +354,10 @@ fn nothing_new_is_not_written_down() {
     let now = Instant::now();
     let mut track = Track::default();
     track.turn_to("a", None, false, now);
-    let got = || Got { revision: Some(olm_catalog_sources::Revision { digest: "1".into(), etag: None }), ..Got::default() };
+    let got = || Got {
+        revision: Some(olm_catalog_sources::Revision { digest: "1".into(), etag: None }),
+        ..Got::default()
+    };
     assert!(track.settle(Ok(got()), now, 0.5).is_some());
     assert!(track.settle(Ok(got()), now, 0.5).is_none());
     assert_eq!(track.due, None, "without an interval it is looked at once");
