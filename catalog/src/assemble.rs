@@ -110,8 +110,13 @@ struct BundleDoc<'a> {
 struct PropertyDoc<'a> {
     #[serde(default, rename = "type")]
     type_: Option<String>,
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "present")]
     value: Option<&'a RawValue>,
+}
+
+/// A value that is `null` is one all the same.
+fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(Some)
 }
 
 #[derive(Deserialize)]
@@ -407,10 +412,15 @@ impl Assembly {
                 properties.push(Property::new(type_, Arc::clone(&text), range_in(&text, value)));
                 continue;
             }
-            let missing = if type_.is_empty() { "type" } else { "value" };
-            let text = format!("a property of bundle {name} has no {missing}");
+            // `opm validate` lets a property without a type pass, and refuses one without a value.
+            let (missing, severity) = match type_.is_empty() {
+                true => ("type", Severity::Warning),
+                false => ("value", Severity::Error),
+            };
+            let short = problem::name(name).unwrap_or_default();
+            let text = format!("a property of bundle {short} has no {missing}");
             let fix = "give it a type and a value; it is left out until then";
-            self.report_at(document, Severity::Warning, "property-incomplete", text, fix);
+            self.report_at(document, severity, "property-incomplete", text, fix);
         }
         let bundle = BundleEntry {
             name: name.clone(),

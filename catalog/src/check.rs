@@ -15,7 +15,10 @@ use crate::assemble::{Assembly, BUNDLE, CHANNEL, PACKAGE, Subject};
 use crate::icon;
 use crate::index::Disorder;
 use crate::model::{BundleEntry, Channel, Package};
-use crate::problem::Severity::{self, Error, Warning};
+use crate::problem::{
+    self,
+    Severity::{self, Error, Warning},
+};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -107,9 +110,13 @@ pub(crate) fn bundle(assembly: &mut Assembly, bundle: &BundleEntry) -> Option<Ve
         let property = bundle.property("olm.package")?.parse::<PackageProperty>().ok()?;
         return Version::parse(&property.version).ok();
     }
-    let name = &bundle.name;
+    let name = &problem::name(&bundle.name).unwrap_or_default();
     let mut found: Vec<(Severity, &'static str, String, &'static str)> = Vec::new();
-    let mut error = |code, text: String, fix| found.push((Error, code, text, fix));
+    let mut error = |code, text: String, fix| {
+        if found.len() <= problem::LISTED {
+            found.push((Error, code, text, fix));
+        }
+    };
     let mut release = None;
 
     for property in &bundle.properties {
@@ -179,7 +186,7 @@ pub(crate) fn bundle(assembly: &mut Assembly, bundle: &BundleEntry) -> Option<Ve
     found.extend(doubts(bundle));
 
     for (severity, code, text, fix) in found {
-        let subject = Subject { field: field_of(code), ..Subject::new(BUNDLE, name) };
+        let subject = Subject { field: field_of(code), ..Subject::new(BUNDLE, &bundle.name) };
         assembly.report(&subject, severity, code, text, fix);
     }
     version

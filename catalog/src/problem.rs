@@ -93,7 +93,7 @@ impl Problem {
 
 /// So many problems of a package, or of a part of a file, are listed: nobody reads more, and a file of a megabyte
 /// could have a hundred thousand.
-const LISTED: usize = 1_000;
+pub(crate) const LISTED: usize = 1_000;
 
 /// Puts a problem to the others as long as they are few; then one says that there are more.
 pub(crate) fn list<T>(problems: &mut Vec<T>, new: T, of: impl Fn(&mut T) -> &mut Problem) {

@@ -22,6 +22,9 @@ const LARGEST_DOCUMENT: usize = 32 << 20;
 /// A document of YAML may grow by its aliases to this many times its text (and a little, for small ones).
 const LARGEST_GROWTH: usize = 16;
 
+/// Brackets that are open at a time in a document of YAML, of which 128 levels are read at the most.
+const DEEPEST_FLOW: usize = 500;
+
 /// Files beyond this are read in several parts at once.
 const LARGE_FILE: u64 = 4 << 20;
 
@@ -391,6 +394,14 @@ impl Part {
             }
         };
         let Some(first) = text.lines().position(has_content) else { return Ok(()) };
+        if let Some(offset) = too_deep(text) {
+            let before = &text.as_bytes()[..offset];
+            let last = memchr::memrchr(b'\n', before).map_or(0, |last| last + 1);
+            let place = (line + memchr::memchr_iter(b'\n', before).count(), before.len() - last + 1);
+            let message = format!("more than {DEEPEST_FLOW} brackets are open at a time");
+            self.problem(path, place, package_in(text.as_bytes()), "syntax", message, SYNTAX);
+            return Ok(());
+        }
         match to_json(text) {
             Ok((json, remarks)) => {
                 if json == b"null" {
@@ -435,6 +446,20 @@ fn too_large() -> String {
 
 fn without_place(message: &str) -> String {
     message.split(" at line ").next().unwrap_or_default().to_owned()
+}
+
+/// Where more brackets are open than any document needs: the parser's time grows with the square of their number.
+/// Brackets in texts count, too; there, nearly all of them are closed again.
+fn too_deep(text: &str) -> Option<usize> {
+    let mut open = 0_usize;
+    text.bytes().position(|byte| {
+        match byte {
+            b'[' | b'{' => open += 1,
+            b']' | b'}' => open = open.saturating_sub(1),
+            _ => {}
+        }
+        open > DEEPEST_FLOW
+    })
 }
 
 fn to_json(text: &str) -> Result<(Vec<u8>, Remarks), serde_yaml::Error> {

@@ -9,7 +9,6 @@ use std::{
     net::TcpListener,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    time::Duration,
 };
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -298,6 +297,23 @@ fn a_catalog_image_is_read_polled_and_kept() {
         let out = cluster.olm_ok(&["search", "etcd", "--catalog", &catalog])?;
         ensure!(out.contains("etcd"), "{out}");
 
+        // when the manager is killed meanwhile, then it serves what it has on its disk
+        let restarts = || -> Result<i64> {
+            let pods = get(&cluster, &["pods", "-n", "olm", "-l", "app.kubernetes.io/name=olm-manager"])?;
+            pods["items"][0]["status"]["containerStatuses"][0]["restartCount"]
+                .as_i64()
+                .context("no container")
+        };
+        let before = restarts()?;
+        let kill = ["exec", "-n", "olm", "deployment/olm-manager", "--", "sh", "-c", "kill -9 $(pidof olm)"];
+        let _ = cluster.try_kubectl(&kill, None)?;
+        eventually("the catalog from the disk", LIMIT, async || {
+            ensure!(restarts()? > before, "it was not killed");
+            let out = cluster.olm_ok(&["show", "etcd", "--catalog", &catalog])?;
+            Ok(out.contains("0.10.1").then_some(()))
+        })
+        .await?;
+
         // when it is back, so is the state
         serve(&cluster, ns, "registry", 5000, &command, &volumes)?;
         let status = state(&cluster, ns, "images", "READY").await?;
@@ -477,6 +493,14 @@ fn what_is_wrong_with_a_spec_is_in_the_status() {
             ensure!(status["reason"] == reason, "{name}: {status}");
             ensure!(status["message"].as_str().is_some_and(|m| m.contains(part)), "{name}: {status}");
         }
+        // A folder that is not there is named, and so is what is wrong with it.
+        cluster.kubectl_in(&["apply", "-f", "-"], Some(&example("directory")?))?;
+        let status = state(&cluster, "olm", "local", "TRANSIENT_FAILURE").await?;
+        ensure!(
+            status["message"].as_str().is_some_and(|m| m.contains("/catalogs/local: No such file")),
+            "{status}"
+        );
+        cluster.kubectl(&["delete", "catalogsource", "local", "-n", "olm"])?;
         // One with an interval that is none is read all the same.
         let source = json!({
             "apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource",

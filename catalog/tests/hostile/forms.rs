@@ -1,6 +1,6 @@
 //! Odd and broken YAML and JSON.
 
-use olm_catalog::{Catalog, Problem, Severity};
+use olm_catalog::{Catalog, Filter, Problem, Severity};
 
 use crate::text::sound;
 use crate::{assert_good, errors, problem, told};
@@ -262,4 +262,19 @@ fn names_that_are_paths_or_worse() {
         assert!(shown.len() < 2_000, "{} bytes", shown.len());
         assert_good(&catalog, "names");
     }
+}
+
+/// Found by fuzzing: a number that is written otherwise each time it is read gives the same content another digest.
+#[test]
+fn what_was_written_reads_the_same_again() {
+    // given numbers that no integer holds
+    let text =
+        "{\"schema\":\"x\",\"a\":[1180591620717411303424,0.1e-7,1.7976931348623157e308,-0.0,5e-324]}\n";
+    let catalog = Catalog::from_bytes("c", text.as_bytes());
+    // when its canonical documents are read
+    let document = catalog.documents(&Filter::default()).next().unwrap().unwrap();
+    let again = Catalog::from_bytes("c", &document);
+    // then they are the same, digest and all
+    assert_eq!(again.documents(&Filter::default()).next().unwrap().unwrap(), document);
+    assert_eq!(again.digest, catalog.digest);
 }

@@ -1,6 +1,6 @@
 //! `-o table|json|yaml|name`: data on standard output, everything else on standard error.
 
-use std::io::{BufWriter, Stdout, Write as _};
+use std::io::{BufWriter, IsTerminal as _, Stdout, Write as _};
 
 use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
@@ -62,11 +62,14 @@ pub enum Documents {
 pub struct Stream {
     out: BufWriter<Stdout>,
     closed: bool,
+    /// What programs get is exact; what eyes get does nothing to the terminal.
+    terminal: bool,
 }
 
 impl Stream {
     pub fn new() -> Self {
-        Self { out: BufWriter::new(std::io::stdout()), closed: false }
+        let out = std::io::stdout();
+        Self { terminal: out.is_terminal(), out: BufWriter::new(out), closed: false }
     }
 
     /// Whether the reader has gone: what is written from now on is lost.
@@ -83,7 +86,11 @@ impl Stream {
         if self.closed {
             return Ok(());
         }
-        let written = self.out.write_all(bytes);
+        let written = if self.terminal {
+            self.out.write_all(inert(&String::from_utf8_lossy(bytes)).as_bytes())
+        } else {
+            self.out.write_all(bytes)
+        };
         self.judge(written)
     }
 
@@ -219,11 +226,17 @@ pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     table.lines().map(|line| line.trim_end().to_string()).collect::<Vec<_>>().join("\n")
 }
 
-/// Text from catalogs must not move the cursor or hide what follows: control and direction marks are shown as `?`.
+/// Text from catalogs must not move the cursor or hide what follows: control and direction marks are shown as `?`. It is one
+/// line then.
 pub fn printable(text: &str) -> String {
+    inert(&text.replace(['\n', '\t'], " "))
+}
+
+/// The same with the lines as they are.
+fn inert(text: &str) -> String {
     text.chars()
         .map(|c| match c {
-            '\n' | '\t' => ' ',
+            '\n' | '\t' => c,
             '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' => '?',
             c if c.is_control() => '?',
             c => c,
@@ -268,6 +281,7 @@ mod tests {
     #[test]
     fn hostile_text_is_inert_in_a_terminal() {
         assert_eq!(printable("a\x1b[2Jb\u{202e}c\nd"), "a?[2Jb?c d");
+        assert_eq!(inert("a\u{9b}2J\n\tb"), "a?2J\n\tb");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    time::{Duration, Instant},
 };
 
 use kube::{Api, Client, ResourceExt, api::ListParams};
@@ -198,23 +199,29 @@ async fn controllers(ctx: Arc<Ctx>, stop: CancellationToken) {
     );
 }
 
-/// Ready is when every CatalogSource that there is has been looked at.
+/// How long being ready waits for the first looks at catalogs. Who asks right after the start finds what is quickly
+/// there; a registry that hangs keeps nobody from the rest.
+const FIRST_LOOKS: Duration = Duration::from_secs(10);
+
+/// Ready is when every CatalogSource that there is has been looked at, or is taking its time.
 async fn ready(ctx: Arc<Ctx>, ready: Arc<AtomicBool>, stop: CancellationToken) {
     let mut changes = ctx.catalogs.changes();
+    let started = Instant::now();
     loop {
+        let patient = started.elapsed() < FIRST_LOOKS;
+        let seen = |source: &CatalogSource| {
+            let entry = ctx.catalogs.get(&source.namespace().unwrap_or_default(), &source.name_any());
+            entry.is_some_and(|entry| !patient || entry.loaded.is_some() || entry.problem.is_some())
+        };
         let sources = Api::<CatalogSource>::all(ctx.client.clone()).list(&ListParams::default()).await;
-        if let Ok(sources) = sources
-            && sources
-                .iter()
-                .all(|s| ctx.catalogs.get(&s.namespace().unwrap_or_default(), &s.name_any()).is_some())
-        {
+        if sources.is_ok_and(|sources| sources.iter().all(seen)) {
             ready.store(true, Ordering::Relaxed);
             return;
         }
         tokio::select! {
             () = stop.cancelled() => return,
             _ = changes.changed() => {}
-            () = tokio::time::sleep(std::time::Duration::from_secs(1)) => {}
+            () = tokio::time::sleep(Duration::from_secs(1)) => {}
         }
     }
 }

@@ -96,6 +96,7 @@ fn a_template_of_folders_is_built_without_a_registry() {
     assert!(wrong.code == Some(4) && wrong.err.contains("olm.nothing"), "{}", wrong.err);
     assert_eq!(olm(&["catalog", "build", "--template", &path("none.yaml")]).code, Some(3));
     assert_eq!(olm(&["catalog", "build"]).code, Some(2));
+    assert_eq!(olm(&["catalog", "build", &at("0.9.4"), "-o", &path("semver.yaml")]).code, Some(2));
     let odd = olm(&["catalog", "build", &at("0.9.4"), "--image-template", "x/{pkg}"]);
     assert!(odd.code == Some(2) && odd.err.contains("{pkg}"), "{}", odd.err);
 }

@@ -75,7 +75,7 @@ impl Remote {
 
     /// The icon of a package, without the package.
     pub(super) async fn icon(&self, package: &str) -> Result<Option<Icon>, FetchError> {
-        let path = format!("{}/icons/{package}", self.base);
+        let path = format!("{}/icons/{}", self.base, segment(package));
         let (status, _, data) = self.server.get(&path, None).await?;
         if status == StatusCode::NOT_FOUND {
             return Ok(None);
@@ -86,7 +86,7 @@ impl Remote {
 
     /// The document of a bundle that is an image; the manager has the rights to pull it.
     pub(super) async fn document(&self, entry: &BundleEntry, image: &str) -> Result<Arc<[u8]>, ReadError> {
-        let path = format!("{}/bundles/{}/{}", self.base, entry.package, entry.name);
+        let path = format!("{}/bundles/{}/{}", self.base, segment(&entry.package), segment(&entry.name));
         let (status, _, body) = self.server.get(&path, None).await?;
         if status == StatusCode::BAD_GATEWAY
             && let Ok(no) = serde_json::from_slice::<NoBundle>(&body)
@@ -99,5 +99,35 @@ impl Remote {
 
     fn recent(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Package>>> {
         self.recent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A name from a catalog as one segment of a path. Catalogs are written by strangers, and a name must not lead elsewhere:
+/// the request carries the user's identity.
+fn segment(name: &str) -> String {
+    let plain = |b: u8| {
+        b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_') || b == b'.' && !matches!(name, "." | "..")
+    };
+    let mut out = String::with_capacity(name.len());
+    for b in name.bytes() {
+        if plain(b) {
+            out.push(char::from(b));
+        } else {
+            out.push_str(&format!("%{b:02X}"));
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::segment;
+
+    #[test]
+    fn a_name_stays_one_segment() {
+        assert_eq!(segment("etcdoperator.v0.10.1"), "etcdoperator.v0.10.1");
+        assert_eq!(segment("../../api?x#y"), "..%2F..%2Fapi%3Fx%23y");
+        assert_eq!(segment(".."), "%2E%2E");
+        assert_eq!(segment("ä"), "%C3%A4");
     }
 }

@@ -29,6 +29,9 @@ use crate::{
 const PULLS: usize = 4;
 
 pub async fn run(args: BuildArgs) -> Result<(), Failure> {
+    if let Some(file) = args.output.as_ref().filter(|path| path.is_file()) {
+        return Err(Failure::new(Code::Usage, format!("{} is a file; -o takes a folder", file.display())));
+    }
     let unanswered = |failure: Failure| if args.check { failure.unanswered() } else { failure };
     let made = make(&args).await.map_err(unanswered)?;
     match &args.output {

@@ -217,9 +217,9 @@ async fn copy(args: &MirrorArgs, layout: &mut Layout, images: &mut [Image]) -> R
         let (registry, layout) = (&registry, &*layout);
         let jobs = images.iter().enumerate().map(|(index, image)| async move {
             let copied = oci::copy(registry, layout, &image.image).await;
-            match &copied {
-                Ok(copied) => eprintln!("copied {} ({} new bytes)", printable(&image.image), copied.bytes),
-                Err(reason) => eprintln!("failed {}: {}", printable(&image.image), printable(reason)),
+            // What failed is told at the end, where it is not overlooked.
+            if let Ok(copied) = &copied {
+                eprintln!("copied {} ({} new bytes)", printable(&image.image), copied.bytes);
             }
             (index, copied)
         });
