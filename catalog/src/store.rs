@@ -36,6 +36,14 @@ pub enum StoreError {
         /// The folder.
         path: PathBuf,
     },
+    /// There was a catalog, and what is to take its place has nothing that could be used.
+    #[error("{origin} holds no package that can be used{}", problem.as_ref().map(|problem| format!("; {problem}")).unwrap_or_default())]
+    Unusable {
+        /// Where it came from.
+        origin: String,
+        /// The first thing that is wrong with it.
+        problem: Option<Box<Problem>>,
+    },
     /// A file or folder cannot be used.
     #[error("failed to {what} {path} of the catalog store: {source}")]
     Io {
@@ -172,10 +180,12 @@ impl Store {
     }
 
     /// Reads a folder into the store. Packages that did not change are neither parsed nor checked nor written again.
-    /// The catalog under `key` is the old one until all of the new one is there.
+    /// The catalog under `key` is the old one until all of the new one is there, and stays when the new one has nothing
+    /// that could be used.
     ///
     /// # Errors
-    /// When the store cannot be written. What is wrong with the content is in the catalog's problems.
+    /// When the store cannot be written, or the content would empty the catalog. What else is wrong with the content is
+    /// in the catalog's problems.
     pub fn refresh_dir(&self, key: &str, origin: &str, dir: &Path) -> Result<Refreshed, StoreError> {
         self.refresh(key, origin, Files::of_dir(dir, true))
     }
@@ -202,8 +212,14 @@ impl Store {
                 && old.origin == origin
                 && loaded.reread == 0
         };
+        let before = old.as_ref().map(|old| old.digest.clone());
         if let Some(old) = old.as_ref().filter(same) {
             return Ok(Refreshed { catalog: Arc::clone(old), changed: false, reread: 0 });
+        }
+        let usable = loaded.groups.values().any(|group| group.summary.is_some());
+        if !usable && old.is_some_and(|old| !old.is_empty()) {
+            let problem = loaded.problems.into_iter().next().map(Box::new);
+            return Err(StoreError::Unusable { origin: origin.to_owned(), problem });
         }
         let index = Index {
             version: VERSION,
@@ -214,7 +230,7 @@ impl Store {
             groups: loaded.groups,
         };
         self.shelf.commit(&index)?;
-        let changed = old.is_none_or(|old| old.digest != index.digest);
+        let changed = before.is_none_or(|before| before != index.digest);
         let Index { origin, digest, problems, groups, .. } = index;
         let catalog = self.hand_out(&mut catalogs, key, origin, digest, problems, groups);
         drop(catalogs);

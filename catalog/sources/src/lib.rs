@@ -34,7 +34,7 @@ mod stage;
 mod unpack;
 mod web;
 
-pub use copy::copy_image;
+pub use copy::{Copied, copy_image};
 pub use credentials::Credentials;
 pub use error::{Exceeded, SourceError};
 pub use fetch::{bundle, fetch};

@@ -217,7 +217,7 @@ async fn what_is_copied_here_skopeo_reads() {
     let digest = server.push(&catalog(), "org/catalog:v1", PLAIN);
     let name = format!("{}/org/catalog:v1", server.host);
     let layout = server.path("mirror");
-    let revision = copy_image(&name, &options(&server.host), &layout).await.expect("copied");
+    let revision = copy_image(&name, &options(&server.host), &layout).await.expect("copied").revision;
     assert_eq!(revision.digest, digest);
 
     // When skopeo pushes it to another name

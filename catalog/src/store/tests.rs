@@ -150,6 +150,21 @@ fn a_damaged_package_is_told_and_read_again() {
 }
 
 #[test]
+fn what_would_empty_a_catalog_is_refused() {
+    let given = Given::packages(&[("a", "1.0.0")]);
+    let store = given.open();
+    drop(given.refresh(&store));
+    // given a source that lost its content
+    fs::write(given.dir.path().join("a.json"), "<html>sign in</html>").unwrap();
+    // when it is read
+    let error = store.refresh_dir("ns/name", "test", given.dir.path()).unwrap_err();
+    // then it is said why, and the old content is there, after a restart, too
+    assert!(error.to_string().starts_with("test holds no package that can be used; a.json:1:1"), "{error}");
+    drop(store);
+    assert_eq!(head(&given.open().get("ns/name").unwrap().unwrap(), "a"), "a.v1.0.0");
+}
+
+#[test]
 fn a_damaged_index_counts_as_none() {
     let given = Given::packages(&[("a", "1.0.0")]);
     drop(given.refresh(&given.open()));

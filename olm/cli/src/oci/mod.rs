@@ -1,10 +1,5 @@
-//! Images in folders: writing the OCI layout, and copying images into one as they are, by digest.
+//! Images in folders: writing a catalog as an image into an OCI layout. (Copying images is olm-catalog-sources' work.)
 
-mod copy;
 mod layout;
-mod login;
-mod registry;
 
-pub use copy::{Copied, copy};
 pub use layout::{Layout, LayoutError};
-pub use registry::Registry;

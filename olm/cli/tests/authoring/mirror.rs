@@ -222,11 +222,11 @@ fn what_cannot_be_copied_is_named_and_the_rest_is() {
     // then it fails, and says for which images and why
     assert_eq!(ran.code, Some(1));
     assert!(
-        ran.err.contains(&format!("error: {registry}/demo:v1.1.0: there is no such image")),
+        ran.err.contains(&format!("the manifest of {registry}/demo:v1.1.0: not found; check the name")),
         "{}",
         ran.err
     );
-    assert!(ran.err.contains("has the digest sha256:"), "{}", ran.err);
+    assert!(ran.err.contains("its content has digest sha256:"), "{}", ran.err);
     assert!(ran.err.contains("2 images could not be copied"), "{}", ran.err);
     // and what could be copied is there
     assert_eq!(names(&layout), [format!("{registry}/demo:v1.0.0"), "localhost/catalog:latest".to_owned()]);

@@ -7,16 +7,16 @@ use std::{collections::BTreeMap, fs, path::Path};
 
 use futures::StreamExt as _;
 use olm_catalog::{Catalog, Filter};
-use olm_catalog_sources::Source;
+use olm_catalog_sources::{Source, copy_image};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
     args::{Images, MirrorArgs},
     exit::{Code, Failure},
-    oci::{self, Copied, Layout, Registry},
+    oci::{self, Layout},
     output::{Report, Stream, count, printable},
-    source::Named,
+    source::{Named, options},
 };
 use select::Selection;
 
@@ -82,7 +82,7 @@ pub async fn run(args: MirrorArgs) -> Result<(), Failure> {
     let mut images = images(&selection);
     let mut bytes = 0;
     if args.images == Images::Copy {
-        bytes = copy(&args, &mut layout, &mut images).await?;
+        bytes = copy(&args, &mut images).await?;
     }
     images.insert(
         0,
@@ -210,32 +210,24 @@ fn images(selection: &Selection) -> Vec<Image> {
 }
 
 /// Copies every image; what cannot be is noted with its reason, and the others are copied all the same.
-async fn copy(args: &MirrorArgs, layout: &mut Layout, images: &mut [Image]) -> Result<u64, Failure> {
-    let registry = Registry::new(&args.registry).map_err(|reason| Failure::new(Code::Usage, reason))?;
-    let mut bytes = 0;
-    let copied: Vec<(usize, Result<Copied, String>)> = {
-        let (registry, layout) = (&registry, &*layout);
-        let jobs = images.iter().enumerate().map(|(index, image)| async move {
-            let copied = oci::copy(registry, layout, &image.image).await;
-            // What failed is told at the end, where it is not overlooked.
-            if let Ok(copied) = &copied {
-                eprintln!("copied {} ({} new bytes)", printable(&image.image), copied.bytes);
-            }
-            (index, copied)
-        });
-        futures::stream::iter(jobs).buffer_unordered(COPIES).collect().await
-    };
-    for (index, copied) in copied {
-        match copied {
+async fn copy(args: &MirrorArgs, images: &mut [Image]) -> Result<u64, Failure> {
+    let options = options(&args.registry)?;
+    let jobs = images.iter_mut().map(|image| async {
+        match copy_image(&image.image, &options, &args.to).await {
             Ok(copied) => {
-                bytes += copied.bytes;
-                images[index].digest = Some(copied.manifest.digest.clone());
-                layout.name(&images[index].image, copied.manifest).map_err(refused)?;
+                eprintln!("copied {} ({} new bytes)", printable(&image.image), copied.bytes);
+                image.digest = Some(copied.revision.digest);
+                copied.bytes
             }
-            Err(reason) => images[index].error = Some(reason),
+            // What failed is told at the end, where it is not overlooked.
+            Err(error) => {
+                image.error = Some(error.to_string());
+                0
+            }
         }
-    }
-    Ok(bytes)
+    });
+    let copied: Vec<u64> = futures::stream::iter(jobs).buffer_unordered(COPIES).collect().await;
+    Ok(copied.into_iter().sum())
 }
 
 fn refused(error: oci::LayoutError) -> Failure {

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::Time};
 use kube::{Api, Client, ResourceExt};
 use olm_api::catalog_source::ConfigMapReference;
-use olm_catalog::{Catalog, build};
+use olm_catalog::{Catalog, StoreError, build};
 use olm_catalog_sources::{Fetched, Revision, Source, SourceError};
 use sha2::{Digest, Sha256};
 
@@ -169,15 +169,20 @@ impl Job {
         // Images say what they are by their labels; of anything else a folder of bundles is as good as a catalog.
         let may_be_bundles = matches!(self.wanted, Wanted::Directory(_) | Wanted::Http(_));
         let stored = tokio::task::spawn_blocking(move || {
-            let bytes = size_of(&work.0).map_err(|error| error.to_string())?;
-            let (folder, problems) =
-                if may_be_bundles { catalog_of(&work.0)? } else { (work.0.clone(), Vec::new()) };
-            let refreshed = cache.store().refresh_dir(&key, &origin, &folder);
-            let refreshed = refreshed.map_err(|error| error.to_string())?;
-            Ok::<_, String>(Stored { catalog: refreshed.catalog, problems, bytes })
+            let bytes = size_of(&work.0).map_err(|error| ("FileSystem", error.to_string()))?;
+            let (folder, problems) = match may_be_bundles {
+                true => catalog_of(&work.0).map_err(|error| ("FileSystem", error))?,
+                false => (work.0.clone(), Vec::new()),
+            };
+            let refreshed = cache.store().refresh_dir(&key, &origin, &folder).map_err(|error| {
+                let reason =
+                    if matches!(error, StoreError::Unusable { .. }) { "NoPackage" } else { "FileSystem" };
+                (reason, error.to_string())
+            })?;
+            Ok(Stored { catalog: refreshed.catalog, problems, bytes })
         });
         let stored = stored.await.map_err(|error| self.failed("FileSystem", error.to_string()))?;
-        let stored = stored.map_err(|error| self.failed("FileSystem", error))?;
+        let stored = stored.map_err(|(reason, error)| self.failed(reason, error))?;
         if stored.catalog.is_empty() {
             let mut problems = stored.problems.iter().chain(&stored.catalog.problems);
             let problem = problems.next().map_or_else(String::new, |problem| format!("; {problem}"));
