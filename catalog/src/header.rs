@@ -6,6 +6,8 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use crate::canonical::{Look, Remarks};
+
 /// The three keys that every document of a catalog is looked up by.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Header {
@@ -26,33 +28,66 @@ impl Header {
             None => Ok((Self::default(), text.len())),
         }
     }
+
+    /// As [`Self::read`], with a look at all of the document.
+    pub fn look(text: &[u8]) -> Result<(Self, usize, Remarks), serde_json::Error> {
+        let mut stream = serde_json::Deserializer::from_slice(text).into_iter::<Looked>();
+        match stream.next() {
+            Some(looked) => looked.map(|looked| (looked.header, stream.byte_offset(), looked.remarks)),
+            None => Ok((Self::default(), text.len(), Remarks::default())),
+        }
+    }
 }
 
 impl<'de> Deserialize<'de> for Header {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(HeaderVisitor)
+        deserializer.deserialize_any(HeaderVisitor(None))
     }
 }
 
-struct HeaderVisitor;
+/// A header, after all of the document was looked at.
+pub(crate) struct Looked {
+    header: Header,
+    remarks: Remarks,
+}
 
-impl<'de> Visitor<'de> for HeaderVisitor {
+impl<'de> Deserialize<'de> for Looked {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut look = Look::new();
+        let header = deserializer.deserialize_any(HeaderVisitor(Some(&mut look)))?;
+        Ok(Self { header, remarks: look.finish() })
+    }
+}
+
+struct HeaderVisitor<'l, 'de>(Option<&'l mut Look<'de>>);
+
+impl<'de> Visitor<'de> for HeaderVisitor<'_, 'de> {
     type Value = Header;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a document")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Header, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Header, A::Error> {
         let mut header = Header { is_map: true, ..Header::default() };
         // What is not text is left to the check of the document's shape, which can say more about it.
         let text = |value: &RawValue| serde_json::from_str::<String>(value.get()).unwrap_or_default();
         while let Some(key) = map.next_key::<Cow<'de, str>>()? {
-            match key.as_ref() {
-                "schema" => header.schema = text(map.next_value()?),
-                "package" => header.package = text(map.next_value()?),
-                "name" => header.name = text(map.next_value()?),
-                _ => _ = map.next_value::<IgnoredAny>()?,
+            let slot = match key.as_ref() {
+                "schema" => &mut header.schema,
+                "package" => &mut header.package,
+                "name" => &mut header.name,
+                _ => {
+                    match &mut self.0 {
+                        Some(look) => map.next_value_seed(look.value(key))?,
+                        None => _ = map.next_value::<IgnoredAny>()?,
+                    }
+                    continue;
+                }
+            };
+            *slot = text(map.next_value()?);
+            if let Some(look) = &mut self.0 {
+                look.key(key);
             }
         }
         if header.schema == "olm.package" {
@@ -88,5 +123,21 @@ impl<'de> Visitor<'de> for HeaderVisitor {
 
     fn visit_unit<E>(self) -> Result<Header, E> {
         Ok(Header::default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_finds_keys_that_are_there_twice() {
+        let text =
+            br#"{"schema":"s","a":{"k":1,"b":[{"c":1,"c":2}],"k":3},"name":"n","a":1,"name":"m"} {"x":1}"#;
+        let (header, length, remarks) = Header::look(text).unwrap();
+        assert_eq!((header.name.as_str(), length), ("m", text.len() - 8));
+        assert_eq!(remarks.duplicates, ["a.b.c", "a.k", "a", "name"]);
+        let (same, same_length) = Header::read(text).unwrap();
+        assert_eq!((same, same_length), (header, length));
     }
 }

@@ -12,7 +12,7 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use sha2::{Digest, Sha256};
 
 use crate::assemble::{Assembly, Document, Flaw, order};
-use crate::canonical;
+use crate::canonical::{self, Remarks};
 use crate::content::Content;
 use crate::digest::{self, hex};
 use crate::header::Header;
@@ -113,7 +113,7 @@ pub(crate) struct Loaded {
 /// Reads files; a package that is as it was in `old` is taken from there.
 pub(crate) fn load(files: Files<'_>, old: &BTreeMap<String, Group>, keep: &Keep<'_>) -> Loaded {
     let threads = std::thread::available_parallelism().map_or(2, usize::from).min(MOST_THREADS);
-    let scan = Scan::of(&files.inputs, threads);
+    let scan = Scan::of(&files.inputs, threads, matches!(keep, Keep::Nothing));
     let packages: Vec<(&str, Vec<&Entry>)> = scan.by_package().into_iter().collect();
 
     let next = AtomicUsize::new(0);
@@ -273,11 +273,11 @@ fn document(
         return refuse("schema-missing", "this document has no schema".into(), fix);
     }
     let read = || -> Result<_, Box<dyn std::error::Error>> {
-        let mut reader = serde_json::Deserializer::from_slice(&text);
+        // Where nothing is kept, the document was looked at already.
         if !canonical {
-            let remarks = canonical::look(&mut reader)?;
-            return Ok((String::from_utf8(text)?, remarks));
+            return Ok((String::from_utf8(text)?, Remarks::default()));
         }
+        let mut reader = serde_json::Deserializer::from_slice(&text);
         let mut json = Vec::with_capacity(text.len());
         // JSON cannot grow, but a number may be written in more digits than it had.
         let remarks = canonical::write(&mut reader, &mut json, text.len() * 16 + 1024)?;

@@ -104,6 +104,7 @@ pub(crate) struct Entry {
 /// Where everything is.
 pub(crate) struct Scan<'a> {
     inputs: &'a [Input<'a>],
+    look: bool,
     spool: Spool,
     /// In order of input and place.
     pub entries: Vec<Entry>,
@@ -112,7 +113,9 @@ pub(crate) struct Scan<'a> {
 }
 
 impl<'a> Scan<'a> {
-    pub fn of(inputs: &'a [Input<'a>], threads: usize) -> Self {
+    /// Goes through all inputs. With `look`, what is wrong inside of documents is found, too, for those who will not
+    /// put them into canonical form.
+    pub fn of(inputs: &'a [Input<'a>], threads: usize, look: bool) -> Self {
         let spool = Spool::default();
         let units = units(inputs, threads);
         let next = AtomicUsize::new(0);
@@ -121,7 +124,7 @@ impl<'a> Scan<'a> {
             for _ in 0..threads.min(units.len()) {
                 scope.spawn(|| {
                     while let Some(unit) = units.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        let part = Part::read(inputs, unit, &spool);
+                        let part = Part::read(inputs, unit, &spool, look);
                         *done[unit.index].lock().unwrap_or_else(PoisonError::into_inner) = Some(part);
                     }
                 });
@@ -129,7 +132,7 @@ impl<'a> Scan<'a> {
         });
         let parts =
             done.into_iter().filter_map(|part| part.into_inner().unwrap_or_else(PoisonError::into_inner));
-        let mut scan = Self { inputs, spool, entries: Vec::new(), problems: Vec::new() };
+        let mut scan = Self { inputs, look, spool, entries: Vec::new(), problems: Vec::new() };
         let mut parts = units.iter().zip(parts).peekable();
         while let Some((unit, first)) = parts.next() {
             let mut of_input = vec![first];
@@ -149,7 +152,7 @@ impl<'a> Scan<'a> {
             parts
         } else {
             let whole = Unit { index: 0, input, start: 0, end: self.inputs[input].text.len() };
-            vec![Part::read(self.inputs, &whole, &self.spool)]
+            vec![Part::read(self.inputs, &whole, &self.spool, self.look)]
         };
         let mut lines = 0;
         let mut problems = Vec::new();
@@ -243,7 +246,7 @@ struct Part {
 }
 
 impl Part {
-    fn read(inputs: &[Input<'_>], unit: &Unit, spool: &Spool) -> Self {
+    fn read(inputs: &[Input<'_>], unit: &Unit, spool: &Spool, look: bool) -> Self {
         let Input { path, text } = &inputs[unit.input];
         let mut part = Self { start: unit.start, end: unit.end, ..Self::default() };
         let read = text.reader(unit.start).and_then(|reader| {
@@ -251,7 +254,7 @@ impl Part {
             // badly.
             let mut window = Window::new(reader, unit.start, text.len() - unit.start);
             let read = match is_json(text) {
-                true => part.json(&mut window, unit, path),
+                true => part.json(&mut window, unit, path, look),
                 false => part.yaml(&mut window, unit, path, spool),
             };
             part.lines = window.place().0 - 1;
@@ -277,12 +280,33 @@ impl Part {
         problem::list(&mut self.problems, new, |problem| problem);
     }
 
+    fn remark(&mut self, place: &Place, header: &Header, remarks: Remarks) {
+        for key in remarks.duplicates {
+            let new = Problem::duplicate_key(place.clone(), header, &key);
+            problem::list(&mut self.problems, new, |problem| problem);
+        }
+    }
+
     /// A stream of JSON documents. Behind a mistake, reading goes on at the next line that begins one.
-    fn json<R: Read>(&mut self, window: &mut Window<R>, unit: &Unit, path: &str) -> io::Result<()> {
+    fn json<R: Read>(
+        &mut self,
+        window: &mut Window<R>,
+        unit: &Unit,
+        path: &str,
+        look: bool,
+    ) -> io::Result<()> {
         while window.skip_space()? && window.offset() < unit.end {
             let (line, column) = window.place();
-            let (error, length) = match Header::read(window.text()) {
-                Ok((header, length)) if length <= LARGEST_DOCUMENT => {
+            let read = match look {
+                true => Header::look(window.text()),
+                false => {
+                    Header::read(window.text()).map(|(header, length)| (header, length, Remarks::default()))
+                }
+            };
+            let (error, length) = match read {
+                Ok((header, length, remarks)) if length <= LARGEST_DOCUMENT => {
+                    let place = Place { path: path.to_owned(), line, column };
+                    self.remark(&place, &header, remarks);
                     self.entries.push(Entry {
                         header,
                         input: unit.input,
@@ -295,7 +319,7 @@ impl Part {
                     window.consume(length);
                     continue;
                 }
-                Ok((header, length)) => {
+                Ok((header, length, _)) => {
                     let package = problem::name(&header.package);
                     self.problem(path, (line, column), package, "document-large", too_large(), TOO_LARGE);
                     window.consume(length);
@@ -409,11 +433,8 @@ impl Part {
                 }
                 let header = Header::read(&json).map(|(header, _)| header).unwrap_or_default();
                 let line = line + first;
-                for key in remarks.duplicates {
-                    let place = Place { path: path.to_owned(), line, column: 1 };
-                    let new = Problem::duplicate_key(place, &header, &key);
-                    problem::list(&mut self.problems, new, |problem| problem);
-                }
+                let place = Place { path: path.to_owned(), line, column: 1 };
+                self.remark(&place, &header, remarks);
                 let offset = spool.append(&json)?;
                 self.entries.push(Entry {
                     header,

@@ -4,7 +4,7 @@ use super::*;
 
 fn scan(text: &[u8], threads: usize) -> (Vec<String>, Vec<String>) {
     let inputs = [Input { path: "c".into(), text: Text::Memory(text) }];
-    let scan = Scan::of(&inputs, threads);
+    let scan = Scan::of(&inputs, threads, true);
     let entries = scan.entries.iter().map(|entry| {
         let Header { schema, package, name, .. } = &entry.header;
         format!("{}:{} {schema} {package} {name}", entry.line, entry.column)

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{choose::patch_spec, error::Error};
-use crate::{catalogs::LoadedCatalog, engine};
+use crate::{catalogs::LoadedCatalog, engine, manifests::NAMESPACE};
 
 /// What to install, where and how.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -102,8 +102,13 @@ impl InstallRequest {
                 nearest,
             });
         }
-        // Catalogs come best first.
-        let found = catalogs.iter().find(|c| c.catalog.summary(&self.package).is_some());
+        // Catalogs come best first. One of another namespace cannot be used; where only such a one has the package, the
+        // refusal that follows names it.
+        let with = |c: &&LoadedCatalog| c.catalog.summary(&self.package).is_some();
+        let visible = |c: &&LoadedCatalog| {
+            c.reference.namespace == self.namespace || c.reference.namespace == NAMESPACE
+        };
+        let found = catalogs.iter().filter(visible).find(with).or_else(|| catalogs.iter().find(with));
         found.map(|c| c.reference.clone()).ok_or_else(|| {
             let mut known: Vec<String> =
                 catalogs.iter().flat_map(|c| c.catalog.summaries().map(|s| s.name.clone())).collect();
@@ -312,4 +317,27 @@ async fn subscribe(
     }
     patch_spec(client, &namespace, &name, &patch).await?;
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_catalog_of_another_namespace_is_not_chosen_where_one_that_can_be_used_has_the_package() {
+        let catalog = |namespace: &str| {
+            let text = "---\n{schema: olm.package, name: p, defaultChannel: c}\n---\n{schema: olm.channel, package: p, name: c, entries: [{name: p.v1}]}\n";
+            let content = std::sync::Arc::new(olm_catalog::Catalog::from_bytes("test", text.as_bytes()));
+            LoadedCatalog::new(CatalogRef::new(namespace, "catalog"), content)
+        };
+        let chosen = |catalogs: &[LoadedCatalog]| {
+            let request =
+                InstallRequest { package: "p".into(), namespace: "mine".into(), ..InstallRequest::default() };
+            request.catalog_in(catalogs).map(|catalog| catalog.namespace).ok()
+        };
+        assert_eq!(chosen(&[catalog("theirs"), catalog(NAMESPACE)]).as_deref(), Some(NAMESPACE));
+        assert_eq!(chosen(&[catalog("theirs"), catalog("mine")]).as_deref(), Some("mine"));
+        assert_eq!(chosen(&[catalog("theirs")]).as_deref(), Some("theirs"));
+        assert_eq!(chosen(&[]), None);
+    }
 }
