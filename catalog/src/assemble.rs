@@ -12,6 +12,7 @@ use crate::header::Header;
 use crate::icon;
 use crate::model::{BundleEntry, Channel, ChannelEntry, Package, Property, RelatedImage};
 use crate::problem::{self, Place, Problem, Severity};
+use crate::shape::{GlancedDoc, PropertyDoc};
 
 /// A document in the canonical text of its package.
 #[derive(Debug, Clone)]
@@ -63,7 +64,18 @@ pub(crate) struct Assembly {
     /// Where channels and bundles were written.
     places: BTreeMap<(&'static str, String), usize>,
     deprecated: bool,
-    checked: bool,
+    depth: Depth,
+}
+
+/// How much is made of the documents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Depth {
+    /// Everything, of content that was checked before.
+    Open,
+    /// Everything, and problems are looked for.
+    Check,
+    /// Problems are looked for; what only a reader would want to know is passed over.
+    Glance,
 }
 
 #[derive(Deserialize)]
@@ -97,26 +109,18 @@ struct EntryDoc {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct BundleDoc<'a> {
+struct BundleDoc<P> {
     #[serde(default)]
     image: Option<String>,
-    #[serde(borrow, default)]
-    properties: Option<Vec<PropertyDoc<'a>>>,
+    #[serde(default = "none")]
+    properties: Option<Vec<P>>,
     #[serde(default)]
     related_images: Option<Vec<RelatedImage>>,
 }
 
-#[derive(Deserialize)]
-struct PropertyDoc<'a> {
-    #[serde(default, rename = "type")]
-    type_: Option<String>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    value: Option<&'a RawValue>,
-}
-
-/// A value that is `null` is one all the same.
-fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
-    <&RawValue>::deserialize(deserializer).map(Some)
+/// A type parameter would have to have a default for serde's own.
+fn none<P>() -> Option<Vec<P>> {
+    None
 }
 
 #[derive(Deserialize)]
@@ -144,7 +148,7 @@ struct ReferenceDoc {
 impl Assembly {
     /// Makes a package of its documents, which are in canonical order. Content that was checked before is not checked
     /// again.
-    pub fn of(name: &str, text: &Arc<String>, documents: &[Document], checked: bool) -> Self {
+    pub fn of(name: &str, text: &Arc<String>, documents: &[Document], depth: Depth) -> Self {
         let mut assembly = Self {
             name: name.to_owned(),
             package: None,
@@ -152,7 +156,7 @@ impl Assembly {
             text: Arc::clone(text),
             places: BTreeMap::new(),
             deprecated: false,
-            checked,
+            depth,
         };
         for document in documents {
             match document.header.schema.as_str() {
@@ -169,7 +173,7 @@ impl Assembly {
 
     /// Whether problems are looked for.
     pub fn checks(&self) -> bool {
-        !self.checked
+        self.depth != Depth::Open
     }
 
     /// A problem at the place of a package, channel or bundle.
@@ -401,7 +405,22 @@ impl Assembly {
             return self.twice(document, BUNDLE, "bundle-duplicate", "remove one of the two");
         }
         let text = Arc::clone(&self.text);
-        let Some(doc) = self.parse::<BundleDoc<'_>>(document, &text) else { return };
+        let glanced = match self.depth {
+            Depth::Glance => {
+                serde_json::from_str::<BundleDoc<GlancedDoc<'_>>>(&text[document.range.clone()]).ok()
+            }
+            Depth::Open | Depth::Check => None,
+        };
+        let doc = match glanced {
+            Some(BundleDoc { image, properties, related_images }) => {
+                let properties =
+                    properties.map(|list| list.into_iter().filter_map(|glanced| glanced.0).collect());
+                Some(BundleDoc { image, properties, related_images })
+            }
+            // Also where a glance found a mistake: what it is needs a closer look.
+            None => self.parse::<BundleDoc<PropertyDoc<'_>>>(document, &text),
+        };
+        let Some(doc) = doc else { return };
         self.place(BUNDLE, document);
         let mut properties = Vec::new();
         for property in doc.properties.unwrap_or_default() {

@@ -2,14 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use olm_bundle::{Gvk, PackageRequirement, image_reference};
 use olm_version::{Prerelease, Range, Version};
 use serde::Deserialize;
-use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
-use serde_json::value::RawValue;
 
 use crate::assemble::{Assembly, BUNDLE, CHANNEL, PACKAGE, Subject};
 use crate::icon;
@@ -19,6 +15,7 @@ use crate::problem::{
     self,
     Severity::{self, Error, Warning},
 };
+use crate::shape::{MetadataShape, ObjectShape};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -28,80 +25,6 @@ struct PackageProperty {
     /// Which packaging of the version it is.
     #[serde(default)]
     release: Option<String>,
-}
-
-/// What `olm.csv.metadata` must be like. It is most of a catalog, so that it is only passed over.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[allow(dead_code)] // fields that are only read for their types
-struct MetadataShape {
-    annotations: Option<Texts>,
-    description: Option<Text>,
-    display_name: Option<Text>,
-    install_modes: Option<Vec<BTreeMap<String, IgnoredAny>>>,
-    keywords: Option<Vec<Text>>,
-    labels: Option<Texts>,
-    links: Option<Vec<Texts>>,
-    maintainers: Option<Vec<Texts>>,
-    maturity: Option<Text>,
-    min_kube_version: Option<Text>,
-    provider: Option<Texts>,
-}
-
-/// What `olm.bundle.object` must be like.
-#[derive(Deserialize)]
-#[allow(dead_code)] // read for its type
-struct ObjectShape {
-    data: Option<Base64>,
-}
-
-struct Base64;
-
-impl<'de> Deserialize<'de> for Base64 {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
-        match STANDARD.decode(text.trim()) {
-            Ok(_) => Ok(Self),
-            Err(error) => Err(serde::de::Error::custom(format!("data is not base64: {error}"))),
-        }
-    }
-}
-
-/// A map of texts.
-struct Texts;
-
-impl<'de> Deserialize<'de> for Texts {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Pass;
-        impl<'de> Visitor<'de> for Pass {
-            type Value = Texts;
-
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("a map of texts")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Texts, A::Error> {
-                while map.next_entry::<IgnoredAny, Text>()?.is_some() {}
-                Ok(Texts)
-            }
-        }
-        deserializer.deserialize_map(Pass)
-    }
-}
-
-/// Any text.
-struct Text;
-
-impl<'de> Deserialize<'de> for Text {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match <&RawValue>::deserialize(deserializer)?.get() {
-            text if text.starts_with('"') || text == "null" => Ok(Self),
-            other => Err(serde::de::Error::custom(format!(
-                "expected text and not {}",
-                other.chars().take(20).collect::<String>()
-            ))),
-        }
-    }
 }
 
 /// Finds the version of a bundle, and checks it by itself.

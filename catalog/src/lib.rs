@@ -25,6 +25,7 @@ mod nearest;
 mod problem;
 mod scan;
 mod search;
+mod shape;
 mod shipped;
 mod store;
 mod summary;

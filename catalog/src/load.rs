@@ -11,7 +11,7 @@ use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use sha2::{Digest, Sha256};
 
-use crate::assemble::{Assembly, Document, Flaw, order};
+use crate::assemble::{Assembly, Depth, Document, Flaw, order};
 use crate::canonical::{self, Remarks};
 use crate::content::Content;
 use crate::digest::{self, hex};
@@ -217,7 +217,7 @@ fn read(scan: &Scan<'_>, name: &str, entries: &[&Entry], old: Option<&Group>, ke
         text.push('\n');
     }
     let text = Arc::new(text);
-    let assembly = Assembly::of(name, &text, &located, false);
+    let assembly = Assembly::of(name, &text, &located, if kept { Depth::Check } else { Depth::Glance });
     flaws.extend(assembly.flaws);
     let (summary, words) = assembly.package.as_ref().map(Summary::of).unzip();
     let mut group = Group {
@@ -274,7 +274,7 @@ fn document(
     }
     let read = || -> Result<_, Box<dyn std::error::Error>> {
         // Where nothing is kept, the document was looked at already.
-        if !canonical {
+        if !canonical && !entry.repeats {
             return Ok((String::from_utf8(text)?, Remarks::default()));
         }
         let mut reader = serde_json::Deserializer::from_slice(&text);
@@ -285,7 +285,7 @@ fn document(
     };
     match read() {
         Ok((json, remarks)) => {
-            for key in remarks.duplicates {
+            for key in remarks.duplicates.into_iter().filter(|_| canonical) {
                 let problem = Problem::duplicate_key(Place::default(), header, &key);
                 Flaw { document: Some(source), other: None, problem }.list(flaws);
             }
@@ -317,7 +317,7 @@ pub(crate) fn open(package: &str, group: &Group, text: &Arc<String>) -> Option<P
         Document { header, range, source: 0 }
     };
     let documents: Vec<Document> = group.documents().map(document).collect();
-    Assembly::of(package, text, &documents, true).package
+    Assembly::of(package, text, &documents, Depth::Open).package
 }
 
 /// The files of a catalog.

@@ -95,6 +95,8 @@ pub(crate) struct Entry {
     pub input: usize,
     pub line: usize,
     pub column: usize,
+    /// Whether a map in it has a key twice, as far as was looked.
+    pub repeats: bool,
     /// In the spool, or else in the input.
     spooled: bool,
     offset: u64,
@@ -306,12 +308,14 @@ impl Part {
             let (error, length) = match read {
                 Ok((header, length, remarks)) if length <= LARGEST_DOCUMENT => {
                     let place = Place { path: path.to_owned(), line, column };
+                    let repeats = !remarks.duplicates.is_empty();
                     self.remark(&place, &header, remarks);
                     self.entries.push(Entry {
                         header,
                         input: unit.input,
                         line,
                         column,
+                        repeats,
                         spooled: false,
                         offset: window.offset(),
                         length,
@@ -441,6 +445,7 @@ impl Part {
                     input: unit.input,
                     line,
                     column: 1,
+                    repeats: false,
                     spooled: true,
                     offset,
                     length: json.len(),

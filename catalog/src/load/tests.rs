@@ -95,3 +95,31 @@ fn nothing_at_all_is_a_problem_not_a_crash() {
     assert_eq!(codes(&Catalog::from_bytes("x", b"")), ["catalog-empty"]);
     assert_eq!(codes(&Catalog::from_bytes("x", b"\xff")), ["syntax"]);
 }
+
+#[test]
+fn a_check_finds_what_loading_finds() {
+    let json = |properties: &str| {
+        format!(
+            "{{\"schema\":\"olm.package\",\"name\":\"p\",\"defaultChannel\":\"c\"}}\n{{\"schema\":\"olm.channel\",\"package\":\"p\",\"name\":\"c\",\"entries\":[{{\"name\":\"p.v1\"}}]}}\n{{\"schema\":\"olm.bundle\",\"package\":\"p\",\"name\":\"p.v1\",\"image\":\"a/b\",\"properties\":[{{\"type\":\"olm.package\",\"value\":{{\"packageName\":\"p\",\"version\":\"1.0.0\"}}}}{properties}]}}\n"
+        )
+    };
+    for text in [
+        GOOD.to_owned(),
+        json(""),
+        // a key twice, at the top and inside
+        json("").replace("\"image\":\"a/b\"", "\"image\":\"a/b\",\"image\":\"a/c\""),
+        json(",{\"type\":\"x\",\"value\":{\"k\":1,\"k\":2}}"),
+        // metadata that is right, that is wrong, and that comes before its type
+        json(",{\"type\":\"olm.csv.metadata\",\"value\":{\"displayName\":\"P\",\"annotations\":{\"a\":\"b\"}}}"),
+        json(",{\"type\":\"olm.csv.metadata\",\"value\":{\"displayName\":3}}"),
+        json(",{\"type\":\"olm.csv.metadata\",\"value\":{\"keywords\":[1]}},{\"type\":\"olm.gvk\",\"value\":3}"),
+        json(",{\"value\":{\"annotations\":[]},\"type\":\"olm.csv.metadata\"}"),
+        json(",{\"type\":\"x\"},{\"value\":1},{\"type\":\"y\",\"value\":null}"),
+    ] {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), &text).unwrap();
+        let (loaded, checked) = (Catalog::load_file(file.path()), Catalog::check(file.path()));
+        assert_eq!(loaded.problems, checked.problems, "{text}");
+        assert_eq!(names(&loaded), names(&checked), "{text}");
+    }
+}
