@@ -219,7 +219,8 @@ fn read(scan: &Scan<'_>, name: &str, entries: &[&Entry], old: Option<&Group>, ke
     let text = Arc::new(text);
     let assembly = Assembly::of(name, &text, &located, if kept { Depth::Check } else { Depth::Glance });
     flaws.extend(assembly.flaws);
-    let (summary, words) = assembly.package.as_ref().map(Summary::of).unzip();
+    let summary = if kept { Summary::of } else { Summary::counts };
+    let (summary, words) = assembly.package.as_ref().map(summary).unzip();
     let mut group = Group {
         source,
         bytes: text.len() as u64,

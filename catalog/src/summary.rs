@@ -79,6 +79,18 @@ const LONGEST_LINE: usize = 160;
 const LONGEST_TEXT: usize = 4_000;
 
 impl Summary {
+    /// How much there is in a package, for who only checks it.
+    pub(crate) fn counts(package: &Package) -> (Self, String) {
+        let summary = Self {
+            name: package.name.clone(),
+            default_channel: package.default_channel.clone(),
+            channels: package.channels.keys().cloned().collect(),
+            versions: package.bundles.len(),
+            ..Self::default()
+        };
+        (summary, String::new())
+    }
+
     /// A package's summary, and the words of its descriptions for search, in small letters.
     pub(crate) fn of(package: &Package) -> (Self, String) {
         let head = package.head();
