@@ -110,9 +110,13 @@ fn a_check_finds_what_loading_finds() {
         json("").replace("\"image\":\"a/b\"", "\"image\":\"a/b\",\"image\":\"a/c\""),
         json(",{\"type\":\"x\",\"value\":{\"k\":1,\"k\":2}}"),
         // metadata that is right, that is wrong, and that comes before its type
-        json(",{\"type\":\"olm.csv.metadata\",\"value\":{\"displayName\":\"P\",\"annotations\":{\"a\":\"b\"}}}"),
+        json(
+            ",{\"type\":\"olm.csv.metadata\",\"value\":{\"displayName\":\"P\",\"annotations\":{\"a\":\"b\"}}}",
+        ),
         json(",{\"type\":\"olm.csv.metadata\",\"value\":{\"displayName\":3}}"),
-        json(",{\"type\":\"olm.csv.metadata\",\"value\":{\"keywords\":[1]}},{\"type\":\"olm.gvk\",\"value\":3}"),
+        json(
+            ",{\"type\":\"olm.csv.metadata\",\"value\":{\"keywords\":[1]}},{\"type\":\"olm.gvk\",\"value\":3}",
+        ),
         json(",{\"value\":{\"annotations\":[]},\"type\":\"olm.csv.metadata\"}"),
         json(",{\"type\":\"x\"},{\"value\":1},{\"type\":\"y\",\"value\":null}"),
     ] {
