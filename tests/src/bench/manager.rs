@@ -23,12 +23,12 @@ pub(crate) fn memory(cluster: &Cluster, pid: u32, data: &Path) -> Result<Option<
     let folder = source.parent().context("a file has a folder")?;
     let manifest = serde_json::json!({
         "apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource",
-        "metadata": {"name": "bench-community", "namespace": "bench"},
+        "metadata": {"name": "bench-community", "namespace": "olm"},
         "spec": {"sourceType": "directory", "directory": folder},
     });
     let start = Instant::now();
     cluster.kubectl_in(&["apply", "-f", "-"], Some(&manifest.to_string()))?;
-    let state = ["get", "catalogsource", "bench-community", "-n", "bench", "-o"];
+    let state = ["get", "catalogsource", "bench-community", "-n", "olm", "-o"];
     let path = ["jsonpath={.status.connectionState.lastObservedState}"];
     while cluster.kubectl(&[&state[..], &path].concat())? != "READY" {
         if start.elapsed() > PATIENCE {
@@ -40,7 +40,7 @@ pub(crate) fn memory(cluster: &Cluster, pid: u32, data: &Path) -> Result<Option<
     let took = start.elapsed().as_secs_f64();
     std::thread::sleep(CALM);
     let after = resident(pid)?;
-    cluster.kubectl(&["delete", "catalogsource", "bench-community", "-n", "bench"])?;
+    cluster.kubectl(&["delete", "catalogsource", "bench-community", "-n", "olm"])?;
     Ok(Some(Row {
         what: "manager with the full catalog: resident memory",
         measured: after,

@@ -11,6 +11,9 @@ const CACHE: &str = "/var/cache/olm";
 /// A large catalog takes 200 MB; while it is being fetched, the largest layer of its image comes on top.
 const CACHE_SIZE: &str = "4Gi";
 const REGISTRIES_PATH: &str = "/etc/olm/registries";
+/// glibc keeps what reading a catalog needed for a moment; like this it goes back to the system.
+const MALLOC: [(&str, &str); 3] =
+    [("MALLOC_ARENA_MAX", "2"), ("MALLOC_MMAP_THRESHOLD_", "131072"), ("MALLOC_TRIM_THRESHOLD_", "131072")];
 
 pub(super) fn manager(options: &ManifestOptions) -> Vec<Value> {
     let pod = Pod {
@@ -84,6 +87,7 @@ impl Pod<'_> {
             json!({ "name": "POD_NAME", "valueFrom": { "fieldRef": { "fieldPath": "metadata.name" } } }),
             json!({ "name": "POD_NAMESPACE", "valueFrom": { "fieldRef": { "fieldPath": "metadata.namespace" } } }),
         ];
+        env.extend(MALLOC.map(|(name, value)| json!({ "name": name, "value": value })));
         env.extend(self.env.iter().cloned());
         env.extend(options.env.iter().map(|(name, value)| json!({ "name": name, "value": value })));
         let mut deployment = json!({
