@@ -114,6 +114,12 @@ impl Store {
                 return Err(StoreError::Io { what: "lock", path, source });
             }
         }
+        // What a process that was killed did not finish.
+        for folder in ["packages", "catalogs"] {
+            for path in files_in(&root.join(folder))?.iter().filter(|path| is_partial(path)) {
+                fs::remove_file(path).map_err(failed("remove", path))?;
+            }
+        }
         let shelf = Shelf { root: root.to_owned(), used: Mutex::default(), _lock: lock };
         Ok(Self { shelf: Arc::new(shelf), catalogs: Arc::default() })
     }
@@ -336,15 +342,15 @@ impl Shelf {
         if fs::metadata(&path).is_ok_and(|file| file.len() == text.len() as u64) {
             return Ok(());
         }
-        // A cut-off file has another name than a whole one; leftovers are garbage and collected as such.
-        let partial = path.with_extension("partial");
+        // A cut-off file has another name than a whole one.
+        let partial = path.with_extension(PARTIAL);
         let written = fs::write(&partial, text).and_then(|()| fs::rename(&partial, &path));
         written.map_err(|error| (path, error))
     }
 
     fn commit(&self, index: &Index) -> Result<(), StoreError> {
         let path = self.index(&index.key);
-        let partial = path.with_extension("partial");
+        let partial = path.with_extension(PARTIAL);
         let text = serde_json::to_vec(index).map_err(|error| StoreError::Io {
             what: "write",
             path: path.clone(),
@@ -359,6 +365,12 @@ impl Shelf {
         };
         write().map_err(|source| StoreError::Io { what: "write", path, source })
     }
+}
+
+const PARTIAL: &str = "partial";
+
+fn is_partial(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == PARTIAL)
 }
 
 fn files_in(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
