@@ -166,6 +166,8 @@ fn list(root: &Path, name: &str, entry: Value, options: &Options) -> Result<(), 
     };
     manifests.retain(|other| other["annotations"][NAME] != name);
     manifests.push(entry);
+    // In an order that does not depend on which download was the quickest.
+    manifests.sort_by(|a, b| a["annotations"][NAME].as_str().cmp(&b["annotations"][NAME].as_str()));
     write(&root.join("oci-layout"), b"{\"imageLayoutVersion\":\"1.0.0\"}")?;
     write(&path, index.to_string().as_bytes())
 }
