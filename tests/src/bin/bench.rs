@@ -129,9 +129,6 @@ async fn run() -> Result<Vec<Row>> {
     });
 
     scale(&cluster, &mut rows).await?;
-    let manager = tree(up.pid())?.into_iter().find(|(_, name)| name == "olm manager");
-    let (manager, _) = manager.context("no process `olm manager`")?;
-    rows.extend(catalogs::manager::memory(&cluster, manager, &data)?);
     up.stop()?;
 
     let start = Instant::now();
@@ -145,6 +142,9 @@ async fn run() -> Result<Vec<Row>> {
         note: "on the data of the first".into(),
     });
     again.stop()?;
+    let manager =
+        |pid| Ok(tree(pid)?.into_iter().find(|(_, name)| name == "olm manager").map(|(pid, _)| pid));
+    rows.extend(catalogs::manager::memory(&data, manager)?);
     Ok(rows)
 }
 
