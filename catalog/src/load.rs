@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ignore::Match;
@@ -16,9 +15,11 @@ use crate::canonical::{self, Remarks};
 use crate::content::Content;
 use crate::digest::{self, hex};
 use crate::header::Header;
+use crate::input::{Input, Text};
 use crate::model::{Catalog, Group, Package};
+use crate::parallel;
 use crate::problem::{self, Place, Problem, Severity};
-use crate::scan::{Entry, Input, Scan, Text};
+use crate::scan::{Entry, Scan};
 use crate::store::Shelf;
 use crate::summary::Summary;
 
@@ -63,7 +64,7 @@ impl Catalog {
     }
 
     fn load(origin: &str, files: Files<'_>, keep: &Keep<'_>) -> Self {
-        let Loaded { groups, digest, problems, .. } = load(files, &BTreeMap::new(), keep);
+        let Loaded { groups, digest, problems, .. } = load(files, |_| None, keep);
         let content = match keep {
             Keep::Memory(texts) => {
                 Content::Memory(std::mem::take(&mut *texts.lock().unwrap_or_else(PoisonError::into_inner)))
@@ -110,26 +111,18 @@ pub(crate) struct Loaded {
     pub failure: Option<(PathBuf, io::Error)>,
 }
 
-/// Reads files; a package that is as it was in `old` is taken from there.
-pub(crate) fn load(files: Files<'_>, old: &BTreeMap<String, Group>, keep: &Keep<'_>) -> Loaded {
+/// Reads files; a package that is as `old` says it was is taken from there.
+pub(crate) fn load<'o>(
+    files: Files<'_>,
+    old: impl Fn(&str) -> Option<&'o Group> + Sync,
+    keep: &Keep<'_>,
+) -> Loaded {
     let threads = std::thread::available_parallelism().map_or(2, usize::from).min(MOST_THREADS);
     let scan = Scan::of(&files.inputs, threads, matches!(keep, Keep::Nothing));
     let packages: Vec<(&str, Vec<&Entry>)> = scan.by_package().into_iter().collect();
 
-    let next = AtomicUsize::new(0);
-    let done: Vec<Mutex<Option<Read>>> = packages.iter().map(|_| Mutex::new(None)).collect();
-    std::thread::scope(|scope| {
-        for _ in 0..threads.min(packages.len()) {
-            scope.spawn(|| {
-                loop {
-                    let index = next.fetch_add(1, Ordering::Relaxed);
-                    let Some((name, entries)) = packages.get(index) else { return };
-                    let read = read(&scan, name, entries, old.get(*name), keep);
-                    *done[index].lock().unwrap_or_else(PoisonError::into_inner) = Some(read);
-                }
-            });
-        }
-    });
+    let done =
+        parallel::map(threads, &packages, |(name, entries)| read(&scan, name, entries, old(name), keep));
 
     let mut problems = files.problems;
     problems.extend(scan.problems.iter().cloned());
@@ -141,7 +134,6 @@ pub(crate) fn load(files: Files<'_>, old: &BTreeMap<String, Group>, keep: &Keep<
         failure: None,
     };
     for ((name, entries), read) in packages.iter().zip(done) {
-        let Some(read) = read.into_inner().unwrap_or_else(PoisonError::into_inner) else { continue };
         let place = |document: usize| entries.get(document).map(|entry| scan.place(entry));
         problems.extend(read.group.flaws.iter().map(|flaw| flaw.at(place)));
         loaded.reread += usize::from(read.anew);
@@ -150,7 +142,6 @@ pub(crate) fn load(files: Files<'_>, old: &BTreeMap<String, Group>, keep: &Keep<
             loaded.groups.insert((*name).to_owned(), read.group);
         }
     }
-    loaded.reread += old.keys().filter(|name| !loaded.groups.contains_key(*name)).count();
     if scan.entries.is_empty() && problems.is_empty() {
         let place = Place { path: files.origin, ..Place::default() };
         let fix = "point to a folder or file with olm.package, olm.channel and olm.bundle documents";

@@ -4,16 +4,14 @@
 //! here, for reading it is ten times the work. Large files are read by several threads.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::io::{self, Read};
 
 use crate::canonical::{self, Remarks};
 use crate::header::Header;
+use crate::input::{Input, Text};
+use crate::parallel;
 use crate::problem::{self, Place, Problem, Severity};
+use crate::spool::Spool;
 use crate::window::Window;
 
 /// A document beyond this is left out: the largest real ones have 7 MB.
@@ -27,66 +25,6 @@ const DEEPEST_FLOW: usize = 500;
 
 /// Files beyond this are read in several parts at once.
 const LARGE_FILE: u64 = 4 << 20;
-
-/// JSON made of YAML goes to a file beyond this.
-const LARGE_SPOOL: usize = 8 << 20;
-
-/// Something to read.
-pub(crate) struct Input<'a> {
-    /// As people know it.
-    pub path: String,
-    pub text: Text<'a>,
-}
-
-pub(crate) enum Text<'a> {
-    /// A file that is open already, or is opened whenever it is read.
-    Disk {
-        path: PathBuf,
-        file: Option<File>,
-        length: u64,
-    },
-    Memory(&'a [u8]),
-}
-
-impl Text<'_> {
-    fn len(&self) -> u64 {
-        match self {
-            Self::Disk { length, .. } => *length,
-            Self::Memory(text) => text.len() as u64,
-        }
-    }
-
-    /// A reader from a place on, with a position of its own.
-    fn reader(&self, offset: u64) -> io::Result<Reader<'_>> {
-        Ok(match self {
-            Self::Disk { file: Some(file), .. } => Reader::Open(file, offset),
-            Self::Disk { path, .. } => Reader::Opened(File::open(path)?, offset),
-            Self::Memory(text) => {
-                let start = usize::try_from(offset).unwrap_or(usize::MAX).min(text.len());
-                Reader::Memory(&text[start..])
-            }
-        })
-    }
-}
-
-enum Reader<'t> {
-    Open(&'t File, u64),
-    Opened(File, u64),
-    Memory(&'t [u8]),
-}
-
-impl Read for Reader<'_> {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        let (file, offset) = match self {
-            Self::Open(file, offset) => (*file, offset),
-            Self::Opened(file, offset) => (&*file, offset),
-            Self::Memory(text) => return text.read(out),
-        };
-        let count = file.read_at(out, *offset)?;
-        *offset += count as u64;
-        Ok(count)
-    }
-}
 
 /// A document, not read yet.
 #[derive(Debug, Clone)]
@@ -120,20 +58,7 @@ impl<'a> Scan<'a> {
     pub fn of(inputs: &'a [Input<'a>], threads: usize, look: bool) -> Self {
         let spool = Spool::default();
         let units = units(inputs, threads);
-        let next = AtomicUsize::new(0);
-        let done: Vec<Mutex<Option<Part>>> = units.iter().map(|_| Mutex::new(None)).collect();
-        std::thread::scope(|scope| {
-            for _ in 0..threads.min(units.len()) {
-                scope.spawn(|| {
-                    while let Some(unit) = units.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        let part = Part::read(inputs, unit, &spool, look);
-                        *done[unit.index].lock().unwrap_or_else(PoisonError::into_inner) = Some(part);
-                    }
-                });
-            }
-        });
-        let parts =
-            done.into_iter().filter_map(|part| part.into_inner().unwrap_or_else(PoisonError::into_inner));
+        let parts = parallel::map(threads, &units, |unit| Part::read(inputs, unit, &spool, look));
         let mut scan = Self { inputs, look, spool, entries: Vec::new(), problems: Vec::new() };
         let mut parts = units.iter().zip(parts).peekable();
         while let Some((unit, first)) = parts.next() {
@@ -153,7 +78,7 @@ impl<'a> Scan<'a> {
         let parts = if fits {
             parts
         } else {
-            let whole = Unit { index: 0, input, start: 0, end: self.inputs[input].text.len() };
+            let whole = Unit { input, start: 0, end: self.inputs[input].text.len() };
             vec![Part::read(self.inputs, &whole, &self.spool, self.look)]
         };
         let mut lines = 0;
@@ -199,7 +124,6 @@ impl<'a> Scan<'a> {
 
 /// A part of an input that one thread reads.
 struct Unit {
-    index: usize,
     input: usize,
     start: u64,
     end: u64,
@@ -218,7 +142,7 @@ fn units(inputs: &[Input<'_>], threads: usize) -> Vec<Unit> {
         }
         let ends = cuts.iter().skip(1).copied().chain([length]).collect::<Vec<_>>();
         for (start, end) in cuts.into_iter().zip(ends) {
-            units.push(Unit { index: units.len(), input, start, end });
+            units.push(Unit { input, start, end });
         }
     }
     units
@@ -565,49 +489,6 @@ fn package_in(text: &[u8]) -> Option<String> {
     match value("schema")?.as_str() {
         "olm.package" => value("name"),
         _ => value("package"),
-    }
-}
-
-/// JSON that was made of YAML: in memory as long as it is little, else in a file without a name.
-#[derive(Default)]
-struct Spool(Mutex<SpoolText>);
-
-#[derive(Default)]
-struct SpoolText {
-    memory: Vec<u8>,
-    file: Option<File>,
-    length: u64,
-}
-
-impl Spool {
-    fn append(&self, json: &[u8]) -> io::Result<u64> {
-        let mut spool = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let offset = spool.length;
-        if spool.file.is_none() && spool.memory.len() + json.len() > LARGE_SPOOL {
-            // Without a folder for such files, memory has to do.
-            if let Ok(mut file) = tempfile::tempfile() {
-                file.write_all(&spool.memory)?;
-                spool.memory = Vec::new();
-                spool.file = Some(file);
-            }
-        }
-        match &mut spool.file {
-            Some(file) => {
-                file.seek(SeekFrom::Start(offset))?;
-                file.write_all(json)?;
-            }
-            None => spool.memory.extend_from_slice(json),
-        }
-        spool.length += json.len() as u64;
-        Ok(offset)
-    }
-
-    fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        let spool = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match &spool.file {
-            Some(file) => file.read_exact_at(out, offset),
-            None => Text::Memory(&spool.memory).reader(offset)?.read_exact(out),
-        }
     }
 }
 

@@ -193,22 +193,11 @@ impl Store {
     /// When the store cannot be written, or the content would empty the catalog. What else is wrong with the content is
     /// in the catalog's problems.
     pub fn refresh_dir(&self, key: &str, origin: &str, dir: &Path) -> Result<Refreshed, StoreError> {
-        self.refresh(key, origin, Files::of_dir(dir, true))
-    }
-
-    /// As [`Self::refresh_dir`], from a single stream of documents.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn refresh_bytes(&self, key: &str, origin: &str, bytes: &[u8]) -> Result<Refreshed, StoreError> {
-        self.refresh(key, origin, Files::of_bytes(origin, bytes))
-    }
-
-    fn refresh(&self, key: &str, origin: &str, files: Files<'_>) -> Result<Refreshed, StoreError> {
+        let files = Files::of_dir(dir, true);
         let mut catalogs = self.catalogs.lock().unwrap_or_else(PoisonError::into_inner);
         let old = self.current(&mut catalogs, key)?;
-        let reusable = old.as_ref().map(|old| self.shelf.present(&old.groups)).unwrap_or_default();
-        let loaded = load::load(files, &reusable, &Keep::Disk(&self.shelf));
+        let reusable = |name: &str| old.as_ref()?.groups.get(name).filter(|group| self.shelf.has(group));
+        let loaded = load::load(files, reusable, &Keep::Disk(&self.shelf));
         if let Some((path, source)) = loaded.failure {
             return Err(StoreError::Io { what: "write", path, source });
         }
@@ -306,16 +295,9 @@ impl Shelf {
         self.root.join("packages").join(digest)
     }
 
-    /// The packages of an earlier index whose files are there.
-    fn present(&self, groups: &BTreeMap<String, Group>) -> BTreeMap<String, Group> {
-        let is_there = |group: &Group| {
-            fs::metadata(self.path(&group.digest)).is_ok_and(|file| file.len() == group.bytes)
-        };
-        groups
-            .iter()
-            .filter(|(_, group)| is_there(group))
-            .map(|(k, group)| (k.clone(), group.clone()))
-            .collect()
+    /// Whether a package's file is there, as far as its length tells.
+    fn has(&self, group: &Group) -> bool {
+        fs::metadata(self.path(&group.digest)).is_ok_and(|file| file.len() == group.bytes)
     }
 
     pub(crate) fn read(&self, package: &str, group: &Group) -> Result<Arc<String>, ContentError> {

@@ -2,23 +2,15 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // a helper of a test may fail it
 
+mod common;
+
+use common::data;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use olm_catalog::build::{self, Built, Options};
 use olm_catalog::{Package, Severity};
 use serde_json::Value;
-
-fn data(what: &str) -> Option<PathBuf> {
-    let root = std::env::var_os("OLM_SHARED_DATA")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data"), PathBuf::from);
-    let path = root.join(what);
-    if path.exists() {
-        return Some(path);
-    }
-    println!("skipped: {} is not there (set OLM_SHARED_DATA)", path.display());
-    None
-}
 
 /// `channel: head <- … <- tail` of each channel.
 fn chains(package: &Package) -> Vec<String> {

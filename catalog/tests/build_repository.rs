@@ -7,23 +7,16 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // a helper of a test may fail it
 
+mod common;
+
+use common::data;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::OnceLock;
 
 use olm_catalog::build::{self, Built, Options};
 use olm_catalog::{Filter, Severity, diff, graph};
 use serde_json::Value;
-
-fn data() -> Option<PathBuf> {
-    let given = std::env::var_os("OLM_SHARED_DATA").map(PathBuf::from);
-    let data = given.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data"));
-    if data.is_dir() {
-        return Some(data);
-    }
-    println!("skipped: real bundles: {} is not there", data.display());
-    None
-}
 
 /// Why a difference is none of the builder's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -281,7 +274,7 @@ fn differences(theirs: &Catalog, ours: &Catalog) -> BTreeSet<String> {
 
 #[test]
 fn graphs_are_those_of_upstream() {
-    let Some(data) = data() else { return };
+    let Some(data) = data("") else { return };
     // given
     let theirs = recorded(&data);
     // when
@@ -346,7 +339,7 @@ fn holds(why: Why, line: &str, theirs: &Catalog, ours: &Catalog, data: &Path) ->
 
 #[test]
 fn bundles_have_the_properties_and_images_of_upstream() {
-    let Some(data) = data() else { return };
+    let Some(data) = data("") else { return };
     let theirs = recorded(&data);
     let built = built(&data);
     let ours = Catalog::of(built.documents());
@@ -402,7 +395,7 @@ fn sorted(value: &Value) -> Vec<String> {
 
 #[test]
 fn packages_have_the_icon_of_their_head() {
-    let Some(data) = data() else { return };
+    let Some(data) = data("") else { return };
     let theirs = recorded(&data);
     let built = built(&data);
     let ours = Catalog::of(built.documents());
@@ -421,7 +414,7 @@ fn packages_have_the_icon_of_their_head() {
 
 #[test]
 fn a_checkout_is_a_catalog_without_any_image() {
-    let Some(data) = data() else { return };
+    let Some(data) = data("") else { return };
     // when: nothing is said of the layout
     let catalog = build::load(&data.join("bundles")).unwrap();
     // then
@@ -450,7 +443,7 @@ fn a_checkout_is_a_catalog_without_any_image() {
 
 #[test]
 fn what_is_written_loads_without_errors() {
-    let Some(data) = data() else { return };
+    let Some(data) = data("") else { return };
     let out = tempfile::tempdir().unwrap();
     let options = Options {
         bridge_gaps: true,
@@ -472,7 +465,7 @@ fn what_is_written_loads_without_errors() {
 
 #[test]
 fn graphs_of_real_packages_fit_a_terminal() {
-    let Some(data) = data() else { return };
+    let Some(data) = data("") else { return };
     let catalog = built(&data).catalog();
     for summary in catalog.summaries() {
         let package = catalog.package(&summary.name).unwrap().unwrap();

@@ -2,23 +2,15 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // a helper of a test may fail it
 
-use std::path::{Path, PathBuf};
+mod common;
+
+use common::data;
+use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
 use olm_catalog::{Catalog, Problem, Severity};
 use serde_json::Value;
-
-fn data(what: &str) -> Option<PathBuf> {
-    let root = std::env::var_os("OLM_SHARED_DATA")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data"), PathBuf::from);
-    let path = root.join(what);
-    if path.exists() {
-        return Some(path);
-    }
-    println!("skipped: {} is not there (set OLM_SHARED_DATA)", path.display());
-    None
-}
 
 fn errors(catalog: &Catalog) -> Vec<&Problem> {
     catalog.problems.iter().filter(|problem| problem.severity == Severity::Error).collect()

@@ -4,8 +4,11 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // a helper of a test may fail it
 
+mod common;
+
+use common::data;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use olm_catalog::build::{self, Built, Format, Options};
 use olm_catalog::{Catalog, Package, Severity};
@@ -15,17 +18,6 @@ const HEADER: &str =
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-fn data(what: &str) -> Option<PathBuf> {
-    let root =
-        std::env::var_os("OLM_SHARED_DATA").map_or_else(|| root().join("../../shared/data"), PathBuf::from);
-    let path = root.join(what);
-    if path.exists() {
-        return Some(path);
-    }
-    println!("skipped: {} is not there (set OLM_SHARED_DATA)", path.display());
-    None
 }
 
 fn built() -> Built {

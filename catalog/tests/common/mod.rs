@@ -1,0 +1,15 @@
+//! Where the real data is.
+
+use std::path::{Path, PathBuf};
+
+/// A file or folder of it; says so where it is not there.
+pub fn data(what: &str) -> Option<PathBuf> {
+    let root = std::env::var_os("OLM_SHARED_DATA")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data"), PathBuf::from);
+    let path = root.join(what);
+    if path.exists() {
+        return Some(path);
+    }
+    println!("skipped: {} is not there (set OLM_SHARED_DATA)", path.display());
+    None
+}
