@@ -19,7 +19,9 @@ pub(crate) fn of(groups: &BTreeMap<String, Group>) -> String {
     format!("sha256:{}", hex(&hasher.finalize()))
 }
 
-pub(crate) fn hex(bytes: &[u8]) -> String {
+/// Bytes as text: two digits each, in small letters.
+#[must_use]
+pub fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write;
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");

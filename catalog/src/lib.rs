@@ -36,6 +36,7 @@ pub mod template;
 mod window;
 
 pub use content::{ContentError, Documents, Filter};
+pub use digest::hex;
 pub use icon::Icon;
 pub use model::{
     BundleEntry, Catalog, Channel, ChannelEntry, CsvMetadata, Package, Person, Property, Provider,

@@ -7,6 +7,7 @@ use std::{
 };
 
 use kube::Client;
+pub(crate) use olm_catalog::hex;
 use sha2::{Digest as _, Sha256};
 
 use crate::api_server::Identity;
@@ -89,14 +90,6 @@ impl Session {
 pub(crate) fn random_text() -> String {
     let bytes: [u8; 32] = rand::random();
     hex(&bytes)
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut out, byte| {
-        let _ = write!(out, "{byte:02x}");
-        out
-    })
 }
 
 pub(crate) fn hash(text: &str) -> [u8; 32] {

@@ -1,7 +1,8 @@
 //! Digests of content, as registries write them: `sha256:…`.
 
-use std::{fmt, fmt::Write as _, io::Read, str::FromStr};
+use std::{fmt, io::Read, str::FromStr};
 
+use olm_catalog::hex;
 use sha2::Digest as _;
 
 /// A digest of one of the algorithms that the OCI image specification registers.
@@ -131,11 +132,4 @@ impl Hasher {
             State::Sha512(state) => Digest { algorithm: Algorithm::Sha512, hex: hex(&state.finalize()) },
         }
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

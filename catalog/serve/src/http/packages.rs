@@ -12,7 +12,7 @@ use axum::response::Response;
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
-use olm_catalog::{Catalog, Summary};
+use olm_catalog::{Catalog, Summary, hex};
 use sha2::{Digest, Sha256};
 
 use super::conditional::{Encoding, Validators};
@@ -34,7 +34,7 @@ fn short(catalog: &Catalog) -> Result<Vec<u8>, serde_json::Error> {
 
 impl Kept {
     fn of(json: &[u8]) -> std::io::Result<Self> {
-        let tag = Sha256::digest(json).iter().map(|byte| format!("{byte:02x}")).collect();
+        let tag = hex(&Sha256::digest(json));
         let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
         encoder.write_all(json)?;
         Ok(Self { tag, gzip: encoder.finish()?.into() })

@@ -8,6 +8,7 @@ use std::{
 };
 
 use flate2::{Compression, GzBuilder};
+use olm_catalog::hex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -240,10 +241,6 @@ fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), LayoutError> {
 fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> LayoutError {
     let path = path.to_owned();
     move |source| LayoutError::Io { what, path, source }
-}
-
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Computes the digest of what is written through it.

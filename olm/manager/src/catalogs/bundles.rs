@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tokio::{sync::Semaphore, time::Instant};
 
-use super::{CatalogRef, access::Access, cache::hex, document};
+use super::{CatalogRef, access::Access, document, hex};
 
 /// Pulls at a time. Bundles are small; more would only crowd out what else the manager does.
 const PULLS: usize = 4;

@@ -14,7 +14,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use olm_catalog::{Store, StoreError};
+use olm_catalog::{Store, StoreError, hex};
 use olm_catalog_sources::Revision;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -161,15 +161,6 @@ pub(crate) fn store_key((namespace, name): &Key) -> String {
 fn file_name(key: &Key) -> String {
     let name = format!("{}.{}", key.0, key.1);
     if name.len() <= 128 { name } else { hex(&Sha256::digest(name.as_bytes())) }
-}
-
-/// Bytes as text.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 /// A cache for tests.

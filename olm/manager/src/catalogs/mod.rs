@@ -20,8 +20,9 @@ pub(crate) use access::Access;
 pub use bundles::BundleImageError;
 pub(crate) use bundles::BundleImages;
 pub use cache::CacheError;
-pub(crate) use cache::{Cache, Record, hex, store_key};
+pub(crate) use cache::{Cache, Record, store_key};
 pub use fetch::{FetchError, Fetcher};
+pub(crate) use olm_catalog::hex;
 pub use olm_resolver::CatalogRef;
 pub(crate) use own::{Own, Refresh};
 pub use registries::Registries;
@@ -136,7 +137,9 @@ impl LoadedCatalog {
     pub async fn icon(&self, package: &str) -> Result<Option<Icon>, ReadError> {
         match &self.home {
             Home::Remote(remote) => Ok(remote.icon(package).await?),
-            _ => Ok(self.catalog.package(package)?.and_then(|package| package.icon.clone())),
+            Home::Here | Home::Own(_) => {
+                Ok(self.package(package).await?.and_then(|package| package.icon.clone()))
+            }
         }
     }
 }
