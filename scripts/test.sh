@@ -17,6 +17,8 @@ if grep -q '^skipped:' "$log"; then
 else
     echo "Nothing was skipped."
 fi
+# Again at the end, where people and machines look first: what the tests that failed said.
+awk '/^failures:$/ {on = 1} /^test result:/ {on = 0} on' "$log" | tail -n 300
 passed=$(grep -oE '[0-9]+ passed' "$log" | awk '{s+=$1} END {print s+0}')
 failed=$(grep -oE '[0-9]+ failed' "$log" | awk '{s+=$1} END {print s+0}')
 skipped=$(grep '^skipped:' "$log" | sort -u | wc -l)

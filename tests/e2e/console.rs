@@ -52,7 +52,7 @@ async fn signed_in(test: &str, cluster: &Cluster, scripts: bool) -> Result<Optio
 /// Waits until the page whose path begins so is there.
 async fn at(page: &mut Page, path: &str) -> Result<()> {
     let there = format!("location.pathname.startsWith({path:?}) && document.readyState === 'complete'");
-    page.wait_for(&there, Duration::from_secs(20)).await.map(drop)
+    page.wait_for(&there, LIMIT).await.map(drop)
 }
 
 /// Waits until the page says so.
@@ -100,8 +100,7 @@ fn one_click_installs_and_a_form_creates_a_cluster() {
         csv_succeeded(&cluster, &ns, "etcdoperator.v0.10.1").await?;
 
         page.click("Create EtcdCluster").await?;
-        page.wait_for("document.querySelector('form input[name*=\"size\"]')", Duration::from_secs(10))
-            .await?;
+        page.wait_for("document.querySelector('form input[name*=\"size\"]')", LIMIT).await?;
         // The example asks for the etcd that Debian 12 has; this machine may have another.
         page.eval(&format!(
             "(() => {{ const v = document.querySelector('form input[name*=\"version\"]'); if (v) v.value = {version:?}; return 1 }})()"
@@ -111,7 +110,7 @@ fn one_click_installs_and_a_form_creates_a_cluster() {
         page.click("Create").await?;
         at(&mut page, &format!("/instances/etcdclusters.etcd.database.coreos.com/{ns}/")).await?;
         page.eval("document.body.dataset.mark = 'same page'").await?;
-        let members = cluster.wait_members(&ns, "example-etcd-cluster", 3, Duration::from_secs(90)).await?;
+        let members = cluster.wait_members(&ns, "example-etcd-cluster", 3, Duration::from_secs(180)).await?;
         for member in &members {
             says(&mut page, member).await?;
         }
@@ -215,9 +214,9 @@ fn the_console_works_without_scripts() {
         page.click("Create EtcdCluster").await?;
         at(&mut page, "/instances/new/").await?;
         page.click("YAML").await?;
-        page.wait_for("document.querySelector('textarea.yaml')", Duration::from_secs(10)).await?;
+        page.wait_for("document.querySelector('textarea.yaml')", Duration::from_secs(60)).await?;
         page.click("Form").await?;
-        page.wait_for("document.querySelector('input[name=\"/spec/size\"]')", Duration::from_secs(10))
+        page.wait_for("document.querySelector('input[name=\"/spec/size\"]')", Duration::from_secs(60))
             .await?;
         page.eval("document.querySelector('input[name=\"/metadata/name\"]').value = 'No Name'").await?;
         page.click("Check").await?;

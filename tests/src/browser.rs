@@ -19,6 +19,8 @@ pub struct Page {
     socket: WebSocketStream<MaybeTlsStream<tokio::net::TcpStream>>,
     next: u64,
     session: String,
+    /// Whether the page's scripts run; without, nothing on it moves and nobody listens.
+    scripts: bool,
     _profile: tempfile::TempDir,
 }
 
@@ -48,14 +50,15 @@ impl Page {
             .stderr(Stdio::null())
             .spawn()?;
         let port_file = profile.path().join("DevToolsActivePort");
-        let text = eventually("Chromium's debugging port", Duration::from_secs(30), async || {
+        let text = eventually("Chromium's debugging port", Duration::from_secs(120), async || {
             Ok(std::fs::read_to_string(&port_file).ok().filter(|t| t.lines().count() >= 2))
         })
         .await?;
         let mut lines = text.lines();
         let (port, path) = (lines.next().context("port")?, lines.next().context("path")?);
         let (socket, _) = tokio_tungstenite::connect_async(format!("ws://127.0.0.1:{port}{path}")).await?;
-        let mut page = Self { child, socket, next: 0, session: String::new(), _profile: profile };
+        let mut page =
+            Self { child, socket, next: 0, session: String::new(), scripts: true, _profile: profile };
         let target = page.call("Target.createTarget", json!({"url": "about:blank"})).await?;
         let id = target["targetId"].as_str().context("targetId")?.to_string();
         let attached = page.call("Target.attachToTarget", json!({"targetId": id, "flatten": true})).await?;
@@ -81,6 +84,7 @@ impl Page {
 
     /// Scripts on or off.
     pub async fn scripts(&mut self, on: bool) -> Result<()> {
+        self.scripts = on;
         self.call("Emulation.setScriptExecutionDisabled", json!({"value": !on})).await.map(drop)
     }
 
@@ -105,7 +109,7 @@ impl Page {
             }
             bail!("Chromium closed the connection")
         };
-        tokio::time::timeout(Duration::from_secs(30), answer)
+        tokio::time::timeout(Duration::from_secs(60), answer)
             .await
             .map_err(|_| anyhow!("{method}: no answer"))?
     }
@@ -121,7 +125,7 @@ impl Page {
 
     /// Waits until the document is complete.
     pub async fn loaded(&mut self) -> Result<()> {
-        self.wait_for("document.readyState === 'complete'", Duration::from_secs(20)).await.map(drop)
+        self.wait_for("document.readyState === 'complete'", Duration::from_secs(60)).await.map(drop)
     }
 
     /// Evaluates an expression and hands over its value.
@@ -169,17 +173,27 @@ impl Page {
              .filter(e => e.getClientRects().length && !e.closest('[aria-hidden=true]'));\
              const e = all.find(e => says(e) === {text:?}) ?? all.find(e => says(e).startsWith({text:?}));\
              if (!e) return null; e.scrollIntoView({{block: 'center'}}); const r = e.getBoundingClientRect();\
+             window.__missed = true; document.addEventListener('click', (c) => {{\
+               if (says(c.target.closest('a,button,summary,label,input') ?? c.target).startsWith({text:?})) window.__missed = false;\
+             }}, {{capture: true, once: true}});\
              return [r.x + r.width / 2, r.y + r.height / 2]; }})()"
         );
-        let at = self
-            .wait_for(&find, Duration::from_secs(10))
-            .await
-            .with_context(|| format!("no `{text}` to click"))?;
-        for kind in ["mousePressed", "mouseReleased"] {
-            let event = json!({"type": kind, "x": at[0], "y": at[1], "button": "left", "clickCount": 1});
-            self.call("Input.dispatchMouseEvent", event).await?;
+        // A page that follows its cluster moves things: between the look and the click there may be something else there.
+        for _ in 0..5 {
+            let at = self
+                .wait_for(&find, Duration::from_secs(60))
+                .await
+                .with_context(|| format!("no `{text}` to click"))?;
+            for kind in ["mousePressed", "mouseReleased"] {
+                let event = json!({"type": kind, "x": at[0], "y": at[1], "button": "left", "clickCount": 1});
+                self.call("Input.dispatchMouseEvent", event).await?;
+            }
+            // another page knows nothing of it: the click led there
+            if !self.scripts || self.eval("window.__missed === true").await? != true {
+                return Ok(());
+            }
         }
-        Ok(())
+        bail!("`{text}` moves away from every click")
     }
 
     /// Writes a screenshot of the whole page as PNG.
