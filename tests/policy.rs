@@ -26,19 +26,32 @@ fn metadata() -> Value {
 /// What each crate of ours may use of ours. Test-only dependencies count too.
 const LAYERS: &[(&str, &[&str])] = &[
     ("olm-version", &[]),
+    ("olm-crd", &[]),
     ("olm-api", &[]),
-    ("olm-resolver", &["olm-version"]),
-    ("olm-bundle", &["olm-api", "olm-version"]),
-    ("olm-catalog", &["olm-api", "olm-version", "olm-bundle"]),
+    ("olm-constraint", &["olm-version"]),
+    ("olm-resolver", &["olm-version", "olm-constraint"]),
+    ("olm-bundle", &["olm-api", "olm-version", "olm-constraint", "olm-crd"]),
+    ("olm-catalog", &["olm-api", "olm-version", "olm-constraint", "olm-bundle"]),
     ("olm-registry-api", &[]),
-    ("olm-catalog-serve", &["olm-api", "olm-version", "olm-bundle", "olm-catalog", "olm-registry-api"]),
-    ("olm-catalog-sources", &["olm-api", "olm-version", "olm-bundle", "olm-catalog", "olm-registry-api"]),
-    ("olm-plan", &["olm-api", "olm-version", "olm-resolver", "olm-bundle", "olm-catalog"]),
+    (
+        "olm-catalog-serve",
+        &["olm-api", "olm-version", "olm-constraint", "olm-bundle", "olm-catalog", "olm-registry-api"],
+    ),
+    (
+        "olm-catalog-sources",
+        &["olm-api", "olm-version", "olm-constraint", "olm-bundle", "olm-catalog", "olm-registry-api"],
+    ),
+    (
+        "olm-plan",
+        &["olm-api", "olm-version", "olm-constraint", "olm-crd", "olm-resolver", "olm-bundle", "olm-catalog"],
+    ),
     (
         "olm-manager",
         &[
             "olm-api",
             "olm-version",
+            "olm-constraint",
+            "olm-crd",
             "olm-resolver",
             "olm-bundle",
             "olm-catalog",
@@ -49,15 +62,27 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
     (
         "olm-web",
-        &["olm-api", "olm-version", "olm-resolver", "olm-bundle", "olm-catalog", "olm-plan", "olm-manager"],
+        &[
+            "olm-api",
+            "olm-version",
+            "olm-constraint",
+            "olm-crd",
+            "olm-resolver",
+            "olm-bundle",
+            "olm-catalog",
+            "olm-plan",
+            "olm-manager",
+        ],
     ),
-    ("olm-devcluster", &[]),
+    ("olm-devcluster", &["olm-crd"]),
     ("etcd-operator", &["olm-api"]),
     (
         "olm",
         &[
             "olm-api",
             "olm-version",
+            "olm-constraint",
+            "olm-crd",
             "olm-resolver",
             "olm-bundle",
             "olm-catalog",
@@ -75,6 +100,8 @@ const LAYERS: &[(&str, &[&str])] = &[
         &[
             "olm-api",
             "olm-version",
+            "olm-constraint",
+            "olm-crd",
             "olm-resolver",
             "olm-bundle",
             "olm-catalog",
@@ -93,6 +120,8 @@ const LAYERS: &[(&str, &[&str])] = &[
 /// Crates whose decisions are pure: no runtime, no client, in their normal dependencies.
 const PURE: &[(&str, &[&str])] = &[
     ("olm-version", &["tokio", "kube", "axum", "reqwest"]),
+    ("olm-crd", &["tokio", "kube", "axum", "reqwest"]),
+    ("olm-constraint", &["tokio", "kube", "axum", "reqwest"]),
     ("olm-resolver", &["tokio", "kube", "axum", "reqwest"]),
     ("olm-bundle", &["tokio", "axum", "reqwest"]),
     ("olm-plan", &["tokio", "kube", "axum", "reqwest"]),

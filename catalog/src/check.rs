@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use olm_bundle::{Gvk, PackageRequirement, image_reference};
+use olm_constraint::{Constraint, Problem as ConstraintProblem};
 use olm_version::{Prerelease, Range, Version};
 use serde::Deserialize;
-use serde_json::Value;
 
 use crate::assemble::{Assembly, BUNDLE, CHANNEL, PACKAGE, Subject};
 use crate::icon;
@@ -140,28 +140,15 @@ fn doubts(bundle: &BundleEntry) -> Vec<(Severity, &'static str, String, &'static
         }
     }
     for property in bundle.properties_of("olm.constraint") {
-        if let Some(key) = unknown_constraint_key(&property.value()) {
-            let text = format!("olm.constraint of bundle {name} has the unknown key {key:?}");
-            doubts.push((
-                Warning,
-                "constraint-key",
-                text,
-                "use one of gvk, package, all, any, not, cel; OLM refuses to install it",
-            ));
-        }
+        let Err(error) = Constraint::parse(&property.value()) else { continue };
+        let text = format!("olm.constraint of bundle {name} cannot be used: {error}");
+        let code = match error.problem {
+            ConstraintProblem::UnknownField { .. } => "constraint-key",
+            _ => "constraint-invalid",
+        };
+        doubts.push((Warning, code, text, "correct it; the bundle is not installed until then"));
     }
     doubts
-}
-
-fn unknown_constraint_key(constraint: &Value) -> Option<String> {
-    const KNOWN: [&str; 7] = ["failureMessage", "gvk", "package", "all", "any", "not", "cel"];
-    let map = constraint.as_object()?;
-    if let Some(key) = map.keys().find(|key| !KNOWN.contains(&key.as_str())) {
-        return Some(key.clone());
-    }
-    let nested =
-        ["all", "any", "not"].into_iter().filter_map(|key| map.get(key)?.get("constraints")?.as_array());
-    nested.flatten().find_map(unknown_constraint_key)
 }
 
 /// The rules for a bundle with a release: it is part of the bundle's name, so that each is a bundle of its own.
@@ -200,7 +187,7 @@ fn field_of(code: &str) -> Option<&'static str> {
         "bundle-image-missing" => "image",
         "related-image-empty" => "relatedImages",
         "requirement-range" => "properties[olm.package.required]",
-        "constraint-key" => "properties[olm.constraint]",
+        "constraint-key" | "constraint-invalid" => "properties[olm.constraint]",
         "property-invalid" => "properties",
         _ => return None,
     })

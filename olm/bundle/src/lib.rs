@@ -4,7 +4,8 @@
 //! - [`Bundle::validate`] says what is wrong with it, finding by finding; [`check_dir`] and [`check_files`] say so even
 //!   of what cannot be read;
 //! - [`render_fbc`] turns it into a document of a file-based catalog;
-//! - [`render`] turns it into the objects that install it, in phases.
+//! - [`render`] turns it into the objects that install it, in phases;
+//! - [`permissions`] says what these objects may do.
 //!
 //! Nothing here talks to a cluster; only `from_dir` and `check_dir` touch the disk. No input takes more memory than
 //! [`yaml::MEMORY_FACTOR`] times its size (and one MiB for each file), and none is read beyond fixed limits: 16 MiB a
@@ -16,6 +17,7 @@ mod fbc;
 mod kinds;
 mod load;
 mod model;
+pub mod permissions;
 mod properties;
 mod provenance;
 mod render;
@@ -27,7 +29,8 @@ pub use error::{BundleError, Place, RenderError};
 pub use fbc::{Manifests, csv_metadata, related_images, render_fbc, render_fbc_with};
 pub use kinds::{Scope, scope_of};
 pub use model::{Bundle, Property};
-pub use properties::{Gvk, PackageRequirement, bundle_properties};
+pub use olm_constraint::Gvk;
+pub use properties::{PackageRequirement, bundle_properties};
 pub use render::{Phase, RenderOptions, Rendered, render};
 pub use validate::{
     Checked, Finding, ImageKind, Options, Severity, Suite, SuiteError, check_dir, check_files,

@@ -1,20 +1,10 @@
 //! The properties that a catalog lists for a bundle.
 
+use olm_constraint::Gvk;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::model::{Bundle, Property};
-
-/// An API: group, version and kind.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Gvk {
-    /// API group.
-    pub group: String,
-    /// API version.
-    pub version: String,
-    /// Kind.
-    pub kind: String,
-}
 
 /// A package that must be installed in a version of a range (`olm.package.required`).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

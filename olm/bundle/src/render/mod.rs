@@ -7,7 +7,7 @@
 mod config;
 mod deployments;
 mod names;
-mod rbac;
+pub(crate) mod rbac;
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,19 @@ use crate::kinds::{Scope, phase_of, scope_of};
 use crate::model::{Bundle, kind, name};
 
 /// The steps of an installation, in order; each is complete before the next begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    serde::Serialize,
+    serde::Deserialize,
+    schemars::JsonSchema,
+)]
 pub enum Phase {
     /// What must be there before anything else: priority classes, network policies, disruption budgets.
     Prerequisites,
@@ -119,7 +131,7 @@ pub(crate) struct Target<'a> {
 }
 
 impl<'a> Target<'a> {
-    fn of(bundle: &'a Bundle, options: &'a RenderOptions) -> Result<Self, RenderError> {
+    pub(crate) fn of(bundle: &'a Bundle, options: &'a RenderOptions) -> Result<Self, RenderError> {
         let targets = &options.target_namespaces;
         let modes = bundle.install_modes();
         let mode =
@@ -147,7 +159,7 @@ impl<'a> Target<'a> {
     }
 
     /// Puts a manifest of the bundle into the install namespace and labels it.
-    fn adopt(&self, mut object: Value) -> Value {
+    pub(crate) fn adopt(&self, mut object: Value) -> Value {
         let kind = kind(&object).to_owned();
         let labels = match kind.as_str() {
             // A CustomResourceDefinition outlives the operator: it has no owner.

@@ -1,12 +1,10 @@
 //! CustomResourceDefinitions: those that are listed, those that are there, and what is in them.
 //!
-//! What is in them follows the validation of the API server for both versions of the API. Not checked are the syntax
-//! of patterns and of rules in CEL, and whether default values fit their schema.
+//! What is in them is held against the rules of the API server for both versions of the API, which olm-crd has, and
+//! against what works but is not meant. The syntax of rules in CEL is not checked.
 
-mod conversion;
-mod naming;
-mod schema;
-mod versions;
+mod practice;
+mod rules;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,9 +44,8 @@ pub(super) fn check(bundle: &Bundle, findings: &mut Findings) {
             }
         }
         let crd = Crd { raw: crd, v1: api == V1 };
-        naming::check(&crd, &mut findings);
-        versions::check(&crd, &mut findings);
-        conversion::check(&crd, &mut findings);
+        rules::check(&crd, &mut findings);
+        practice::check(&crd, &mut findings);
     }
     repeated(bundle, findings);
     owned(bundle, findings);

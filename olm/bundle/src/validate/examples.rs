@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use olm_constraint::Gvk;
 use serde_json::Value;
 
 use super::Findings;
 use super::finding::quote;
 use crate::model::Bundle;
-use crate::properties::Gvk;
 use crate::provenance::Origin;
 
 pub(super) fn check(bundle: &Bundle, findings: &mut Findings) {

@@ -100,7 +100,7 @@ pub(crate) struct Findings {
 impl Findings {
     /// Collects findings about one part of the bundle.
     pub fn of(&mut self, origin: Origin) -> Of<'_> {
-        Of { findings: self, origin, most: Severity::Error }
+        Of { findings: self, origin }
     }
 
     fn add(&mut self, origin: Origin, finding: Finding) {
@@ -181,16 +181,9 @@ fn object_of(bundle: &Bundle, origin: Origin) -> String {
 pub(crate) struct Of<'a> {
     findings: &'a mut Findings,
     origin: Origin,
-    /// Errors are no worse than this.
-    most: Severity,
 }
 
 impl Of<'_> {
-    /// The same, with warnings in place of errors.
-    pub fn softly(&mut self) -> Of<'_> {
-        Of { findings: self.findings, origin: self.origin, most: Severity::Warning }
-    }
-
     /// The nearest of some names, for a hint; nothing for names that are too long or too many to look through, and
     /// nothing where no finding can be added any more.
     pub fn near<'n>(&self, name: &str, names: impl IntoIterator<Item = &'n str>) -> Option<String> {
@@ -224,7 +217,6 @@ impl Of<'_> {
     }
 
     pub fn add(&mut self, severity: Severity, code: &'static str, field: String, text: String, fix: String) {
-        let severity = severity.max(self.most);
         let (field, text, fix) = (cut(field), cut(text), cut(fix));
         let finding = Finding { code, severity, place: None, object: String::new(), field, text, fix };
         self.findings.add(self.origin, finding);

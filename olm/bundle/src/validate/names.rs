@@ -1,20 +1,6 @@
 //! The names that Kubernetes allows.
 
-/// Whether a text is a DNS-1123 subdomain: dot-separated labels of lower-case letters, digits and `-`.
-pub(crate) fn is_dns_subdomain(name: &str) -> bool {
-    // Unlike a label, a part of a subdomain may have more than 63 characters.
-    name.len() <= 253 && name.split('.').all(is_dns_part)
-}
-
-fn is_dns_part(part: &str) -> bool {
-    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    !part.is_empty() && part.chars().all(inner) && !part.starts_with('-') && !part.ends_with('-')
-}
-
-/// Whether a text is a DNS-1035 label: as DNS-1123, with a letter at its start.
-pub(super) fn is_dns1035_label(name: &str) -> bool {
-    name.len() <= 63 && is_dns_part(name) && name.starts_with(|c: char| c.is_ascii_lowercase())
-}
+pub(crate) use olm_crd::names::is_dns_subdomain;
 
 /// Whether a text can be the value of a label.
 pub(super) fn is_label_value(text: &str) -> bool {

@@ -229,6 +229,12 @@ fn each_mistake_has_its_code() {
             objects[0]["spec"]["versions"][0]["additionalPrinterColumns"] =
                 json!([{"name": "a", "jsonPath": ".a", "type": "text"}])
         }),
+        (&["crd-selectable-fields"], |_, objects| {
+            objects[0]["spec"]["versions"][0]["selectableFields"] = json!([{"jsonPath": "spec.x"}])
+        }),
+        (&["crd-schema-keyword"], |_, objects| {
+            objects[0]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["readOnly"] = true.into()
+        }),
         (&["crd-scale"], |_, objects| {
             objects[0]["spec"]["versions"][0]["subresources"] =
                 json!({"scale": {"specReplicasPath": "spec.x", "statusReplicasPath": ".status.x"}})

@@ -370,7 +370,7 @@ fn check(call: &Call<'_>, object: &Value, live: Option<&Value>) -> ApiResult<()>
     validate::metadata(resource, object, live, &mut errors);
     match (resource.builtin(), resource.custom()) {
         (Some(builtin), _) => (builtin.validate)(object, live, &mut errors),
-        (None, Some(custom)) => errors.extend(custom.schema.validate(object, live)),
+        (None, Some(custom)) => errors.extend(custom.schema.validate(object)),
         (None, None) => {}
     }
     if errors.is_empty() {

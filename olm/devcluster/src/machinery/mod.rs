@@ -3,7 +3,7 @@
 //! Nothing here knows about storage, HTTP or time: the API server passes in what it has and stores what it gets.
 //!
 //! * [`field_error`]: errors on fields and the `Status` objects made of them, in Kubernetes' wording
-//! * [`schema`]: structural schemas: compile, default, prune, validate
+//! * [`schema`]: structural schemas (those of `olm-crd`)
 //! * [`crd`]: CustomResourceDefinition objects: validation, names, versions, status
 //! * [`layout`]: which lists are maps or sets, for built-in and custom types
 //! * [`patch`]: JSON patch, merge patch, strategic merge patch
@@ -15,5 +15,6 @@ pub mod field_error;
 pub mod layout;
 pub mod openapi;
 pub mod patch;
-pub mod schema;
 pub mod ssa;
+
+pub use olm_crd::schema;

@@ -60,13 +60,13 @@ fn schemas_must_be_structural() {
         ),
         (json!({"type": "array", "items": {"type": "string"}, "uniqueItems": true}), ".uniqueItems"),
         (json!({"type": "string", "anyOf": [{"type": "string"}]}), ".anyOf[0].type"),
-        (json!({"type": "object", "anyOf": [{"properties": {"b": {}}}]}), ".anyOf[0].properties.b"),
+        (json!({"type": "object", "anyOf": [{"properties": {"b": {}}}]}), ".properties[b]"),
         (json!({"type": "string", "allOf": [{"description": "x"}]}), ".allOf[0].description"),
         (json!({"type": "object", "patternProperties": {}}), ".patternProperties"),
-        (json!({"type": "string", "x-kubernetes-list-type": "set"}), ".x-kubernetes-list-type"),
+        (json!({"type": "string", "x-kubernetes-list-type": "set"}), ".type"),
         (
             json!({"type": "array", "items": {"type": "object"}, "x-kubernetes-list-type": "set"}),
-            ".x-kubernetes-list-type",
+            ".items.x-kubernetes-map-type",
         ),
         (
             json!({"type": "array", "items": {"type": "object"}, "x-kubernetes-list-type": "map"}),
@@ -78,11 +78,11 @@ fn schemas_must_be_structural() {
             ".x-kubernetes-validations[0].rule",
         ),
     ] {
-        assert_eq!(with(json!({"a": schema})), [format!(".properties.a{field}")]);
+        assert_eq!(with(json!({"a": schema})), [format!(".properties[a]{field}")]);
     }
     assert_eq!(
         with(json!({"metadata": {"type": "object", "properties": {"labels": {"type": "object"}}}})),
-        [".properties.metadata.properties.labels"]
+        [".properties[metadata]"]
     );
 }
 
@@ -130,6 +130,13 @@ fn dependencies_and_properties_follow_their_types() {
         none
     );
     assert_eq!(dependency("olm.constraint", json!({"cel": {"rule": "true"}})), none);
+    for rule in ["1 + 1", "properties.exists(p", "property.exists(p, true)"] {
+        let cel = json!({"any": {"constraints": [{"cel": {"rule": rule}}]}});
+        assert_eq!(
+            dependency("olm.constraint", cel),
+            ["constraint-cel-invalid value.any.constraints[0].cel.rule"]
+        );
+    }
     assert_eq!(dependency("olm.constraint", json!({})), ["constraint-empty value"]);
     assert_eq!(dependency("olm.constraint", json!({"cel": {}})), ["constraint-incomplete value.cel.rule"]);
     assert_eq!(

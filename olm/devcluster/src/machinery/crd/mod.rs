@@ -1,122 +1,29 @@
-//! CustomResourceDefinition objects: what a valid one means, and its status.
+//! CustomResourceDefinitions as the dev cluster serves them: the rules are those of `olm-crd`, the status is given here.
 
-mod json_path;
-mod names;
 mod status;
-mod validation;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
-pub use self::{
-    json_path::json_path,
-    status::{compute_status, is_established},
-    validation::{parse, validate_update},
+pub use self::status::compute_status;
+use super::field_error::FieldError;
+pub use olm_crd::definition::{
+    Column, Crd, CrdVersion, Scale, is_established, json_path, set_defaults, validate_update,
 };
-use super::schema::Schema;
 
-/// A validated CustomResourceDefinition.
-#[derive(Debug, Clone)]
-pub struct Crd {
-    /// API group.
-    pub group: String,
-    /// Kind of the objects.
-    pub kind: String,
-    /// Kind of lists.
-    pub list_kind: String,
-    /// Name in URLs and of the resource.
-    pub plural: String,
-    /// What kubectl accepts for one.
-    pub singular: String,
-    /// What kubectl accepts instead of the plural.
-    pub short_names: Vec<String>,
-    /// Groups such as `all` in which `kubectl get` lists it.
-    pub categories: Vec<String>,
-    /// Whether objects live in namespaces.
-    pub namespaced: bool,
-    /// Versions in the order written.
-    pub versions: Vec<CrdVersion>,
-}
-/// One version of a custom resource.
-#[derive(Debug, Clone)]
-pub struct CrdVersion {
-    /// Name, for example `v1beta2`.
-    pub name: String,
-    /// Whether it can be requested.
-    pub served: bool,
-    /// Whether objects are stored in it.
-    pub storage: bool,
-    /// Whether requests get a warning.
-    pub deprecated: bool,
-    /// The text of that warning, if it is not the usual one.
-    pub deprecation_warning: Option<String>,
-    /// What objects must look like.
-    pub schema: Schema,
-    /// Whether `/status` is a subresource of its own.
-    pub status: bool,
-    /// The scale subresource.
-    pub scale: Option<Scale>,
-    /// Columns of `kubectl get`.
-    pub columns: Vec<Column>,
-    /// JSON paths that field selectors may use.
-    pub selectable_fields: Vec<String>,
-}
-/// Where the scale subresource reads and writes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Scale {
-    /// Path of the desired count, for example `.spec.replicas`.
-    pub spec_replicas_path: String,
-    /// Path of the actual count, for example `.status.replicas`.
-    pub status_replicas_path: String,
-    /// Path of the selector in its string form, for example `.status.selector`.
-    pub label_selector_path: Option<String>,
-}
-/// A column of `kubectl get`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Column {
-    /// Name.
-    pub name: String,
-    /// `string`, `integer`, `number`, `boolean` or `date`.
-    pub type_: String,
-    /// How to show it, for example `date-time`.
-    pub format: String,
-    /// What it shows.
-    pub description: String,
-    /// Priority: above 0 is shown in wide output only.
-    pub priority: i64,
-    /// Where its value stands, for example `.spec.size`.
-    pub json_path: String,
-}
-impl Crd {
-    /// The version in which objects are stored.
-    pub fn storage(&self) -> &CrdVersion {
-        self.versions
-            .iter()
-            .find(|v| v.storage)
-            .expect("parse() accepts CRDs with exactly one storage version only")
+/// Validates a CRD (after [`set_defaults`]) and reads it. What the dev cluster cannot do is refused.
+pub fn parse(crd: &Value) -> Result<Crd, Vec<FieldError>> {
+    let parsed = olm_crd::definition::parse(crd);
+    if crd.pointer("/spec/conversion/strategy") != Some(&Value::from("Webhook")) {
+        return parsed;
     }
-
-    /// A version by its name.
-    pub fn version(&self, name: &str) -> Option<&CrdVersion> {
-        self.versions.iter().find(|v| v.name == name)
-    }
-}
-/// Fills in what Kubernetes fills in: the singular and list names, the scope's conversion strategy, column priorities.
-pub fn set_defaults(crd: &mut Value) {
-    let Some(spec) = crd.get_mut("spec").and_then(Value::as_object_mut) else { return };
-    if let Some(names) = spec.get_mut("names").and_then(Value::as_object_mut)
-        && let Some(kind) = names.get("kind").and_then(Value::as_str).map(str::to_owned)
-        && !kind.is_empty()
-    {
-        for (key, value) in [("singular", kind.to_lowercase()), ("listKind", format!("{kind}List"))] {
-            if names.get(key).and_then(Value::as_str).is_none_or(str::is_empty) {
-                names.insert(key.to_owned(), value.into());
-            }
-        }
-    }
-    if spec.get("conversion").is_none_or(Value::is_null) {
-        spec.insert("conversion".to_owned(), json!({ "strategy": "None" }));
-    }
-    spec.retain(|key, value| key != "preserveUnknownFields" || *value != Value::Bool(false));
+    let mut errors = parsed.err().unwrap_or_default();
+    // There is no use in correcting what is refused anyway.
+    errors.retain(|error| !error.path.starts_with("spec.conversion"));
+    errors.push(FieldError::forbidden(
+        "spec.conversion.strategy",
+        "conversion webhooks are not supported by the dev cluster: use `None`, or a real cluster",
+    ));
+    Err(errors)
 }
 
 #[cfg(test)]

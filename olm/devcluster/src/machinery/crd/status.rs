@@ -2,15 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-/// Whether requests for this resource are served.
-pub fn is_established(crd: &Value) -> bool {
-    condition(crd, "Established") == Some("True")
-}
-
-fn condition<'a>(crd: &'a Value, ty: &str) -> Option<&'a str> {
-    let list = crd["status"].get("conditions")?.as_array()?;
-    list.iter().find(|c| c["type"] == ty)?["status"].as_str()
-}
+use super::is_established;
 
 /// Computes the status of a valid CRD; returns whether it changed.
 ///

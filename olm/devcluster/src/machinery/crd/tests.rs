@@ -27,87 +27,19 @@ fn crontab() -> Value {
     crd
 }
 
-fn errors(edit: impl Fn(&mut Value)) -> Vec<String> {
+#[test]
+fn conversion_webhooks_are_refused() {
     let mut crd = crontab();
-    edit(&mut crd);
-    match parse(&crd) {
-        Ok(_) => Vec::new(),
-        Err(errors) => errors.iter().map(ToString::to_string).collect(),
-    }
-}
-
-#[test]
-fn reads_a_crd() {
-    let crd = parse(&crontab()).unwrap();
-    assert_eq!((crd.kind.as_str(), crd.list_kind.as_str(), crd.namespaced), ("CronTab", "CronTabList", true));
-    let version = crd.storage();
-    assert_eq!(version.name, "v1");
-    assert!(version.status);
-    assert_eq!(version.scale.as_ref().map(|s| s.spec_replicas_path.as_str()), Some(".spec.replicas"));
-    assert_eq!(version.columns[0].json_path, ".spec.cronSpec");
-}
-
-#[test]
-fn defaults_names_and_conversion() {
-    let mut crd = json!({"spec": {"names": {"plural": "crontabs", "kind": "CronTab"}}});
-    set_defaults(&mut crd);
-    assert_eq!(crd["spec"]["names"]["singular"], "crontab");
-    assert_eq!(crd["spec"]["names"]["listKind"], "CronTabList");
-    assert_eq!(crd["spec"]["conversion"]["strategy"], "None");
-}
-
-#[test]
-fn refuses_what_kubernetes_refuses() {
-    type Edit = fn(&mut Value);
-    let cases: [(Edit, &str); 12] = [
-        (
-            |c| c["metadata"]["name"] = json!("x.stable.example.com"),
-            "metadata.name: Invalid value: \"x.stable.example.com\": must be spec.names.plural+\".\"+spec.group",
-        ),
-        (
-            |c| c["spec"]["scope"] = json!("Galaxy"),
-            "spec.scope: Unsupported value: \"Galaxy\": supported values: \"Cluster\", \"Namespaced\"",
-        ),
-        (|c| c["spec"]["versions"] = json!([]), "spec.versions: Required value"),
-        (
-            |c| c["spec"]["versions"][0]["storage"] = json!(false),
-            "spec.versions: Invalid value: [\"v1\"]: must have exactly one version marked as storage version",
-        ),
-        (
-            |c| c["spec"]["versions"][0]["schema"] = json!({}),
-            "spec.versions[0].schema.openAPIV3Schema: Required value: schemas are required",
-        ),
-        (
-            |c| {
-                c["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["type"] =
-                    json!("")
-            },
-            "spec.versions[0].schema.openAPIV3Schema.properties[spec].type: Required value: must not be empty for specified object fields",
-        ),
-        (
-            |c| c["spec"]["conversion"] = json!({"strategy": "Webhook"}),
-            "spec.conversion.strategy: Forbidden: conversion webhooks are not supported by the dev cluster",
-        ),
-        (
-            |c| c["spec"]["versions"][0]["additionalPrinterColumns"][0]["jsonPath"] = json!("spec.x"),
-            "spec.versions[0].additionalPrinterColumns[0].jsonPath: Invalid value: \"spec.x\": is not a JSON path",
-        ),
-        (
-            |c| c["spec"]["names"]["shortNames"] = json!(["CT"]),
-            "spec.names.shortNames[0]: Invalid value: \"CT\"",
-        ),
-        (|c| c["spec"]["names"]["kind"] = json!(""), "spec.names.kind: Required value"),
-        (
-            |c| c["spec"]["versions"][0]["subresources"]["scale"]["specReplicasPath"] = json!(".status.x"),
-            "spec.versions[0].subresources.scale.specReplicasPath: Invalid value: \".status.x\": should be a json path under .spec.",
-        ),
-        (|c| c["spec"] = json!(null), "spec.group: Required value"),
-    ];
-    for (edit, expected) in cases {
-        let errors = errors(edit);
-        assert!(errors.iter().any(|e| e.starts_with(expected)), "{errors:#?}\nwanted {expected}");
-    }
-    assert!(parse(&json!(null)).is_err());
+    crd["spec"]["conversion"] = json!({"strategy": "Webhook"});
+    let errors: Vec<String> = parse(&crd).unwrap_err().iter().map(ToString::to_string).collect();
+    assert_eq!(
+        errors,
+        [
+            "spec.conversion.strategy: Forbidden: conversion webhooks are not supported by the dev cluster: use `None`, or a real cluster"
+        ]
+    );
+    crd["spec"]["conversion"] = json!({"strategy": "None"});
+    assert!(parse(&crd).is_ok());
 }
 
 #[test]
@@ -136,71 +68,4 @@ fn taken_names_are_not_accepted() {
     assert_eq!(crd["status"]["acceptedNames"]["plural"], "crontabs");
     assert!(compute_status(&mut crd, &|_| None, NOW), "accepted as soon as the other is gone");
     assert!(is_established(&crd));
-}
-
-#[test]
-fn updates_keep_what_is_immutable() {
-    let mut old = crontab();
-    compute_status(&mut old, &|_| None, NOW);
-    let mut new = old.clone();
-    assert!(validate_update(&new, &old).is_empty());
-    new["spec"]["scope"] = json!("Cluster");
-    new["spec"]["versions"][0]["name"] = json!("v2");
-    let errors: Vec<String> = validate_update(&new, &old).iter().map(ToString::to_string).collect();
-    assert_eq!(
-        errors,
-        [
-            "spec.scope: Invalid value: \"Cluster\": field is immutable",
-            "status.storedVersions[0]: Invalid value: \"v1\": must appear in spec.versions",
-        ]
-    );
-}
-
-/// Every CRD in the bundles of real catalogs must be accepted.
-#[test]
-fn accepts_real_crds() {
-    let root = std::env::var("OLM_SHARED_DATA")
-        .unwrap_or_else(|_| concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data").to_owned())
-        + "/bundles";
-    let mut files = Vec::new();
-    collect(std::path::Path::new(&root), &mut files);
-    if files.is_empty() {
-        eprintln!("skipped: no data at {root}");
-        return;
-    }
-    let (mut seen, mut refused) = (0, Vec::new());
-    for file in files {
-        let Ok(text) = std::fs::read_to_string(&file) else { continue };
-        if text.len() > 4_000_000 || !text.contains("kind: CustomResourceDefinition") {
-            continue;
-        }
-        for document in serde_yaml::Deserializer::from_str(&text) {
-            use serde::Deserialize;
-            let Ok(mut crd) = Value::deserialize(document) else { break };
-            if crd["kind"] != "CustomResourceDefinition" || crd["apiVersion"] != "apiextensions.k8s.io/v1" {
-                continue;
-            }
-            set_defaults(&mut crd);
-            seen += 1;
-            if let Err(errors) = parse(&crd) {
-                let webhook = errors.iter().all(|e| e.to_string().contains("conversion webhooks"));
-                if !webhook {
-                    refused.push(format!("{}: {}", file.display(), errors[0]));
-                }
-            }
-        }
-    }
-    eprintln!("read {seen} CRDs");
-    assert!(refused.is_empty(), "{refused:#?}");
-}
-
-fn collect(dir: &std::path::Path, files: &mut Vec<std::path::PathBuf>) {
-    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
-        let path = entry.path();
-        if path.is_dir() {
-            collect(&path, files);
-        } else if path.extension().is_some_and(|e| e == "yaml" || e == "yml") {
-            files.push(path);
-        }
-    }
 }

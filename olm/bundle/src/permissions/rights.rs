@@ -1,0 +1,217 @@
+//! Rights, one by one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::grade::{Level, PermissionRule};
+use super::pods::node_access;
+use super::words::in_words;
+
+/// Rights of one bundle beyond this number are not told apart any more: a rule is a product of four lists, and strangers
+/// write them. The largest real bundle has 4,000.
+const MOST: usize = 100_000;
+
+/// One verb on one resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Right<'a> {
+    /// The namespace that it is limited to; the whole cluster without one.
+    pub(super) namespace: Option<&'a str>,
+    pub(super) group: &'a str,
+    pub(super) resource: &'a str,
+    /// Name of the one object, where it is limited to one.
+    pub(super) name: Option<&'a str>,
+    pub(super) verb: &'a str,
+    /// Whether `resource` is a path of the API server instead.
+    pub(super) url: bool,
+}
+
+/// What the objects of a bundle may do.
+#[derive(Clone, Debug, Default)]
+pub struct Rights<'a> {
+    rights: BTreeSet<Right<'a>>,
+    /// What is no rule of a role: pods that reach the node, roles that the bundle does not bring.
+    others: BTreeSet<PermissionRule>,
+    own_crds: BTreeSet<&'a str>,
+}
+
+fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn strings<'a>(rule: &'a Value, key: &str) -> impl Iterator<Item = &'a str> + Clone {
+    let list = rule.get(key).and_then(Value::as_array).map_or([].as_slice(), Vec::as_slice);
+    list.iter().filter_map(Value::as_str)
+}
+
+impl<'a> Rights<'a> {
+    /// The rights that roles give to somebody, and what pods reach by themselves. A role that nothing binds gives none:
+    /// bundles bring such roles for people.
+    pub fn of(objects: impl IntoIterator<Item = &'a Value>) -> Self {
+        let mut this = Self::default();
+        let mut roles: BTreeMap<(&str, &str, &str), &Value> = BTreeMap::new();
+        let mut bindings = Vec::new();
+        for object in objects {
+            let name = text(object, "/metadata/name");
+            match text(object, "/kind") {
+                "Role" => drop(roles.insert(("Role", text(object, "/metadata/namespace"), name), object)),
+                "ClusterRole" => drop(roles.insert(("ClusterRole", "", name), object)),
+                "ClusterRoleBinding" => bindings.push((None, object)),
+                "RoleBinding" => bindings.push((Some(text(object, "/metadata/namespace")), object)),
+                "CustomResourceDefinition" => drop(this.own_crds.insert(name)),
+                _ => this.others.extend(node_access(object)),
+            }
+        }
+        let mut left = MOST;
+        for (namespace, binding) in bindings {
+            let (kind, name) = (text(binding, "/roleRef/kind"), text(binding, "/roleRef/name"));
+            let home = if kind == "Role" { namespace.unwrap_or_default() } else { "" };
+            let Some(role) = roles.get(&(kind, home, name)) else {
+                this.others.insert(foreign_role(namespace, kind, name));
+                continue;
+            };
+            if role.get("aggregationRule").is_some() {
+                this.others.insert(foreign_role(namespace, kind, name));
+            }
+            for rule in role.get("rules").and_then(Value::as_array).into_iter().flatten() {
+                this.add(namespace, rule, &mut left);
+            }
+        }
+        if left == 0 {
+            this.others.insert(PermissionRule {
+                rule: format!("more than {MOST} rights"),
+                level: Level::High,
+                reason: Some("too many to tell what they amount to".to_owned()),
+                scope: "cluster".to_owned(),
+            });
+        }
+        this
+    }
+
+    fn add(&mut self, namespace: Option<&'a str>, rule: &'a Value, left: &mut usize) {
+        let none: [Option<&str>; 1] = [None];
+        let named: Vec<Option<&str>> = strings(rule, "resourceNames").map(Some).collect();
+        let names = if named.is_empty() { none.as_slice() } else { named.as_slice() };
+        for verb in strings(rule, "verbs") {
+            // only a role that is bound for the whole cluster can give these
+            for path in strings(rule, "nonResourceURLs").filter(|_| namespace.is_none()) {
+                let right = Right { namespace, group: "", resource: path, name: None, verb, url: true };
+                if !self.insert(right, left) {
+                    return;
+                }
+            }
+            for group in strings(rule, "apiGroups") {
+                for resource in strings(rule, "resources") {
+                    for name in names {
+                        let right = Right { namespace, group, resource, name: *name, verb, url: false };
+                        if !self.insert(right, left) {
+                            return;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn insert(&mut self, right: Right<'a>, left: &mut usize) -> bool {
+        let Some(fewer) = left.checked_sub(1) else { return false };
+        *left = fewer;
+        self.rights.insert(right);
+        true
+    }
+
+    /// All of it, in words: the most dangerous first.
+    #[must_use]
+    pub fn rules(&self) -> Vec<PermissionRule> {
+        let mut list = in_words(&self.rights, &self.own_crds);
+        list.extend(self.others.iter().cloned());
+        sorted(list)
+    }
+
+    /// What this may do and `other` may not, the most dangerous first. What a wildcard of the other covers is not new.
+    #[must_use]
+    pub fn beyond(&self, other: &Self) -> Vec<PermissionRule> {
+        let rights = self.rights.iter().filter(|right| !other.covers(right));
+        let mut list = in_words(rights, &self.all_crds(other));
+        list.extend(self.others.difference(&other.others).cloned());
+        sorted(list)
+    }
+
+    /// What both may do, the most dangerous first.
+    #[must_use]
+    pub fn shared(&self, other: &Self) -> Vec<PermissionRule> {
+        let rights = self.rights.iter().filter(|right| other.covers(right));
+        let mut list = in_words(rights, &self.all_crds(other));
+        list.extend(self.others.intersection(&other.others).cloned());
+        sorted(list)
+    }
+
+    /// A CRD that either version brings is its own.
+    fn all_crds(&self, other: &Self) -> BTreeSet<&'a str> {
+        self.own_crds.union(&other.own_crds).copied().collect()
+    }
+
+    fn covers(&self, right: &Right<'_>) -> bool {
+        let rights: &BTreeSet<Right<'_>> = &self.rights;
+        if rights.contains(right) {
+            return true;
+        }
+        // `pods/exec` is covered by `*` and by `*/exec`
+        let sub = right.resource.split_once('/').map(|(_, sub)| format!("*/{sub}"));
+        let resources = [Some(right.resource), Some("*"), sub.as_deref()];
+        for namespace in one_or_none(right.namespace) {
+            for name in one_or_none(right.name) {
+                for verb in [right.verb, "*"] {
+                    for group in [right.group, "*"] {
+                        for resource in resources.into_iter().flatten() {
+                            if rights.contains(&Right {
+                                namespace,
+                                group,
+                                resource,
+                                name,
+                                verb,
+                                url: right.url,
+                            }) {
+                                return true;
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        false
+    }
+}
+
+/// The same limit, or none.
+fn one_or_none(limit: Option<&str>) -> impl Iterator<Item = Option<&str>> + Clone {
+    limit.map(Some).into_iter().chain([None])
+}
+
+fn sorted(mut list: Vec<PermissionRule>) -> Vec<PermissionRule> {
+    list.sort_by(|a, b| (a.level, &a.rule, &a.scope).cmp(&(b.level, &b.rule, &b.scope)));
+    list
+}
+
+/// The rights of a role that the bundle does not bring: those that every Kubernetes has are known.
+fn foreign_role(namespace: Option<&str>, kind: &str, name: &str) -> PermissionRule {
+    let cluster = namespace.is_none();
+    let (level, reason) = match (kind, name) {
+        ("ClusterRole", "cluster-admin") if cluster => {
+            (Level::High, Some("may do everything in the cluster"))
+        }
+        ("ClusterRole", "cluster-admin" | "admin" | "edit") if !cluster => {
+            (Level::Med, Some("may do nearly everything in the namespace"))
+        }
+        ("ClusterRole", "admin" | "edit") => (Level::High, Some("reaches into pods of others")),
+        ("ClusterRole", "view" | "system:auth-delegator") => (Level::Low, None),
+        ("Role", "extension-apiserver-authentication-reader") => (Level::Low, None),
+        _ => (Level::Med, Some("what it may do is not in the bundle")),
+    };
+    PermissionRule {
+        rule: format!("all that {kind} {name} may"),
+        level,
+        reason: reason.map(str::to_owned),
+        scope: namespace.unwrap_or("cluster").to_owned(),
+    }
+}

@@ -1,0 +1,74 @@
+//! Properties as the interpreter sees them.
+
+use std::collections::HashMap;
+
+use cel::common::types::{CelBool, CelDouble, CelList, CelMap, CelMapKey, CelNull, CelString};
+use cel::common::value::Val;
+use serde_json::Value;
+
+use super::meter::text_units;
+use crate::Property;
+
+/// Properties of more units are not looked at: no rule is met. A unit is a value, or 16 bytes of a text; the properties of
+/// a bundle without its manifests and metadata have some hundreds.
+const MOST_UNITS: u64 = 20_000;
+/// Deeper values are not looked at; what compares and copies them recurses. JSON is read with about as many levels.
+const MOST_LEVELS: usize = 128;
+
+type Boxed<'v> = Box<dyn Val + 'v>;
+
+/// The list that rules call `properties`; nothing when there is too much of it.
+pub(super) fn list(properties: &[Property]) -> Option<Boxed<'_>> {
+    let mut room = Room(MOST_UNITS);
+    let list: Option<Vec<Boxed<'_>>> = properties
+        .iter()
+        .map(|property| {
+            room.take(&property.kind)?;
+            let kind: Boxed<'_> = Box::new(CelString::from(property.kind.as_str()));
+            let value = room.value(&property.value, MOST_LEVELS)?;
+            let map = HashMap::from([(CelMapKey::from("type"), kind), (CelMapKey::from("value"), value)]);
+            Some(Box::new(CelMap::from(map)) as Boxed<'_>)
+        })
+        .collect();
+    Some(Box::new(CelList::from(list?)))
+}
+
+/// How much more may be looked at.
+struct Room(u64);
+
+impl Room {
+    fn take(&mut self, text: &str) -> Option<()> {
+        self.0 = self.0.checked_sub(text_units(text.len()))?;
+        Some(())
+    }
+
+    fn value<'v>(&mut self, value: &'v Value, levels: usize) -> Option<Boxed<'v>> {
+        let levels = levels.checked_sub(1)?;
+        self.take("")?;
+        Some(match value {
+            Value::Null => Box::new(CelNull),
+            Value::Bool(value) => Box::new(CelBool::from(*value)),
+            // Go reads every number of JSON as a double
+            Value::Number(number) => Box::new(CelDouble::from(number.as_f64()?)),
+            Value::String(text) => {
+                self.take(text)?;
+                Box::new(CelString::from(text.as_str()))
+            }
+            Value::Array(list) => {
+                let list: Option<Vec<Boxed<'v>>> =
+                    list.iter().map(|value| self.value(value, levels)).collect();
+                Box::new(CelList::from(list?))
+            }
+            Value::Object(map) => {
+                let map: Option<HashMap<CelMapKey<'v>, Boxed<'v>>> = map
+                    .iter()
+                    .map(|(key, value)| {
+                        self.take(key)?;
+                        Some((CelMapKey::from(key.as_str()), self.value(value, levels)?))
+                    })
+                    .collect();
+                Box::new(CelMap::from(map?))
+            }
+        })
+    }
+}

@@ -1,0 +1,163 @@
+//! CustomResourceDefinition objects: their rules, and what a valid one means.
+
+mod beta;
+mod conversion;
+mod json_path;
+mod validation;
+
+use serde_json::{Value, json};
+
+pub use self::{
+    json_path::json_path,
+    validation::{parse, validate_update},
+};
+use crate::{field_error::FieldError, schema::Schema};
+
+/// A validated CustomResourceDefinition.
+#[derive(Debug, Clone)]
+pub struct Crd {
+    /// API group.
+    pub group: String,
+    /// Kind of the objects.
+    pub kind: String,
+    /// Kind of lists.
+    pub list_kind: String,
+    /// Name in URLs and of the resource.
+    pub plural: String,
+    /// What kubectl accepts for one.
+    pub singular: String,
+    /// What kubectl accepts instead of the plural.
+    pub short_names: Vec<String>,
+    /// Groups such as `all` in which `kubectl get` lists it.
+    pub categories: Vec<String>,
+    /// Whether objects live in namespaces.
+    pub namespaced: bool,
+    /// Versions in the order written.
+    pub versions: Vec<CrdVersion>,
+}
+
+/// One version of a custom resource.
+#[derive(Debug, Clone)]
+pub struct CrdVersion {
+    /// Name, for example `v1beta2`.
+    pub name: String,
+    /// Whether it can be requested.
+    pub served: bool,
+    /// Whether objects are stored in it.
+    pub storage: bool,
+    /// Whether requests get a warning.
+    pub deprecated: bool,
+    /// The text of that warning, if it is not the usual one.
+    pub deprecation_warning: Option<String>,
+    /// What objects must look like.
+    pub schema: Schema,
+    /// Whether `/status` is a subresource of its own.
+    pub status: bool,
+    /// The scale subresource.
+    pub scale: Option<Scale>,
+    /// Columns of `kubectl get`.
+    pub columns: Vec<Column>,
+    /// JSON paths that field selectors may use.
+    pub selectable_fields: Vec<String>,
+}
+
+/// Where the scale subresource reads and writes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scale {
+    /// Path of the desired count, for example `.spec.replicas`.
+    pub spec_replicas_path: String,
+    /// Path of the actual count, for example `.status.replicas`.
+    pub status_replicas_path: String,
+    /// Path of the selector in its string form, for example `.status.selector`.
+    pub label_selector_path: Option<String>,
+}
+
+/// A column of `kubectl get`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Column {
+    /// Name.
+    pub name: String,
+    /// `string`, `integer`, `number`, `boolean` or `date`.
+    pub type_: String,
+    /// How to show it, for example `date-time`.
+    pub format: String,
+    /// What it shows.
+    pub description: String,
+    /// Priority: above 0 is shown in wide output only.
+    pub priority: i64,
+    /// Where its value stands, for example `.spec.size`.
+    pub json_path: String,
+}
+
+/// Everything that an API server has against a definition, of apiextensions.k8s.io/v1 or v1beta1.
+///
+/// In v1beta1 a schema must be structural only where unknown fields are dropped; the field paths are those of the API
+/// that the definition is written in.
+#[must_use]
+pub fn check(crd: &Value) -> Vec<FieldError> {
+    let mut errors = match crd.get("apiVersion").and_then(Value::as_str) {
+        Some("apiextensions.k8s.io/v1beta1") => {
+            beta::paths_back(crd, parse(&beta::to_v1(crd)).err().unwrap_or_default())
+        }
+        _ => parse(crd).err().unwrap_or_default(),
+    };
+    errors.retain(|error| error.detail != json_path::UNSUPPORTED);
+    errors
+}
+
+impl Crd {
+    /// What the API server fills in where it is not said.
+    fn fill_in_names(&mut self) {
+        if self.kind.is_empty() {
+            return;
+        }
+        if self.singular.is_empty() {
+            self.singular = self.kind.to_lowercase();
+        }
+        if self.list_kind.is_empty() {
+            self.list_kind = format!("{}List", self.kind);
+        }
+    }
+
+    /// The version in which objects are stored.
+    pub fn storage(&self) -> &CrdVersion {
+        self.versions
+            .iter()
+            .find(|v| v.storage)
+            .expect("parse() accepts CRDs with exactly one storage version only")
+    }
+
+    /// A version by its name.
+    pub fn version(&self, name: &str) -> Option<&CrdVersion> {
+        self.versions.iter().find(|v| v.name == name)
+    }
+}
+
+/// Fills in what Kubernetes fills in: the singular and list names, the scope's conversion strategy, column priorities.
+pub fn set_defaults(crd: &mut Value) {
+    let Some(spec) = crd.get_mut("spec").and_then(Value::as_object_mut) else { return };
+    if let Some(names) = spec.get_mut("names").and_then(Value::as_object_mut)
+        && let Some(kind) = names.get("kind").and_then(Value::as_str).map(str::to_owned)
+        && !kind.is_empty()
+    {
+        for (key, value) in [("singular", kind.to_lowercase()), ("listKind", format!("{kind}List"))] {
+            if names.get(key).and_then(Value::as_str).is_none_or(str::is_empty) {
+                names.insert(key.to_owned(), value.into());
+            }
+        }
+    }
+    if spec.get("conversion").is_none_or(Value::is_null) {
+        spec.insert("conversion".to_owned(), json!({ "strategy": "None" }));
+    }
+    spec.retain(|key, value| key != "preserveUnknownFields" || *value != Value::Bool(false));
+}
+
+/// Whether the API server serves the resource.
+#[must_use]
+pub fn is_established(crd: &Value) -> bool {
+    let conditions = crd.pointer("/status/conditions").and_then(Value::as_array);
+    conditions.into_iter().flatten().any(|c| c["type"] == "Established" && c["status"] == "True")
+}
+
+#[cfg(test)]
+mod tests;

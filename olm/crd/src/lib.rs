@@ -1,0 +1,21 @@
+//! CustomResourceDefinitions, in one place.
+//!
+//! - [`schema`]: structural schemas: compile, default, prune, validate;
+//! - [`definition`]: CustomResourceDefinition objects: their rules, and what a valid one means;
+//! - [`change`]: what the step from one definition to the next does to those who use it;
+//! - [`live`]: whether the objects that exist fit a new definition;
+//! - [`field_error`]: errors on fields, in Kubernetes' words.
+//!
+//! Everything is a function of `serde_json` values; nothing here reads files or talks to a cluster.
+
+pub mod change;
+pub mod definition;
+pub mod field_error;
+pub mod live;
+pub mod names;
+pub mod schema;
+mod view;
+
+pub use change::{Change, ChangeCode, Severity, compare};
+pub use field_error::{ErrorKind, FieldError};
+pub use live::{LiveReport, check_objects};

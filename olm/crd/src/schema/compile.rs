@@ -1,0 +1,375 @@
+//! From `openAPIV3Schema` to [`Node`]s, with the rules for structural schemas.
+
+mod limits;
+mod lists;
+
+use std::collections::HashSet;
+
+use serde_json::{Map, Value};
+
+use super::{Additional, MAX_DEPTH, Node, Type, child_path, node::Rules, validate, walk};
+use crate::field_error::FieldError;
+
+const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
+
+/// Where a schema stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Root,
+    Field,
+    Item,
+    /// Below allOf, anyOf, oneOf or not: value validations only.
+    Logic,
+}
+
+/// A keyword. As in the API server, null is as good as nothing.
+fn get<'a>(map: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
+    map.get(key).filter(|value| !value.is_null())
+}
+
+struct Compiler {
+    errors: Vec<FieldError>,
+    unenforced: Vec<String>,
+    /// Patterns that were found good: schemas have the same ones at many places.
+    patterns: HashSet<String>,
+}
+
+pub(super) fn compile(schema: &Value, path: &str) -> Result<(Node, Vec<String>), Vec<FieldError>> {
+    let mut compiler = Compiler { errors: Vec::new(), unenforced: Vec::new(), patterns: HashSet::new() };
+    let root = compiler.node(schema, path, Place::Root, 0);
+    if compiler.errors.is_empty() {
+        compiler.defaults(&root, path);
+    }
+    if compiler.errors.is_empty() { Ok((root, compiler.unenforced)) } else { Err(compiler.errors) }
+}
+
+impl Compiler {
+    fn node(&mut self, schema: &Value, path: &str, place: Place, depth: usize) -> Node {
+        let Some(map) = schema.as_object() else {
+            self.errors.push(FieldError::invalid(path, schema.clone(), "must be a schema object"));
+            return Node::default();
+        };
+        if depth > MAX_DEPTH {
+            let detail = format!("schemas nested more than {MAX_DEPTH} levels deep are not supported");
+            self.errors.push(FieldError::forbidden(path, detail));
+            return Node::default();
+        }
+        let mut node = Node {
+            int_or_string: self.flag(map, "x-kubernetes-int-or-string", path),
+            preserve_unknown: self.flag(map, "x-kubernetes-preserve-unknown-fields", path),
+            embedded: self.flag(map, "x-kubernetes-embedded-resource", path),
+            nullable: self.flag(map, "nullable", path),
+            default: map.get("default").cloned(),
+            ..Node::default()
+        };
+        self.forbidden_keywords(map, path, place);
+        self.ty(map, &mut node, path, place);
+        self.rules_in_cel(map, path);
+        self.object(map, &mut node, path, place, depth);
+        self.array(map, &mut node, path, place, depth);
+        let rules = self.rules(map, &node, path, depth);
+        if place != Place::Logic {
+            self.logic(&rules, &node, path, path, place == Place::Root);
+        }
+        node.rules = Some(Box::new(rules));
+        node
+    }
+
+    fn flag(&mut self, map: &Map<String, Value>, key: &str, path: &str) -> bool {
+        match get(map, key) {
+            None => false,
+            Some(Value::Bool(value)) => {
+                if key == "x-kubernetes-preserve-unknown-fields" && !value {
+                    self.errors.push(FieldError::invalid(
+                        child_path(path, key),
+                        false,
+                        "must be true or undefined",
+                    ));
+                }
+                *value
+            }
+            Some(other) => {
+                let detail = "must be true or false";
+                self.errors.push(FieldError::invalid(child_path(path, key), other.clone(), detail));
+                false
+            }
+        }
+    }
+
+    /// Keywords that no structural schema has, and those that may not stand in value validations.
+    fn forbidden_keywords(&mut self, map: &Map<String, Value>, path: &str, place: Place) {
+        for key in ["$ref", "definitions", "dependencies", "patternProperties", "additionalItems", "id"] {
+            if get(map, key).is_some() {
+                self.errors
+                    .push(FieldError::forbidden(child_path(path, key), format!("{key} is not supported")));
+            }
+        }
+        if get(map, "uniqueItems") == Some(&Value::Bool(true)) {
+            self.errors.push(FieldError::forbidden(
+                child_path(path, "uniqueItems"),
+                "uniqueItems cannot be set to true since the runtime complexity becomes quadratic",
+            ));
+        }
+        if place != Place::Logic {
+            return;
+        }
+        for (key, detail) in [
+            ("default", "must be undefined to be structural"),
+            ("additionalProperties", "must be undefined to be structural"),
+            ("nullable", "must be false to be structural"),
+            ("title", "must be empty to be structural"),
+            ("description", "must be empty to be structural"),
+            ("x-kubernetes-preserve-unknown-fields", "must be false to be structural"),
+            ("x-kubernetes-embedded-resource", "must be false to be structural"),
+            ("x-kubernetes-int-or-string", "must be false to be structural"),
+            ("x-kubernetes-list-type", "must be undefined to be structural"),
+            ("x-kubernetes-list-map-keys", "must be empty to be structural"),
+            ("x-kubernetes-map-type", "must be undefined to be structural"),
+        ] {
+            if get(map, key).is_some_and(|v| *v != Value::Bool(false)) {
+                self.errors.push(FieldError::forbidden(child_path(path, key), detail));
+            }
+        }
+    }
+
+    /// What can be said of `x-kubernetes-validations` without running them.
+    fn rules_in_cel(&mut self, map: &Map<String, Value>, path: &str) {
+        let rules = get(map, "x-kubernetes-validations").and_then(Value::as_array);
+        let path = child_path(path, "x-kubernetes-validations");
+        for (index, rule) in rules.into_iter().flatten().enumerate() {
+            let text = |key: &str| rule.get(key).and_then(Value::as_str);
+            if text("rule").is_none_or(|rule| rule.trim().is_empty()) {
+                self.errors
+                    .push(FieldError::required(format!("{path}[{index}].rule"), "rule is not specified"));
+            }
+            let message_path = format!("{path}[{index}].message");
+            match text("message") {
+                Some(message) if !message.is_empty() && message.trim().is_empty() => {
+                    let detail = "message must be non-empty if specified";
+                    self.errors.push(FieldError::invalid(message_path, message, detail));
+                }
+                Some(message) if message.trim().contains('\n') => {
+                    let detail = "message must not contain line breaks";
+                    self.errors.push(FieldError::invalid(message_path, message, detail));
+                }
+                _ => {}
+            }
+        }
+        if rules.is_some_and(|rules| !rules.is_empty()) {
+            self.unenforced.push(path);
+        }
+    }
+
+    fn ty(&mut self, map: &Map<String, Value>, node: &mut Node, path: &str, place: Place) {
+        let type_path = child_path(path, "type");
+        let text = match get(map, "type") {
+            None => "",
+            Some(Value::String(text)) => text.as_str(),
+            Some(other) => {
+                self.errors.push(FieldError::invalid(type_path, other.clone(), "must be a string"));
+                return;
+            }
+        };
+        if !text.is_empty() {
+            match Type::parse(text) {
+                Some(ty) => node.ty = Some(ty),
+                None => self.errors.push(FieldError::not_supported(type_path.clone(), text, TYPES)),
+            }
+        }
+        match place {
+            Place::Logic => return,
+            Place::Root if text.is_empty() => {
+                self.errors.push(FieldError::required(type_path, "must not be empty at the root"));
+                return;
+            }
+            Place::Root if text != "object" => {
+                self.errors.push(FieldError::invalid(type_path, text, "must be object at the root"));
+                return;
+            }
+            Place::Field | Place::Item | Place::Root => {}
+        }
+        if node.int_or_string {
+            if !text.is_empty() {
+                let detail = "must be empty if x-kubernetes-int-or-string is true";
+                self.errors.push(FieldError::forbidden(type_path, detail));
+            }
+        } else if text.is_empty() && !node.preserve_unknown {
+            let what = if place == Place::Item { "array items" } else { "object fields" };
+            let detail = format!("must not be empty for specified {what}");
+            self.errors.push(FieldError::required(type_path, detail));
+        }
+        if node.embedded && node.ty != Some(Type::Object) {
+            let detail = "must be object if x-kubernetes-embedded-resource is true";
+            self.errors.push(FieldError::invalid(child_path(path, "type"), text, detail));
+        }
+    }
+
+    fn object(&mut self, map: &Map<String, Value>, node: &mut Node, path: &str, place: Place, depth: usize) {
+        if let Some(properties) = get(map, "properties") {
+            let inner = if place == Place::Logic { Place::Logic } else { Place::Field };
+            match properties.as_object() {
+                Some(properties) => {
+                    for (key, schema) in properties {
+                        let key_path = format!("{path}.properties[{key}]");
+                        if place == Place::Root && key == "metadata" {
+                            self.root_metadata(schema, &key_path);
+                        }
+                        let child = self.node(schema, &key_path, inner, depth + 1);
+                        node.properties.insert(key.clone(), child);
+                    }
+                }
+                None => self.errors.push(FieldError::invalid(
+                    child_path(path, "properties"),
+                    properties.clone(),
+                    "must be an object",
+                )),
+            }
+        }
+        let additional_path = child_path(path, "additionalProperties");
+        match get(map, "additionalProperties") {
+            _ if place == Place::Logic => {}
+            None => {}
+            Some(_) if !node.properties.is_empty() => {
+                let detail = "additionalProperties and properties are mutual exclusive";
+                self.errors.push(FieldError::forbidden(additional_path, detail));
+            }
+            Some(Value::Bool(false)) => {
+                let detail = "additionalProperties cannot be set to false";
+                self.errors.push(FieldError::forbidden(additional_path, detail));
+            }
+            Some(Value::Bool(true)) => node.additional = Additional::Any,
+            Some(schema) => {
+                let child = self.node(schema, &additional_path, Place::Field, depth + 1);
+                node.additional = Additional::Values(Box::new(child));
+            }
+        }
+        if node.embedded && !node.preserve_unknown && node.properties.is_empty() {
+            self.errors.push(FieldError::required(
+                child_path(path, "properties"),
+                "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields",
+            ));
+        }
+        match get(map, "x-kubernetes-map-type").and_then(Value::as_str) {
+            Some("atomic") => node.atomic_map = true,
+            None | Some("granular") => {}
+            Some(other) => self.errors.push(FieldError::not_supported(
+                child_path(path, "x-kubernetes-map-type"),
+                other,
+                ["atomic", "granular"],
+            )),
+        }
+    }
+
+    /// Names are the only thing of the metadata that a schema may restrict.
+    fn root_metadata(&mut self, schema: &Value, path: &str) {
+        let properties = schema.get("properties").and_then(Value::as_object);
+        if properties.is_some_and(|p| p.keys().any(|k| k != "name" && k != "generateName")) {
+            let detail = "must not specify anything other than name and generateName, but metadata is implicitly specified";
+            self.errors.push(FieldError::forbidden(path, detail));
+        }
+    }
+
+    fn array(&mut self, map: &Map<String, Value>, node: &mut Node, path: &str, place: Place, depth: usize) {
+        let items_path = child_path(path, "items");
+        match get(map, "items") {
+            Some(Value::Array(list)) => {
+                let detail = "items must be a schema object and not an array";
+                self.errors.push(FieldError::forbidden(items_path, detail));
+                node.items = list.first().map(|_| Box::default());
+            }
+            Some(schema) => {
+                let inner = if place == Place::Logic { Place::Logic } else { Place::Item };
+                node.items = Some(Box::new(self.node(schema, &items_path, inner, depth + 1)));
+            }
+            None if node.ty == Some(Type::Array) && place != Place::Logic => {
+                self.errors.push(FieldError::required(items_path, "must be specified"));
+            }
+            None => {}
+        }
+        self.list_type(map, node, path);
+    }
+
+    /// What value validations mention must stand in the structure around them, and they may not carry types.
+    /// `path` is where the structure stands, `logic` where the validations stand.
+    fn logic(&mut self, rules: &Rules, outer: &Node, path: &str, logic: &str, is_root: bool) {
+        for (keyword, list) in [("allOf", &rules.all_of), ("anyOf", &rules.any_of), ("oneOf", &rules.one_of)]
+        {
+            for (index, inner) in list.iter().enumerate() {
+                self.complete(inner, outer, path, &format!("{logic}.{keyword}[{index}]"), is_root);
+            }
+        }
+        if let Some(inner) = &rules.not {
+            self.complete(inner, outer, path, &child_path(logic, "not"), is_root);
+        }
+    }
+
+    fn complete(&mut self, inner: &Node, outer: &Node, path: &str, logic: &str, is_root: bool) {
+        // An int-or-string is the one schema whose types may be spelt out there.
+        if inner.ty.is_some() && !outer.int_or_string {
+            let detail = "must be empty to be structural";
+            self.errors.push(FieldError::forbidden(child_path(logic, "type"), detail));
+        }
+        if let Some(rules) = &inner.rules {
+            self.logic(rules, outer, path, logic, is_root);
+        }
+        for (key, child) in &inner.properties {
+            let (path, logic) = (format!("{path}.properties[{key}]"), format!("{logic}.properties[{key}]"));
+            match outer.child(key) {
+                Some(outer) => self.complete(child, outer, &path, &logic, false),
+                None if outer.preserve_unknown || matches!(outer.additional, Additional::Any) => {}
+                None if is_root && is_implicit(key) => {}
+                None => {
+                    let detail = format!("because it is defined in {logic}");
+                    self.errors.push(FieldError::required(path, detail));
+                }
+            }
+        }
+        if let Some(items) = &inner.items {
+            let (path, logic) = (child_path(path, "items"), child_path(logic, "items"));
+            match &outer.items {
+                Some(outer) => self.complete(items, outer, &path, &logic, false),
+                None => {
+                    let detail = format!("because it is defined in {logic}");
+                    self.errors.push(FieldError::required(path, detail));
+                }
+            }
+        }
+    }
+
+    /// Defaults must themselves be valid and free of unknown fields.
+    fn defaults(&mut self, node: &Node, path: &str) {
+        if let Some(default) = &node.default {
+            let default_path = child_path(path, "default");
+            let mut filled = default.clone();
+            let mut unknown = Vec::new();
+            walk::prune(node, &mut filled, false, "", &mut unknown);
+            for field in unknown {
+                let detail = format!("must not have unknown fields, but has {field}");
+                self.errors.push(FieldError::invalid(&*default_path, default.clone(), detail));
+            }
+            walk::default(node, &mut filled);
+            for error in validate::validate(node, &filled, "") {
+                let mut error = error;
+                error.path = if error.path.is_empty() {
+                    default_path.clone()
+                } else {
+                    format!("{default_path}.{}", error.path)
+                };
+                self.errors.push(error);
+            }
+        }
+        for (key, child) in &node.properties {
+            self.defaults(child, &format!("{path}.properties[{key}]"));
+        }
+        if let Additional::Values(child) = &node.additional {
+            self.defaults(child, &child_path(path, "additionalProperties"));
+        }
+        if let Some(items) = &node.items {
+            self.defaults(items, &child_path(path, "items"));
+        }
+    }
+}
+
+fn is_implicit(key: &str) -> bool {
+    matches!(key, "apiVersion" | "kind" | "metadata")
+}

@@ -1,0 +1,139 @@
+//! The tree that a schema is compiled to.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Number, Value};
+
+use super::pattern::Pattern;
+
+/// JSON type of a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Type {
+    /// An object.
+    Object,
+    /// A list.
+    Array,
+    /// A string.
+    String,
+    /// A whole number.
+    Integer,
+    /// A number.
+    Number,
+    /// True or false.
+    Boolean,
+}
+
+impl Type {
+    pub(in crate::schema) fn parse(text: &str) -> Option<Self> {
+        Some(match text {
+            "object" => Self::Object,
+            "array" => Self::Array,
+            "string" => Self::String,
+            "integer" => Self::Integer,
+            "number" => Self::Number,
+            "boolean" => Self::Boolean,
+            _ => return None,
+        })
+    }
+
+    /// As it is written in schemas.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Object => "object",
+            Self::Array => "array",
+            Self::String => "string",
+            Self::Integer => "integer",
+            Self::Number => "number",
+            Self::Boolean => "boolean",
+        }
+    }
+}
+
+/// `x-kubernetes-list-type`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum ListType {
+    /// Replaced as a whole.
+    #[default]
+    Atomic,
+    /// Scalars, each at most once.
+    Set,
+    /// Objects, identified by these fields.
+    Map(Vec<String>),
+}
+
+/// What is allowed below keys that are not in `properties`.
+#[derive(Debug, Clone, Default)]
+pub enum Additional {
+    /// Nothing was said: unknown fields.
+    #[default]
+    Unspecified,
+    /// `additionalProperties: true`.
+    Any,
+    /// Every value follows this schema.
+    Values(Box<Node>),
+}
+
+/// One place in a schema. `ty` is empty for int-or-string, for values about which nothing is said, and below
+/// `anyOf` and its kin, where only value validations stand.
+#[derive(Debug, Clone, Default)]
+pub struct Node {
+    /// The JSON type.
+    pub ty: Option<Type>,
+    /// `x-kubernetes-int-or-string`.
+    pub int_or_string: bool,
+    /// `x-kubernetes-preserve-unknown-fields`.
+    pub preserve_unknown: bool,
+    /// `x-kubernetes-embedded-resource`.
+    pub embedded: bool,
+    /// Whether null is a value.
+    pub nullable: bool,
+    /// The fields by name.
+    pub properties: BTreeMap<String, Node>,
+    /// What stands below other keys.
+    pub additional: Additional,
+    /// The schema of items.
+    pub items: Option<Box<Node>>,
+    /// What is filled in where nothing is said.
+    pub default: Option<Value>,
+    /// What tells the items of a list apart.
+    pub list_type: ListType,
+    /// `x-kubernetes-map-type: atomic`.
+    pub atomic_map: bool,
+    pub(in crate::schema) rules: Option<Box<Rules>>,
+}
+
+impl Node {
+    /// The schema of the value below `key`.
+    #[must_use]
+    pub fn child(&self, key: &str) -> Option<&Self> {
+        self.properties.get(key).or(match &self.additional {
+            Additional::Values(node) => Some(node),
+            Additional::Unspecified | Additional::Any => None,
+        })
+    }
+}
+
+/// Value validations.
+#[derive(Debug, Clone, Default)]
+pub(in crate::schema) struct Rules {
+    pub(in crate::schema) enumeration: Option<Vec<Value>>,
+    pub(in crate::schema) minimum: Option<Number>,
+    pub(in crate::schema) exclusive_minimum: bool,
+    pub(in crate::schema) maximum: Option<Number>,
+    pub(in crate::schema) exclusive_maximum: bool,
+    pub(in crate::schema) multiple_of: Option<Number>,
+    pub(in crate::schema) min_length: Option<u64>,
+    pub(in crate::schema) max_length: Option<u64>,
+    pub(in crate::schema) pattern: Option<Pattern>,
+    pub(in crate::schema) format: Option<String>,
+    pub(in crate::schema) min_items: Option<u64>,
+    pub(in crate::schema) max_items: Option<u64>,
+    pub(in crate::schema) min_properties: Option<u64>,
+    pub(in crate::schema) max_properties: Option<u64>,
+    pub(in crate::schema) required: Vec<String>,
+    pub(in crate::schema) all_of: Vec<Node>,
+    pub(in crate::schema) any_of: Vec<Node>,
+    pub(in crate::schema) one_of: Vec<Node>,
+    pub(in crate::schema) not: Option<Box<Node>>,
+}
