@@ -3,7 +3,7 @@ SHELL := /bin/bash
 CARGO ?= cargo
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: demo test bench build deps lint
+.PHONY: demo test test-long bench build deps lint
 
 ## demo: install what is missing, build, start a dev cluster with the etcd operator and a three-member etcd
 demo: deps
@@ -13,6 +13,10 @@ demo: deps
 ## test: run everything that can run on this machine; say what was skipped and why
 test: deps
 	scripts/test.sh
+
+## test-long: the tests with random universes, a hundred times as many
+test-long: deps
+	scripts/test-long.sh
 
 ## bench: speed and memory, as a table
 bench: deps

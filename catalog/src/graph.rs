@@ -11,6 +11,8 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
+use olm_version::Version;
+
 use crate::model::{Channel, ChannelEntry, Package};
 
 /// How a graph is written.
@@ -35,6 +37,9 @@ pub struct Picture {
     /// Why the package should not be used any more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deprecated: Option<String>,
+    /// The bundles that an upgrade goes over, the one that it begins at first; empty when none is marked.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub way: Vec<String>,
     /// By name.
     pub channels: Vec<Lane>,
 }
@@ -70,6 +75,12 @@ pub struct Stop {
     /// Why the bundle should not be used any more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deprecated: Option<String>,
+    /// Whether it is installed.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub installed: bool,
+    /// Which hop of the way leads here, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hop: Option<usize>,
 }
 
 /// Where a bundle is in a channel.
@@ -98,6 +109,9 @@ pub struct Edge {
     pub to: String,
     /// Which field says so.
     pub kind: EdgeKind,
+    /// Which hop of the way takes it, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hop: Option<usize>,
 }
 
 /// The field that an edge is from.
@@ -125,13 +139,7 @@ impl EdgeKind {
 /// The graph of one channel, or of all; `None` when the package has no such channel.
 #[must_use]
 pub fn graph(package: &Package, channel: Option<&str>, format: Format) -> Option<String> {
-    let picture = Picture::of(package, channel)?;
-    Some(match format {
-        Format::Mermaid => mermaid::write(&picture),
-        Format::Dot => dot::write(&picture),
-        Format::Json => serde_json::to_string_pretty(&picture).unwrap_or_default() + "\n",
-        Format::Text => text::write(&picture),
-    })
+    Some(Picture::of(package, channel)?.write(format))
 }
 
 impl Picture {
@@ -145,8 +153,71 @@ impl Picture {
         Some(Self {
             package: package.name.clone(),
             deprecated: package.deprecated.clone(),
+            way: Vec::new(),
             channels: channels.into_iter().map(|channel| lane(package, channel)).collect(),
         })
+    }
+
+    /// The picture in a format.
+    #[must_use]
+    pub fn write(&self, format: Format) -> String {
+        match format {
+            Format::Mermaid => mermaid::write(self),
+            Format::Dot => dot::write(self),
+            Format::Json => serde_json::to_string_pretty(self).unwrap_or_default() + "\n",
+            Format::Text => text::write(self),
+        }
+    }
+
+    /// Marks what is installed, and the bundles that an upgrade goes over from `way`'s first to its last.
+    pub fn mark(&mut self, installed: Option<&str>, way: &[String]) {
+        self.way = way.to_vec();
+        let hop_to = |name: &str| way.iter().skip(1).position(|on| on == name).map(|at| at + 1);
+        for lane in &mut self.channels {
+            for stop in &mut lane.bundles {
+                stop.installed = installed == Some(stop.name.as_str());
+                stop.hop = hop_to(&stop.name);
+            }
+            let named: BTreeSet<(String, String)> = lane
+                .edges
+                .iter()
+                .filter(|edge| edge.kind != EdgeKind::SkipRange)
+                .map(|edge| (edge.from.clone(), edge.to.clone()))
+                .collect();
+            for edge in &mut lane.edges {
+                edge.hop = hop_to(&edge.to).filter(|hop| {
+                    let from = &way[hop - 1];
+                    // A range is taken where no edge names the bundle.
+                    match edge.kind {
+                        EdgeKind::SkipRange => !named.contains(&(from.clone(), edge.to.clone())),
+                        _ => edge.from == *from,
+                    }
+                });
+            }
+        }
+    }
+
+    /// Leaves out what is neither on the marked way nor of a version between its ends, and channels that it does not take.
+    pub fn narrow(&mut self) {
+        let version = |stop: &Stop| stop.version.as_deref().and_then(|text| Version::parse(text).ok());
+        let stops = self.channels.iter().flat_map(|lane| &lane.bundles);
+        let ends: Vec<Version> =
+            stops.filter(|stop| self.way.contains(&stop.name)).filter_map(version).collect();
+        let (Some(least), Some(most)) = (ends.iter().min(), ends.iter().max()) else { return };
+        for lane in &mut self.channels {
+            lane.bundles.retain(|stop| {
+                let between = version(stop).is_some_and(|v| v >= *least && v <= *most);
+                between || self.way.contains(&stop.name)
+            });
+            let kept: BTreeSet<&str> = lane.bundles.iter().map(|stop| stop.name.as_str()).collect();
+            lane.edges.retain(|edge| {
+                kept.contains(edge.to.as_str())
+                    && (edge.kind == EdgeKind::SkipRange || kept.contains(edge.from.as_str()))
+            });
+        }
+        let taken = |lane: &Lane| lane.edges.iter().any(|edge| edge.hop.is_some());
+        let any_taken = self.channels.iter().any(taken);
+        self.channels.retain(|lane| if any_taken { taken(lane) } else { !lane.bundles.is_empty() });
     }
 }
 
@@ -166,6 +237,8 @@ fn lane(package: &Package, channel: &Channel) -> Lane {
         version: version(name).map(|version| version.to_string()),
         role,
         deprecated: package.bundles.get(name).and_then(|bundle| bundle.deprecated.clone()),
+        installed: false,
+        hop: None,
     };
     let order: Vec<&ChannelEntry> = chain.into_iter().chain(off).collect();
     let mut bundles: Vec<Stop> = Vec::new();
@@ -180,7 +253,7 @@ fn lane(package: &Package, channel: &Channel) -> Lane {
         };
         bundles.push(stop(name, role));
         let mut edge = |from: &str, kind| {
-            edges.push(Edge { from: from.to_owned(), to: entry.name.clone(), kind });
+            edges.push(Edge { from: from.to_owned(), to: entry.name.clone(), kind, hop: None });
         };
         entry.replaces.iter().for_each(|from| edge(from, EdgeKind::Replaces));
         entry.skips.iter().for_each(|from| edge(from, EdgeKind::Skips));
@@ -203,14 +276,18 @@ fn lane(package: &Package, channel: &Channel) -> Lane {
 
 impl Stop {
     /// What is said of it beside its name.
-    fn remark(&self) -> Option<&'static str> {
-        match self.role {
+    fn remark(&self) -> String {
+        let role = match self.role {
             Role::Head => Some("head"),
             Role::Chain => None,
             Role::Skipped => Some("skipped"),
             Role::Missing => Some("not in the channel"),
             Role::Stranded => Some("stranded"),
-        }
+        };
+        let installed = self.installed.then(|| "installed".to_owned());
+        let hop = self.hop.map(|hop| format!("hop {hop}"));
+        let remarks: Vec<String> = role.map(str::to_owned).into_iter().chain(installed).chain(hop).collect();
+        remarks.join(", ")
     }
 }
 

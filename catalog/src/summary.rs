@@ -54,6 +54,9 @@ pub struct Summary {
     /// Digest of its icon, in hex, where it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub icon: Option<String>,
+    /// How much the head may do ([`olm_bundle::permissions::risk`]); `None` where the catalog does not hold its manifests.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub risk: Option<u32>,
     /// Why the package should not be used any more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deprecated: Option<String>,
@@ -131,6 +134,10 @@ impl Summary {
             versions: package.bundles.len(),
             provides: provides.into_iter().collect(),
             icon: package.icon.as_ref().map(|icon| hex(&Sha256::digest(&icon.data))),
+            risk: head
+                .filter(|bundle| bundle.is_inline())
+                .and_then(|bundle| bundle.bundle().ok())
+                .and_then(|bundle| olm_bundle::permissions::risk(&bundle)),
             deprecated: package.deprecated.clone(),
         };
         (summary, words(&[short, long[0], long[1]]))
@@ -191,6 +198,36 @@ mod tests {
         let long = first_line(&"word ".repeat(100));
         assert!(long.chars().count() <= LONGEST_LINE && long.ends_with("word…"), "{long}");
         assert_eq!(first_line(&"é".repeat(400)).chars().count(), LONGEST_LINE);
+    }
+
+    #[test]
+    fn a_head_whose_manifests_are_in_the_catalog_has_its_risk() {
+        // given a package whose head may change nodes, and one whose head is an image
+        let csv = serde_json::json!({
+            "apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion", "metadata": { "name": "p.v1" },
+            "spec": { "installModes": [{ "type": "AllNamespaces", "supported": true }],
+                "install": { "strategy": "deployment", "spec": { "deployments": [], "clusterPermissions": [{
+                    "serviceAccountName": "p",
+                    "rules": [{ "apiGroups": [""], "resources": ["nodes"], "verbs": ["patch"] }] }] } } }
+        });
+        let data = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, csv.to_string());
+        let risk = |rest: &str| {
+            let text = format!(
+                "---\n{{schema: olm.package, name: p, defaultChannel: c}}\n---\n{{schema: olm.channel, package: p, name: c, \
+                 entries: [{{name: p.v1}}]}}\n---\n{{schema: olm.bundle, package: p, name: p.v1, {rest}, properties: [{{type: \
+                 olm.package, value: {{packageName: p, version: 1.0.0}}}}{}]}}\n",
+                if rest.contains("image: \"\"") {
+                    format!(", {{type: olm.bundle.object, value: {{data: {data}}}}}")
+                } else {
+                    String::new()
+                }
+            );
+            let catalog = crate::Catalog::from_bytes("test", text.as_bytes());
+            catalog.summary("p").unwrap_or_else(|| panic!("{:?}", catalog.problems)).risk
+        };
+        // then it is known of the first one alone: one reason of level HIGH
+        assert_eq!(risk("image: \"\""), Some(10_000));
+        assert_eq!(risk("image: localhost/p@sha256:0"), None);
     }
 
     #[test]

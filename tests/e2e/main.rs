@@ -11,6 +11,7 @@ mod demo;
 mod etcd_cluster;
 mod kubectl;
 mod operator;
+mod plan_cli;
 mod workloads;
 
 use std::{

@@ -213,7 +213,7 @@ impl WebError {
 
 impl From<olm_manager::ops::Error> for WebError {
     fn from(error: olm_manager::ops::Error) -> Self {
-        use olm_manager::ops::{Error, Kind};
+        use olm_manager::ops::{Error, Kind, PLAN_CHANGED};
         if let Error::Kube { what, source } = &error
             && let kube::Error::Api(status) = source.as_ref()
         {
@@ -224,6 +224,7 @@ impl From<olm_manager::ops::Error> for WebError {
         let (code, what) = match kind {
             Kind::Unexpected => ("unexpected", "That did not work"),
             Kind::NotFound => ("not-found", "Not found"),
+            Kind::Refused if error.is_plan_changed() => (PLAN_CHANGED, "The plan changed"),
             Kind::Refused => ("refused", "Refused"),
             Kind::Unresolvable => ("unresolvable", "No version fits"),
             Kind::Timeout => ("timeout", "Not finished in time"),

@@ -37,20 +37,22 @@ fn lane_of(lane: &Lane, next: &mut usize, text: &mut String) {
             Role::Chain => "",
         };
         let color = if stop.deprecated.is_some() { ", color=orange" } else { "" };
-        let _ = writeln!(text, "    {node} [label={}{style}{color}];", quoted(&stop.name));
+        let fill = if stop.installed { ", style=filled, fillcolor=lightgrey" } else { "" };
+        let _ = writeln!(text, "    {node} [label={}{style}{color}{fill}];", quoted(&stop.name));
         ids.insert(&stop.name, node);
     }
     for edge in &lane.edges {
         let Some(to) = ids.get(edge.to.as_str()) else { continue };
+        let way = if edge.hop.is_some() { ", color=blue, penwidth=3" } else { "" };
         match (edge.kind, ids.get(edge.from.as_str())) {
             (EdgeKind::SkipRange, _) => {
                 let node = id();
                 let label = quoted(&edge.from);
                 let _ = writeln!(text, "    {node} [label={label}, shape=plaintext];");
-                let _ = writeln!(text, "    {node} -> {to} [label=skipRange, style=dashed];");
+                let _ = writeln!(text, "    {node} -> {to} [label=skipRange, style=dashed{way}];");
             }
             (kind, Some(from)) => {
-                let _ = writeln!(text, "    {from} -> {to} [label={}];", kind.word());
+                let _ = writeln!(text, "    {from} -> {to} [label={}{way}];", kind.word());
             }
             (_, None) => {}
         }

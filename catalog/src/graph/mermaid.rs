@@ -10,7 +10,10 @@ pub(super) fn write(picture: &Picture) -> String {
     let mut text = String::from(
         "graph LR\n  classDef head stroke-width:3px\n  classDef skipped stroke-dasharray:4\n  classDef missing stroke-dasharray:2,fill:none\n  classDef deprecated fill:#E8960F\n",
     );
-    let mut next = 0;
+    if picture.channels.iter().flat_map(|lane| &lane.bundles).any(|stop| stop.installed) {
+        text += "  classDef installed fill:#BBBBBB\n";
+    }
+    let mut next = Numbers::default();
     for (number, lane) in picture.channels.iter().enumerate() {
         let default = if lane.default { " (default)" } else { "" };
         let title = format!("{} / {}{default}", picture.package, lane.name);
@@ -22,14 +25,26 @@ pub(super) fn write(picture: &Picture) -> String {
             let _ = writeln!(text, "  class c{number} deprecated");
         }
     }
+    for link in &next.way {
+        let _ = writeln!(text, "  linkStyle {link} stroke:blue,stroke-width:4px");
+    }
     text
 }
 
-fn lane_of(lane: &Lane, next: &mut usize, text: &mut String) {
+/// Nodes and links are numbered over all channels.
+#[derive(Default)]
+struct Numbers {
+    node: usize,
+    link: usize,
+    /// The links of the marked way.
+    way: Vec<usize>,
+}
+
+fn lane_of(lane: &Lane, next: &mut Numbers, text: &mut String) {
     let mut ids: BTreeMap<&str, String> = BTreeMap::new();
     let mut id = || {
-        *next += 1;
-        format!("n{}", *next - 1)
+        next.node += 1;
+        format!("n{}", next.node - 1)
     };
     for stop in &lane.bundles {
         let node = id();
@@ -41,6 +56,9 @@ fn lane_of(lane: &Lane, next: &mut usize, text: &mut String) {
             (_, Role::Chain) => "",
         };
         let _ = writeln!(text, "    {node}[{}]{class}", quoted(&stop.name));
+        if stop.installed {
+            let _ = writeln!(text, "    class {node} installed");
+        }
         ids.insert(&stop.name, node);
     }
     for edge in &lane.edges {
@@ -53,6 +71,10 @@ fn lane_of(lane: &Lane, next: &mut usize, text: &mut String) {
             (_, None) => continue,
         };
         let _ = writeln!(text, "    {line}");
+        if edge.hop.is_some() {
+            next.way.push(next.link);
+        }
+        next.link += 1;
     }
 }
 

@@ -166,3 +166,52 @@ fn json_has_channels_bundles_and_edges() {
     );
     assert_eq!(graph(&package(), Some("none"), Format::Json), None);
 }
+
+fn marked() -> Picture {
+    let mut picture = Picture::of(&package(), Some("stable")).unwrap();
+    picture.mark(Some("p.v1.0.0"), &["p.v1.0.0".into(), "p.v1.1.0".into(), "p.v1.2.0".into()]);
+    picture
+}
+
+#[test]
+fn what_is_installed_and_the_way_from_there_are_marked() {
+    let text = marked().write(Format::Text);
+    assert!(text.contains("way: p.v1.0.0 -> p.v1.1.0 -> p.v1.2.0\n"), "{text}");
+    assert!(text.contains("* p.v1.2.0  head, hop 2\n"), "{text}");
+    assert!(text.contains("* p.v1.1.0  hop 1\n"), "{text}");
+    assert!(text.contains("* p.v1.0.0  installed\n"), "{text}");
+    let hops: Vec<_> = marked().channels[0].edges.iter().filter_map(|e| Some((e.hop?, e.kind))).collect();
+    assert_eq!(hops, [(2, EdgeKind::Replaces), (1, EdgeKind::Replaces)]);
+    let dot = marked().write(Format::Dot);
+    assert_eq!(dot.matches("color=blue").count(), 2, "{dot}");
+    assert_eq!(dot.matches("fillcolor").count(), 1, "{dot}");
+    // links count from 0 in the order in which they are written
+    let mermaid = marked().write(Format::Mermaid);
+    assert!(
+        mermaid.contains("  linkStyle 0 stroke") && mermaid.contains("  linkStyle 4 stroke"),
+        "{mermaid}"
+    );
+}
+
+#[test]
+fn a_range_is_the_way_where_no_edge_names_the_bundle() {
+    let mut picture = Picture::of(&package(), Some("stable")).unwrap();
+    picture.mark(None, &["p.v1.0.0".into(), "p.v1.2.0".into()]);
+    let hops: Vec<_> = picture.channels[0].edges.iter().filter_map(|e| Some((e.hop?, e.kind))).collect();
+    assert_eq!(hops, [(1, EdgeKind::SkipRange)]);
+}
+
+#[test]
+fn what_is_not_between_the_ends_of_the_way_is_left_out() {
+    let mut picture = Picture::of(&package(), None).unwrap();
+    picture.mark(None, &["p.v1.0.0".into(), "p.v1.1.0".into()]);
+    picture.narrow();
+    let names = |lane: &Lane| lane.bundles.iter().map(|s| s.name.clone()).collect::<Vec<_>>();
+    assert_eq!(names(&picture.channels[0]), ["p.v1.1.0", "p.v1.0.0"]);
+    assert_eq!(picture.channels[0].edges.len(), 1);
+    assert_eq!(picture.channels.len(), 1);
+    // without a way there is nothing to narrow
+    let mut all = Picture::of(&package(), None).unwrap();
+    all.narrow();
+    assert_eq!(all, Picture::of(&package(), None).unwrap());
+}

@@ -10,6 +10,9 @@ pub(super) fn write(picture: &Picture) -> String {
     if let Some(reason) = &picture.deprecated {
         text += &wrapped("", "deprecated: ", reason.split_whitespace(), " ");
     }
+    if picture.way.len() > 1 {
+        text += &wrapped("", "way: ", picture.way.iter().map(String::as_str), " ->");
+    }
     for lane in &picture.channels {
         text.push('\n');
         text += &lane_of(lane);
@@ -62,10 +65,8 @@ fn title(stop: &Stop) -> String {
     if let Some(version) = stop.version.as_deref().filter(|version| !stop.name.ends_with(*version)) {
         title += &format!(" ({})", plain(version));
     }
-    if let Some(remark) = stop.remark() {
-        title += &format!("  {remark}");
-    }
-    title + "\n"
+    title += &format!("  {}", stop.remark());
+    title.trim_end().to_owned() + "\n"
 }
 
 /// Words after a lead, on as many lines as they need, the later ones under the first word.

@@ -234,6 +234,29 @@ fn fields_of_another_type_than_the_schema_has() {
 }
 
 #[test]
+fn constraints_that_cannot_be_used_are_told() {
+    for (constraint, code) in [
+        ("{unknown: {}}", Some("constraint-key")),
+        ("{cel: {rule: 1 + 1}}", Some("constraint-invalid")),
+        ("{any: {constraints: [{package: {packageName: a, versionRange: x}}]}}", Some("constraint-invalid")),
+        ("{cel: {rule: size(properties) > 0}}", None),
+    ] {
+        // given a bundle with a constraint
+        let text = "---\n{schema: olm.package, name: p, defaultChannel: c}\n---\n{schema: olm.channel, package: p, name: c, \
+                    entries: [{name: p.v1}]}\n---\n{schema: olm.bundle, package: p, name: p.v1, image: a/b, properties: \
+                    [{type: olm.package, value: {packageName: p, version: 1.0.0}}, {type: olm.constraint, value: "
+            .to_owned()
+            + constraint
+            + "}]}\n";
+        // when the catalog is read, then it is told once, and the bundle is there
+        let catalog = Catalog::from_bytes("c.yaml", (text + &sound("good")).as_bytes());
+        let codes: Vec<&str> = catalog.problems.iter().map(|problem| problem.code.as_ref()).collect();
+        assert_eq!(codes, code.into_iter().collect::<Vec<_>>(), "{constraint}");
+        assert_eq!(errors(&catalog), Vec::<&Problem>::new());
+    }
+}
+
+#[test]
 fn names_that_are_paths_or_worse() {
     let long = "n".repeat(100_000);
     for name in [

@@ -46,6 +46,8 @@ pub const ANNOTATION_ALM_EXAMPLES: &str = "alm-examples";
 pub const ANNOTATION_INSTALLED_ALONGSIDE: &str = "operatorframework.io/installed-alongside";
 /// Annotation on InstallPlan and approved objects: digest of the plan that was approved (ours).
 pub const ANNOTATION_PLAN_DIGEST: &str = "olm.planDigest";
+/// Annotation on InstallPlan: digests of the parts of the plan, as JSON, by which a later plan can be compared (ours).
+pub const ANNOTATION_PLAN_PARTS: &str = "olm.planParts";
 
 /// Environment variable that tells an operator the name of its OperatorCondition.
 pub const ENV_OPERATOR_CONDITION_NAME: &str = "OPERATOR_CONDITION_NAME";

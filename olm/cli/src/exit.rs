@@ -58,8 +58,8 @@ Exit codes:
   2 wrong command line        7 forbidden
   3 not found                 8 waiting for approval (with --wait)
   4 refused                   130 interrupted
-  validate, diff and build --check end with 1 for \"not valid\" or \"different\", and with 10 when that cannot be
-  found out";
+  validate, diff, build --check and plan --exit-code end with 1 for \"not valid\" or \"different\", and with 10 when
+  that cannot be found out";
 
 /// A command that failed: what happened, and what may help.
 #[derive(Debug)]

@@ -6,7 +6,10 @@ mod context;
 mod exit;
 mod names;
 mod oci;
+mod offline;
 mod output;
+mod pages;
+mod prose;
 mod source;
 
 use std::process::ExitCode;

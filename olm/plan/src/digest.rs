@@ -1,42 +1,200 @@
-//! Digests over content: independent of the order of keys and lists of objects.
+//! Digests over content: independent of the order of keys and of everything else that has no meaning.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-/// Feeds a value with its keys sorted.
-fn feed(hasher: &mut Sha256, value: &Value) {
-    match value {
-        Value::Object(map) => {
-            let mut keys: Vec<&String> = map.keys().collect();
-            keys.sort();
-            hasher.update(b"{");
-            for key in keys {
-                hasher.update(Value::String(key.clone()).to_string());
-                hasher.update(b":");
-                feed(hasher, &map[key]);
-                hasher.update(b",");
-            }
-            hasher.update(b"}");
-        }
-        Value::Array(list) => {
-            hasher.update(b"[");
-            for item in list {
-                feed(hasher, item);
-                hasher.update(b",");
-            }
-            hasher.update(b"]");
-        }
-        other => hasher.update(other.to_string()),
+/// How much is gathered before it is hashed.
+const CHUNK: usize = 16 << 10;
+
+/// The digests of the parts of a plan, each under what is done with it: `apply apps/v1 Deployment db/etcd`.
+pub type Parts = BTreeMap<String, String>;
+
+/// A part's digest is cut to this many digits: enough to see that it changed. The digest of the plan is not cut.
+const PART: usize = 12;
+
+/// The digest of a plan, and those of its parts: what is done, and what with.
+pub(crate) fn digest(head: &Value, parts: &BTreeMap<String, Option<&Value>>) -> (String, Parts) {
+    let mut all = Digester::default();
+    all.line(head);
+    let mut out = Parts::new();
+    for (key, value) in parts {
+        let mut digester = Digester::default();
+        digester.line(value.unwrap_or(&Value::Null));
+        let mut part = digester.finish();
+        all.line(&Value::Array(vec![Value::from(key.as_str()), Value::from(part.as_str())]));
+        part.truncate(PART);
+        out.insert(key.clone(), part);
+    }
+    (format!("sha256:{}", all.finish()), out)
+}
+
+/// What is different between the plan that was reviewed and the one of now, in a line.
+pub fn what_changed(reviewed: &Parts, now: &Parts) -> String {
+    const NAMED: usize = 5;
+    let differs = |(key, part): (&String, &String)| match reviewed.get(key) {
+        Some(old) if old == part => None,
+        Some(_) => Some(format!("`{key}` has another content")),
+        None => Some(format!("`{key}` is new")),
+    };
+    let gone = reviewed
+        .keys()
+        .filter(|key| !now.contains_key(*key))
+        .map(|key| format!("`{key}` is not in it any more"));
+    let mut list: Vec<String> = now.iter().filter_map(differs).chain(gone).collect();
+    if list.is_empty() {
+        return "what it is for is another".to_owned();
+    }
+    let more = list.len().saturating_sub(NAMED);
+    list.truncate(NAMED);
+    if more > 0 {
+        list.push(format!("{more} more"));
+    }
+    list.join(", ")
+}
+
+/// Hashes values in canonical form, one a line.
+#[derive(Default)]
+struct Digester {
+    hasher: Sha256,
+    buffer: Vec<u8>,
+}
+
+impl Write for Digester {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.put(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
-/// `sha256:...` of values that are in a fixed order already.
-pub(crate) fn digest<'a>(values: impl IntoIterator<Item = &'a Value>) -> String {
-    let mut hasher = Sha256::new();
-    for value in values {
-        feed(&mut hasher, value);
-        hasher.update(b"\n");
+impl Digester {
+    /// Adds a value.
+    fn line(&mut self, value: &Value) {
+        self.value(value);
+        self.put(b"\n");
     }
-    let hex: String = hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("sha256:{hex}")
+
+    /// Of everything so far, in hex.
+    fn finish(mut self) -> String {
+        self.hasher.update(&self.buffer);
+        self.hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    fn put(&mut self, bytes: &[u8]) {
+        self.buffer.extend_from_slice(bytes);
+        if self.buffer.len() >= CHUNK {
+            self.hasher.update(&self.buffer);
+            self.buffer.clear();
+        }
+    }
+
+    fn scalar(&mut self, value: &impl serde::Serialize) {
+        serde_json::to_writer(self, value)
+            .expect("writing to memory does not fail, nor do strings and scalars");
+    }
+
+    fn value(&mut self, value: &Value) {
+        match value {
+            Value::Object(map) => {
+                let mut entries: Vec<(&String, &Value)> = map.iter().collect();
+                entries.sort_unstable_by_key(|(key, _)| *key);
+                self.put(b"{");
+                for (key, value) in entries {
+                    self.scalar(key);
+                    self.put(b":");
+                    self.value(value);
+                    self.put(b",");
+                }
+                self.put(b"}");
+            }
+            Value::Array(list) => {
+                self.put(b"[");
+                for item in list {
+                    self.value(item);
+                    self.put(b",");
+                }
+                self.put(b"]");
+            }
+            other => self.scalar(other),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Map, json};
+
+    use super::*;
+
+    fn of(value: &Value) -> String {
+        let mut digester = Digester::default();
+        digester.line(value);
+        digester.finish()
+    }
+
+    /// The same value with the keys of every object the other way round.
+    fn reversed(value: &Value) -> Value {
+        match value {
+            Value::Object(map) => {
+                map.iter().rev().map(|(k, v)| (k.clone(), reversed(v))).collect::<Map<_, _>>().into()
+            }
+            Value::Array(list) => list.iter().map(reversed).collect(),
+            other => other.clone(),
+        }
+    }
+
+    fn values() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i32>().prop_map(Value::from),
+            ".{0,6}".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(4, 32, 5, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
+                prop::collection::vec((".{0,4}", inner), 0..5)
+                    .prop_map(|list| Value::Object(list.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn the_order_of_keys_does_not_count_and_everything_else_does(a in values(), b in values()) {
+            prop_assert_eq!(of(&a), of(&reversed(&a)));
+            prop_assert_eq!(of(&a) == of(&b), a == b);
+        }
+    }
+
+    #[test]
+    fn what_changed_is_named() {
+        let (a, b, c) = (json!(1), json!(2), json!(3));
+        let parts = |list: &[(&str, &Value)]| {
+            let parts = list.iter().map(|(key, value)| ((*key).to_owned(), Some(*value))).collect();
+            digest(&Value::Null, &parts).1
+        };
+        let reviewed = parts(&[("apply a", &a), ("apply b", &b)]);
+        assert_eq!(what_changed(&reviewed, &reviewed), "what it is for is another");
+        assert_eq!(
+            what_changed(&reviewed, &parts(&[("apply b", &c), ("delete d", &a)])),
+            "`apply b` has another content, `delete d` is new, `apply a` is not in it any more"
+        );
+        let many: Vec<String> = (0..9).map(|n| format!("apply {n}")).collect();
+        let many: Vec<(&str, &Value)> = many.iter().map(|key| (key.as_str(), &a)).collect();
+        assert!(what_changed(&Parts::new(), &parts(&many)).ends_with(", 4 more"));
+    }
+
+    #[test]
+    fn the_order_of_lists_counts() {
+        assert_ne!(of(&json!([1, 2])), of(&json!([2, 1])));
+        assert_ne!(of(&json!(["1,2"])), of(&json!(["1", "2"])));
+    }
 }

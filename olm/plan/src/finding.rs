@@ -1,26 +1,57 @@
 //! Findings: what the preflight has to say.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::schema;
+
 /// One thing that stands in the way of a plan, or that its reader should know.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
     /// Stable code; `docs/findings/CODE.md` explains it.
+    #[schemars(schema_with = "schema::word")]
     pub code: FindingCode,
     /// Whether it stands in the way.
     pub severity: Severity,
     /// What it is about.
     pub subject: String,
+    /// The object of the plan that it is about, as `Kind/namespace/name`, where it is about one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub object: Option<String>,
     /// What is the matter.
     pub text: String,
-    /// What to do about it.
+    /// What to do about it, as a command.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub fix: Option<String>,
 }
 
+impl Finding {
+    /// A finding of its code's usual severity.
+    pub(crate) fn new(code: FindingCode, subject: impl ToString, text: impl Into<String>) -> Self {
+        Self {
+            code,
+            severity: code.severity(),
+            subject: subject.to_string(),
+            object: None,
+            text: text.into(),
+            fix: None,
+        }
+    }
+
+    /// The same with another severity than its code's usual one.
+    pub(crate) fn severity(self, severity: Severity) -> Self {
+        Self { severity, ..self }
+    }
+
+    /// The same with a command that helps.
+    pub(crate) fn fix(self, command: impl Into<String>) -> Self {
+        Self { fix: Some(command.into()), ..self }
+    }
+}
+
 /// Whether a finding stands in the way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// The plan must not be carried out.
@@ -31,69 +62,105 @@ pub enum Severity {
     Info,
 }
 
-/// Stable codes of findings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum FindingCode {
-    /// The operator cannot watch the namespaces that it is asked to.
-    UnsupportedInstallMode,
-    /// The operator needs a newer Kubernetes.
-    KubernetesTooOld,
-    /// A CRD of the bundle belongs to somebody else.
-    CrdOwnedByOther,
-    /// The new CRD drops a version that objects are stored in.
-    CrdStoredVersionRemoved,
-    /// The namespace does not exist and will be created.
-    NamespaceMissing,
-    /// The namespace has no OperatorGroup; one will be created.
-    NoOperatorGroup,
-    /// The namespace has several OperatorGroups.
-    TooManyOperatorGroups,
-    /// The bundle, its channel or its package is deprecated.
-    DeprecatedBundle,
-    /// The bundle has webhooks, which are not supported yet.
-    WebhooksUnsupported,
-    /// An API that the operator needs is not there.
-    RequiredApiMissing,
-    /// The bundle cannot be turned into objects.
-    BundleNotRenderable,
-    /// Custom resources would be left without an operator, or deleted.
-    OperandsPresent,
+/// The one table of codes: what each means, and how severe it usually is.
+macro_rules! codes {
+    ($($(#[$meaning:meta])+ $code:ident: $severity:ident,)+) => {
+        /// Stable codes of findings.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        pub enum FindingCode {
+            $($(#[$meaning])+ $code,)+
+        }
+
+        /// Every code.
+        pub const FINDING_CODES: &[FindingCode] = &[$(FindingCode::$code,)+];
+
+        impl FindingCode {
+            /// The word.
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$code => stringify!($code),)+
+                }
+            }
+
+            /// How severe it usually is. A single finding may be milder or worse, where its page says so.
+            pub fn severity(self) -> Severity {
+                match self {
+                    $(Self::$code => Severity::$severity,)+
+                }
+            }
+        }
+    };
 }
 
-/// Every code.
-pub const FINDING_CODES: &[FindingCode] = &[
-    FindingCode::UnsupportedInstallMode,
-    FindingCode::KubernetesTooOld,
-    FindingCode::CrdOwnedByOther,
-    FindingCode::CrdStoredVersionRemoved,
-    FindingCode::NamespaceMissing,
-    FindingCode::NoOperatorGroup,
-    FindingCode::TooManyOperatorGroups,
-    FindingCode::DeprecatedBundle,
-    FindingCode::WebhooksUnsupported,
-    FindingCode::RequiredApiMissing,
-    FindingCode::BundleNotRenderable,
-    FindingCode::OperandsPresent,
-];
-
-impl FindingCode {
-    /// The word.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::UnsupportedInstallMode => "UnsupportedInstallMode",
-            Self::KubernetesTooOld => "KubernetesTooOld",
-            Self::CrdOwnedByOther => "CrdOwnedByOther",
-            Self::CrdStoredVersionRemoved => "CrdStoredVersionRemoved",
-            Self::NamespaceMissing => "NamespaceMissing",
-            Self::NoOperatorGroup => "NoOperatorGroup",
-            Self::TooManyOperatorGroups => "TooManyOperatorGroups",
-            Self::DeprecatedBundle => "DeprecatedBundle",
-            Self::WebhooksUnsupported => "WebhooksUnsupported",
-            Self::RequiredApiMissing => "RequiredApiMissing",
-            Self::BundleNotRenderable => "BundleNotRenderable",
-            Self::OperandsPresent => "OperandsPresent",
-        }
-    }
+codes! {
+    /// The operator cannot watch the namespaces that it is asked to.
+    UnsupportedInstallMode: Block,
+    /// The new version cannot watch what the old one watches.
+    InstallModeRemoved: Block,
+    /// The operator needs a newer Kubernetes.
+    KubernetesTooOld: Block,
+    /// The bundle has webhooks, which are not supported yet.
+    WebhooksUnsupported: Block,
+    /// The bundle cannot be turned into objects.
+    BundleNotRenderable: Block,
+    /// The namespace has several OperatorGroups.
+    TooManyOperatorGroups: Block,
+    /// Something that the bundle needs is neither there nor installed by the plan.
+    DependencyMissing: Block,
+    /// Whoever asks may not ask for it.
+    UserLacksRights: Block,
+    /// Whoever carries the plan out may not write its objects.
+    InstallerLacksRights: Block,
+    /// The operator would be given rights that whoever carries the plan out may not give away.
+    InstallerCannotGrant: Block,
+    /// A CRD of the bundle belongs to somebody else.
+    CrdOwnedByOther: Block,
+    /// The new CRD drops a version that objects are stored in.
+    CrdStoredVersionRemoved: Block,
+    /// The new CRD has another scope.
+    CrdScopeChanged: Block,
+    /// The new CRD refuses what the old one accepts.
+    CrdBreakingChange: Block,
+    /// Objects that exist are refused by the new CRD.
+    CrdObjectsInvalid: Block,
+    /// The new CRD is converted by a webhook that nobody sets up.
+    CrdConversionUnsupported: Block,
+    /// An object of the plan exists and belongs to somebody else.
+    NameCollision: Block,
+    /// A field would change that never may.
+    ImmutableField: Block,
+    /// The namespace does not let the operator's pods in.
+    PodSecurityViolation: Block,
+    /// The namespace's quota is too small.
+    QuotaExceeded: Block,
+    /// Pods name a PriorityClass that is not there.
+    PriorityClassMissing: Block,
+    /// A webhook that must answer has nobody behind it.
+    WebhookUnavailable: Block,
+    /// The step back cannot be made, or the step forward cannot be taken back.
+    RollbackImpossible: Block,
+    /// Custom resources would be left without an operator, or deleted.
+    OperandsPresent: Block,
+    /// The upgrade leaves custom resources without an operator.
+    CrdRemoved: Warn,
+    /// Objects that exist lose fields with the new CRD.
+    CrdFieldsPruned: Warn,
+    /// Others can act as the operator.
+    NamespaceTrap: Warn,
+    /// An API that the operator needs is not there.
+    RequiredApiMissing: Warn,
+    /// The package is deprecated.
+    DeprecatedPackage: Warn,
+    /// The channel is deprecated.
+    DeprecatedChannel: Warn,
+    /// The bundle is deprecated.
+    DeprecatedBundle: Warn,
+    /// The namespace does not exist and will be created.
+    NamespaceMissing: Info,
+    /// The namespace has no OperatorGroup; one will be created.
+    NoOperatorGroup: Info,
+    /// Something could not be checked.
+    NotChecked: Info,
 }
 
 impl std::fmt::Display for FindingCode {

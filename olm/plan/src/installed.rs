@@ -1,11 +1,11 @@
 //! What the resolver wants to know of operators that are installed.
 
 use olm_api::names;
-use olm_resolver::{Bundle, Gvk, Installed, PackageNeed, Range};
+use olm_resolver::{Constraint, Gvk, Installed, Property};
 use olm_version::Version;
 use serde_json::Value;
 
-use crate::universe::Constraint;
+use crate::universe::Demands;
 
 /// An installed ClusterServiceVersion as the resolver sees it. The package is read off the label that marks components,
 /// or the properties that a catalog projected onto it.
@@ -18,7 +18,6 @@ pub fn installed_of(csv: &Value, subscription: Option<&str>) -> Installed {
         version: Version::parse(text("/spec/version")).ok(),
         subscription: subscription.map(str::to_owned),
         provides: apis(csv, "owned"),
-        requires_apis: apis(csv, "required"),
         ..Installed::default()
     };
     let labels = csv.pointer("/metadata/labels").and_then(Value::as_object);
@@ -34,33 +33,19 @@ pub fn installed_of(csv: &Value, subscription: Option<&str>) -> Installed {
         .and_then(|v| v.get("properties").cloned());
     let own =
         annotation(names::ANNOTATION_PROPERTIES).and_then(|text| serde_json::from_str::<Value>(text).ok());
+    let mut demands = Demands::new();
+    demands.requires = apis(csv, "required").into_iter().map(Constraint::api).collect();
     for property in [projected, own].iter().flatten().filter_map(Value::as_array).flatten() {
-        let value = &property["value"];
-        match property["type"].as_str() {
-            Some("olm.package") if installed.package.is_none() => {
-                installed.package = value["packageName"].as_str().map(str::to_owned);
-            }
-            Some("olm.package.required") => {
-                let range = value["versionRange"].as_str().or_else(|| value["version"].as_str());
-                let range = range.and_then(|r| Range::parse(r).ok());
-                if let (Some(package), Some(range)) = (value["packageName"].as_str(), range) {
-                    installed.requires_packages.push(PackageNeed { package: package.to_owned(), range });
-                }
-            }
-            Some("olm.constraint") => {
-                // what cannot be evaluated does not hold anything back: the operator is there already
-                let mut needs = Bundle::default();
-                if let Ok(constraint) = serde_json::from_value::<Constraint>(value.clone())
-                    && constraint.add_to(&mut needs).is_ok()
-                {
-                    installed.requires_apis.append(&mut needs.requires_apis);
-                    installed.requires_packages.append(&mut needs.requires_packages);
-                    installed.requires_any.append(&mut needs.requires_any);
-                }
-            }
-            _ => {}
+        let (Some(kind), value) = (property["type"].as_str(), &property["value"]) else { continue };
+        if kind == "olm.package" && installed.package.is_none() {
+            installed.package = value["packageName"].as_str().map(str::to_owned);
         }
+        // what cannot be read does not hold anything back: the operator is there already
+        demands.take(kind, value);
+        installed.properties.push(Property { kind: kind.to_owned(), value: value.clone() });
     }
+    installed.requires = demands.requires;
+    installed.labels = demands.labels;
     installed
 }
 

@@ -7,7 +7,9 @@
 mod desired;
 mod diff;
 mod digest;
+mod facts;
 mod finding;
+mod images;
 mod input;
 mod installed;
 mod make;
@@ -15,21 +17,32 @@ mod object;
 mod owner;
 mod permissions;
 mod plan;
+mod planned;
 mod preflight;
+mod quantity;
+mod schema;
 mod uninstall;
 mod universe;
 
 pub use desired::{OPERATOR_GROUP_NAME, operator_group_of};
+pub use digest::{Parts, what_changed};
+pub use facts::{ClusterFacts, CustomObjects, Fact, Principal, RoleName, Who};
 pub use finding::{FINDING_CODES, Finding, FindingCode, Severity};
-pub use input::{ClusterFacts, Live, Operand, PlanInput, UninstallInput};
+pub use images::PlanImage;
+pub use input::{Live, PlanInput};
 pub use installed::installed_of;
 pub use make::{make_plan, reads};
 pub use object::ObjectRef;
+pub use permissions::CatalogRisk;
 pub use plan::{
-    DependencyView, FieldDiff, Level, Op, PermissionDelta, PermissionRule, PhaseObjects, Plan, PlanAction,
-    PlannedObject, RejectedView, Reversible, Why,
+    API_VERSION, Cause, DependencyView, FieldDiff, Level, Op, PermissionDelta, PermissionRule, PhaseObjects,
+    Plan, PlanAction, PlannedObject, RejectedView, Reversible, Why,
 };
-pub use uninstall::{make_uninstall_plan, uninstall_reads};
-pub use universe::{bundle_of, needs_of, universe_of};
+pub use preflight::{
+    Access, FactsNeeded, KindNeeded, Rule, kinds_needed, namespaces_to_ask, roles_needed, services_needed,
+};
+pub use schema::plan_schema;
+pub use uninstall::{Operand, UninstallInput, make_uninstall_plan, uninstall_reads};
+pub use universe::{bundle_of, prepare, universe_of};
 
 pub use olm_bundle::Phase;

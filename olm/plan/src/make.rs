@@ -1,6 +1,6 @@
 //! Plans for installs and upgrades.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use olm_api::subscription::Approval;
 use olm_bundle::{Phase, Rendered};
@@ -9,14 +9,17 @@ use olm_version::precedence;
 use serde_json::{Value, json};
 
 use crate::desired::{csv_ref, desired, keep_shared_labels, namespace_ref};
-use crate::diff::{diff, mask};
-use crate::digest::digest;
+use crate::diff::difference;
+use crate::digest::{self, Parts};
+use crate::finding::Finding;
+use crate::images::images;
 use crate::input::{Live, PlanInput};
 use crate::object::ObjectRef;
 use crate::owner::{Owner, owner_of};
 use crate::permissions;
-use crate::plan::{DependencyView, Op, Plan, PlanAction, PlannedObject, RejectedView, Reversible, Why};
-use crate::preflight::{bundle_names, findings, removed_stored_versions};
+use crate::plan::{API_VERSION, DependencyView, Plan, PlanAction, RejectedView, Reversible, Why};
+use crate::planned::{Cause, Op, PlannedObject};
+use crate::preflight::{Context, bundle_names, findings, removed_stored_versions};
 
 /// The objects that [`make_plan`] has to know the live state of.
 pub fn reads(input: &PlanInput<'_>) -> Vec<ObjectRef> {
@@ -42,10 +45,12 @@ pub fn make_plan(input: &PlanInput<'_>, live: &Live) -> Plan {
         // what cannot be rendered is not applied in parts
         Err(_) => Vec::new(),
     };
-    let previous = previous_manifests(input.previous);
+    // a version that stays was applied before
+    let same = input.rendered.ok().filter(|_| resolved.action == Action::None);
+    let previous = manifests_of(input.previous.or(same));
     let leftovers = if wanted.is_empty() { Vec::new() } else { leftovers(input, &wanted, &previous) };
     // before anything of the live state gets into the manifests
-    let digest = plan_digest(input, &wanted, &leftovers);
+    let (digest, parts) = plan_digest(input, &wanted, &leftovers);
     for (_, reference, manifest) in wanted.iter_mut().filter(|(_, r, _)| r.kind == "CustomResourceDefinition")
     {
         keep_shared_labels(manifest, live.get(reference), &resolved.chosen.package);
@@ -54,27 +59,29 @@ pub fn make_plan(input: &PlanInput<'_>, live: &Live) -> Plan {
         .iter()
         .map(|(phase, reference, manifest)| planned(input, live, &previous, *phase, reference, manifest))
         .collect();
-    for reference in &leftovers {
-        let ours = live.get(reference).map(|there| {
-            owner_of(there, &resolved.chosen.package, input.namespace, &bundle_names(input)) == Owner::Ours
-                || reference.kind == "ClusterServiceVersion"
-        });
-        if let Some(ours) = ours {
-            let mut object = shown(reference, if ours { Op::Delete } else { Op::Noop }, None);
-            object.note =
-                (!ours).then(|| "it was the old version's, but somebody else took it over".to_owned());
-            objects.push(object);
-        }
-    }
+    objects.extend(leftovers.iter().filter_map(|reference| left_over(input, live, reference)));
     let crds: Vec<(ObjectRef, &Value)> = wanted
         .iter()
         .filter(|(_, r, _)| r.kind == "CustomResourceDefinition")
         .map(|(_, r, m)| (r.clone(), m))
         .collect();
-    let action = action(resolved);
+    let action = action(input);
     let changes = objects.iter().any(|o| !matches!(o.op, Op::Unchanged | Op::Noop));
+    let permissions =
+        permissions::delta(input.previous, input.rendered.ok()).among(input.facts.catalog_risk.as_ref());
+    let reversible = reversible(live, &crds);
+    let mut findings = findings(&Context {
+        input,
+        live,
+        wanted: &wanted,
+        objects: &objects,
+        action,
+        permissions: &permissions,
+        reversible: &reversible,
+    });
+    locate(&mut findings, &objects);
     Plan {
-        api_version: "plan.olm/v1".to_owned(),
+        api_version: API_VERSION.to_owned(),
         digest,
         catalog_digest: Some(input.catalog_digest.to_owned()).filter(|d| !d.is_empty()),
         action,
@@ -82,6 +89,7 @@ pub fn make_plan(input: &PlanInput<'_>, live: &Live) -> Plan {
         subscription: input.subscription.to_owned(),
         package: resolved.chosen.package.clone(),
         channel: Some(resolved.chosen.channel.clone()).filter(|c| !c.is_empty()),
+        from_channel: from_channel(input).map(str::to_owned),
         bundle: resolved.chosen.name.clone(),
         from: resolved.from.as_ref().map(|f| f.version.as_ref().map_or(f.name.clone(), ToString::to_string)),
         to: Some(resolved.chosen.version_text()),
@@ -92,19 +100,33 @@ pub fn make_plan(input: &PlanInput<'_>, live: &Live) -> Plan {
             .collect(),
         why: why(resolved),
         dependencies: resolved.dependencies.iter().map(dependency).collect(),
-        permissions: permissions::delta(input.previous, input.rendered.ok()),
-        findings: findings(input, live, &crds),
-        requires_approval: input.approval == Approval::Manual && (changes || action != PlanAction::None),
-        reversible: reversible(live, &crds),
+        permissions,
+        findings,
+        images: input.rendered.map(|rendered| images(input.bundle, rendered)).unwrap_or_default(),
+        requires_approval: input.approval == Approval::Manual
+            && (changes || !matches!(action, PlanAction::None | PlanAction::ChannelChange)),
+        reversible,
         operands: Vec::new(),
+        parts,
         manifests: wanted.into_iter().map(|(_, reference, manifest)| (reference, manifest)).collect(),
         objects,
     }
 }
 
-fn action(resolved: &Resolved) -> PlanAction {
+/// The channel that was followed before, where it was another and there was something to follow it.
+fn from_channel<'a>(input: &PlanInput<'a>) -> Option<&'a str> {
+    let before = input.facts.from_channel.as_deref()?;
+    let installed = input.resolved.action != Action::Install;
+    (installed && before != input.resolved.chosen.channel).then_some(before)
+}
+
+/// A change of version says what it does to the version; only where that stays, a change of channel has a word of its
+/// own. [`Plan::from_channel`] tells it in any case.
+fn action(input: &PlanInput<'_>) -> PlanAction {
+    let resolved = input.resolved;
     match resolved.action {
         Action::Install => PlanAction::Install,
+        Action::None if from_channel(input).is_some() => PlanAction::ChannelChange,
         Action::None => PlanAction::None,
         Action::Upgrade => {
             let from = resolved.from.as_ref().and_then(|f| f.version.as_ref());
@@ -116,26 +138,20 @@ fn action(resolved: &Resolved) -> PlanAction {
     }
 }
 
-fn previous_manifests(previous: Option<&Rendered>) -> BTreeMap<ObjectRef, &Value> {
-    let objects = previous.into_iter().flat_map(Rendered::objects);
+fn manifests_of(rendered: Option<&Rendered>) -> BTreeMap<ObjectRef, &Value> {
+    let objects = rendered.into_iter().flat_map(Rendered::objects);
     objects.filter_map(|(_, object)| Some((ObjectRef::of(object)?, object))).collect()
 }
 
-pub(crate) fn shown(reference: &ObjectRef, op: Op, phase: Option<Phase>) -> PlannedObject {
-    let gvk = match reference.group() {
-        "" => format!("{}.{}", reference.kind, reference.version()),
-        group => format!("{}.{}.{group}", reference.kind, reference.version()),
-    };
-    PlannedObject {
-        gvk,
-        ns: reference.namespace.clone(),
-        name: reference.name.clone(),
-        op,
-        phase,
-        diff: Vec::new(),
-        masked: false,
-        note: None,
-        reference: reference.clone(),
+/// Findings that are about an object of the plan name it in a form that programs can follow.
+fn locate(findings: &mut [Finding], objects: &[PlannedObject]) {
+    if findings.iter().all(|finding| finding.object.is_some()) {
+        return;
+    }
+    let known: BTreeMap<String, String> =
+        objects.iter().map(|o| (o.reference.to_string(), o.reference.path())).collect();
+    for finding in findings.iter_mut().filter(|finding| finding.object.is_none()) {
+        finding.object = known.get(&finding.subject).cloned();
     }
 }
 
@@ -147,12 +163,16 @@ fn planned(
     reference: &ObjectRef,
     manifest: &Value,
 ) -> PlannedObject {
-    let Some(there) = live.get(reference) else { return shown(reference, Op::Create, Some(phase)) };
-    let mut fields = diff(there, previous.get(reference).copied(), manifest);
-    let masked = mask(&reference.kind, &mut fields);
+    let Some(there) = live.get(reference) else {
+        return PlannedObject::new(reference, Op::Create, Some(phase));
+    };
+    let difference = difference(there, previous.get(reference).copied(), manifest);
     let owner = owner_of(there, &input.resolved.chosen.package, input.namespace, &bundle_names(input));
     let (op, note) = match owner {
-        Owner::Ours if fields.is_empty() => (Op::Unchanged, None),
+        Owner::Ours if difference.fields.is_empty() => (Op::Unchanged, None),
+        Owner::Ours if difference.fields.iter().all(|field| field.cause == Cause::Drift) => {
+            (Op::Update, Some("it was changed since it was applied, and is put back".to_owned()))
+        }
         Owner::Ours => (Op::Update, None),
         Owner::Shared(namespaces) => {
             // at the least our own label is new
@@ -161,7 +181,26 @@ fn planned(
         Owner::Nobody => (Op::Adopt, Some("it exists and nobody owns it".to_owned())),
         Owner::Other(other) => (Op::Adopt, Some(format!("owned by {other}"))),
     };
-    PlannedObject { diff: fields, masked, note, ..shown(reference, op, Some(phase)) }
+    PlannedObject {
+        diff: difference.fields,
+        masked: difference.masked,
+        note,
+        ..PlannedObject::new(reference, op, Some(phase))
+    }
+}
+
+/// What becomes of an object that the old version brought; `None` when it is not there.
+fn left_over(input: &PlanInput<'_>, live: &Live, reference: &ObjectRef) -> Option<PlannedObject> {
+    let there = live.get(reference)?;
+    let old = input.resolved.from.as_ref().map(|from| csv_ref(input.namespace, &from.name));
+    let is_old = old.as_ref() == Some(reference);
+    let owner = owner_of(there, &input.resolved.chosen.package, input.namespace, &bundle_names(input));
+    if !is_old && owner != Owner::Ours {
+        let note = Some("it was the old version's, but somebody else took it over".to_owned());
+        return Some(PlannedObject { note, ..PlannedObject::new(reference, Op::Noop, None) });
+    }
+    let goes_with = old.filter(|_| !is_old).map(|old| old.to_string());
+    Some(PlannedObject { goes_with, ..PlannedObject::new(reference, Op::Delete, None) })
 }
 
 /// What the old version brought and the new one does not have, the old ClusterServiceVersion last. CRDs stay always:
@@ -171,7 +210,10 @@ fn leftovers(
     wanted: &[(Phase, ObjectRef, Value)],
     previous: &BTreeMap<ObjectRef, &Value>,
 ) -> Vec<ObjectRef> {
-    let kept = |reference: &ObjectRef| wanted.iter().any(|(_, r, _)| r.same_object(reference));
+    let identity =
+        |r: &ObjectRef| (r.group().to_owned(), r.kind.clone(), r.namespace.clone(), r.name.clone());
+    let wanted: BTreeSet<_> = wanted.iter().map(|(_, reference, _)| identity(reference)).collect();
+    let kept = |reference: &ObjectRef| wanted.contains(&identity(reference));
     let mut list: Vec<ObjectRef> = previous
         .keys()
         .filter(|r| !kept(r) && r.kind != "CustomResourceDefinition" && r.kind != "Namespace")
@@ -188,27 +230,26 @@ fn plan_digest(
     input: &PlanInput<'_>,
     wanted: &[(Phase, ObjectRef, Value)],
     leftovers: &[ObjectRef],
-) -> String {
-    let mut parts: BTreeMap<String, Value> = BTreeMap::new();
+) -> (String, Parts) {
+    let mut parts: BTreeMap<String, Option<&Value>> = BTreeMap::new();
     for (_, reference, manifest) in wanted.iter().filter(|(_, r, _)| r.kind != "Namespace") {
-        parts.insert(format!("apply {} {reference}", reference.api_version), manifest.clone());
+        parts.insert(format!("apply {} {reference}", reference.api_version), Some(manifest));
     }
     for reference in leftovers {
-        parts.insert(format!("delete {} {reference}", reference.api_version), Value::Null);
+        parts.insert(format!("delete {} {reference}", reference.api_version), None);
     }
     for dependency in &input.resolved.dependencies {
         if let SatisfiedBy::Install(bundle) = &dependency.satisfied_by {
-            parts.insert(format!("install {} {}", bundle.catalog, bundle.name), Value::Null);
+            parts.insert(format!("install {} {}", bundle.catalog, bundle.name), None);
         }
     }
     let head = json!({
-        "apiVersion": "plan.olm/v1",
+        "apiVersion": API_VERSION,
         "namespace": input.namespace,
         "package": input.resolved.chosen.package,
         "bundle": input.resolved.chosen.name,
     });
-    let parts: Vec<Value> = parts.into_iter().map(|(key, value)| json!([key, value])).collect();
-    digest(std::iter::once(&head).chain(&parts))
+    digest::digest(&head, &parts)
 }
 
 fn why(resolved: &Resolved) -> Why {

@@ -51,6 +51,14 @@ impl ObjectRef {
         self.api_version.split_once('/').map_or(self.api_version.as_str(), |(_, version)| version)
     }
 
+    /// `Kind/namespace/name`, or `Kind/name`: for programs.
+    pub fn path(&self) -> String {
+        match &self.namespace {
+            Some(namespace) => format!("{}/{namespace}/{}", self.kind, self.name),
+            None => format!("{}/{}", self.kind, self.name),
+        }
+    }
+
     /// Whether both name the same object, whatever version of the API they use.
     pub fn same_object(&self, other: &Self) -> bool {
         self.group() == other.group()

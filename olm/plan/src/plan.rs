@@ -4,15 +4,26 @@ use std::collections::BTreeMap;
 
 use olm_bundle::Phase;
 use olm_resolver::Code;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::digest::Parts;
 use crate::finding::{Finding, Severity};
-use crate::input::Operand;
+use crate::images::PlanImage;
 use crate::object::ObjectRef;
+use crate::schema;
+use crate::uninstall::Operand;
+
+pub use crate::permissions::PermissionDelta;
+pub use crate::planned::{Cause, FieldDiff, Op, PlannedObject};
+pub use olm_bundle::permissions::{Level, PermissionRule};
+
+/// The format of [`Plan`]; every plan says it.
+pub const API_VERSION: &str = "plan.olm/v1";
 
 /// What a change will do to the cluster.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Plan {
     /// Always `plan.olm/v1`.
@@ -33,6 +44,9 @@ pub struct Plan {
     /// The channel.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub channel: Option<String>,
+    /// The channel that was followed before, where it was another.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub from_channel: Option<String>,
     /// Name of the bundle (ClusterServiceVersion) that is installed or removed.
     pub bundle: String,
     /// The version that is there.
@@ -53,6 +67,9 @@ pub struct Plan {
     pub permissions: PermissionDelta,
     /// What the preflight has to say.
     pub findings: Vec<Finding>,
+    /// The images that it will run, or may.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub images: Vec<PlanImage>,
     /// Whether somebody must approve it.
     pub requires_approval: bool,
     /// Whether there is a way back.
@@ -60,14 +77,17 @@ pub struct Plan {
     /// Custom resources of the operator, for an uninstall.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub operands: Vec<Operand>,
+    /// The digests of its parts. Not part of the JSON: [`Plan::digest`] covers them.
+    #[serde(skip)]
+    pub(crate) parts: Parts,
     /// The manifests to apply, by reference. Not part of the JSON: they may hold secrets.
     #[serde(skip)]
     pub(crate) manifests: BTreeMap<ObjectRef, Value>,
 }
 
 /// What a change is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum PlanAction {
     /// Nothing was installed.
     Install,
@@ -75,6 +95,8 @@ pub enum PlanAction {
     Upgrade,
     /// To an older version.
     Rollback,
+    /// To another channel, with the version that is there.
+    ChannelChange,
     /// Away.
     Uninstall,
     /// The same version again.
@@ -88,6 +110,7 @@ impl PlanAction {
             Self::Install => "install",
             Self::Upgrade => "upgrade",
             Self::Rollback => "rollback",
+            Self::ChannelChange => "channel-change",
             Self::Uninstall => "uninstall",
             Self::None => "none",
         }
@@ -95,7 +118,7 @@ impl PlanAction {
 }
 
 /// Why a version was chosen.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Why {
     /// The version.
@@ -107,12 +130,13 @@ pub struct Why {
 }
 
 /// A version that was not chosen.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RejectedView {
     /// The version, or the name of a bundle that has none.
     pub version: String,
     /// Why not.
+    #[schemars(schema_with = "schema::word")]
     pub code: Code,
     /// Why not, in words.
     pub text: String,
@@ -122,7 +146,7 @@ pub struct RejectedView {
 }
 
 /// Something that is needed, and where it comes from.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DependencyView {
     /// What is needed.
@@ -133,126 +157,12 @@ pub struct DependencyView {
     pub satisfied_by: String,
     /// The bundle that is installed for it (`catalog namespace/name`, package, bundle), if any.
     #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schemars(with = "Option<schema::ChosenBundle>")]
     pub install: Option<olm_resolver::ChosenBundle>,
 }
 
-/// What happens to one object.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PlannedObject {
-    /// `Kind.version.group`, or `Kind.version` for the core group.
-    pub gvk: String,
-    /// Namespace, where it has one.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub ns: Option<String>,
-    /// Name.
-    pub name: String,
-    /// What happens.
-    pub op: Op,
-    /// The phase it happens in; deletions have none.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub phase: Option<Phase>,
-    /// Fields that change, of those that we set.
-    #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub diff: Vec<FieldDiff>,
-    /// Whether values were left out of the diff because they are secret.
-    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
-    pub masked: bool,
-    /// A remark, such as who owns an object that is adopted.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub note: Option<String>,
-    /// The reference.
-    #[serde(skip)]
-    pub reference: ObjectRef,
-}
-
-/// What happens to an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Op {
-    /// It is made.
-    Create,
-    /// Fields of it change.
-    Update,
-    /// It is there without an owner, and becomes ours.
-    Adopt,
-    /// It is deleted.
-    Delete,
-    /// It is left alone on purpose.
-    Noop,
-    /// It is already as it should be.
-    Unchanged,
-}
-
-impl Op {
-    /// The word.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Create => "create",
-            Self::Update => "update",
-            Self::Adopt => "adopt",
-            Self::Delete => "delete",
-            Self::Noop => "noop",
-            Self::Unchanged => "unchanged",
-        }
-    }
-}
-
-/// One field that changes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct FieldDiff {
-    /// JSON pointer.
-    pub path: String,
-    /// The value that is there; absent when there is none.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub live: Option<Value>,
-    /// The value that will be there; absent when there will be none.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub new: Option<Value>,
-}
-
-/// How the rights of the operator change.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PermissionDelta {
-    /// Rights that are new.
-    pub added: Vec<PermissionRule>,
-    /// Rights that go.
-    pub removed: Vec<PermissionRule>,
-    /// Number of all rules of the new version by level.
-    pub summary: BTreeMap<Level, usize>,
-}
-
-/// One right.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PermissionRule {
-    /// The right in words, such as `patch nodes`.
-    pub rule: String,
-    /// How much harm it can do.
-    pub level: Level,
-    /// Why it has that level.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub reason: Option<String>,
-    /// `cluster`, or the namespace.
-    pub scope: String,
-}
-
-/// How much harm a right can do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "UPPERCASE")]
-pub enum Level {
-    /// It amounts to the whole cluster, or close to it.
-    High,
-    /// It reaches into other workloads.
-    Med,
-    /// The rest.
-    Low,
-}
-
 /// Whether there is a way back.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Reversible {
     /// Whether there is.
@@ -289,6 +199,11 @@ impl Plan {
         phases
     }
 
+    /// The digests of the parts that [`Plan::digest`] covers: to tell what is different from a plan that was reviewed.
+    pub fn parts(&self) -> &Parts {
+        &self.parts
+    }
+
     /// The objects to delete, in order.
     pub fn deletions(&self) -> Vec<ObjectRef> {
         self.objects.iter().filter(|o| o.op == Op::Delete).map(|o| o.reference.clone()).collect()
@@ -297,6 +212,20 @@ impl Plan {
     /// Whether a finding stands in the way.
     pub fn is_blocked(&self) -> bool {
         self.findings.iter().any(|f| f.severity == Severity::Block)
+    }
+
+    /// What it does, in one line: `upgrade etcd 0.11.1 -> 0.11.2, channel stable -> candidate`.
+    pub fn headline(&self) -> String {
+        let version = match (&self.from, &self.to) {
+            (Some(from), Some(to)) if from != to => format!(" {from} -> {to}"),
+            (_, Some(version)) | (Some(version), None) => format!(" {version}"),
+            (None, None) => String::new(),
+        };
+        let channel = match (&self.from_channel, &self.channel) {
+            (Some(from), Some(to)) => format!(", channel {from} -> {to}"),
+            _ => String::new(),
+        };
+        format!("{} {}{version}{channel}", self.action.as_str(), self.package)
     }
 
     /// How many objects are made, changed (adopted ones included) and deleted.

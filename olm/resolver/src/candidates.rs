@@ -1,17 +1,19 @@
 //! Which bundles one request may get, best first, and why the others may not be had.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, HashSet, VecDeque};
 
 use olm_version::{precedence, suggest};
 
 use crate::code::Code;
-use crate::exclude::{Context, Excluded, name_of, namespace_of};
+use crate::context::{Context, patch};
+use crate::exclude::Excluded;
 use crate::explain::Fix;
-use crate::graph::{self, edge, skipped_by};
+use crate::graph::edge;
 use crate::need::{Place, ordered_places};
+use crate::package::Package;
 use crate::request::{InstalledRef, Request, UpgradePolicy, VersionWish};
 use crate::resolution::HopVia;
-use crate::universe::{Bundle, Channel, Health, Package};
+use crate::universe::{Bundle, CatalogRef, Channel, Health};
 
 /// A bundle that the request may get.
 #[derive(Clone, Copy, Debug)]
@@ -60,13 +62,13 @@ pub(crate) fn candidates<'a>(ctx: &Context<'a>, request: &Request) -> Result<Can
         (None, Some(name)) => starting(ctx, request, package, &channels, name)?,
         (None, None) => fresh(ctx, request, package, &channels)?,
         (Some(installed), _) if request.policy == UpgradePolicy::SelfCertified => {
-            self_certified(ctx, request, package, &channels, installed)
+            self_certified(ctx, request, package, &channels, installed)?
         }
         (Some(installed), _) => successors(ctx, request, package, &channels, installed)?,
     };
     let mut allowed = Vec::new();
     let mut excluded = Vec::new();
-    let mut seen = BTreeSet::new();
+    let mut seen = HashSet::new();
     for candidate in listed {
         let bundle = candidate.place.bundle;
         let same = request.installed.as_ref().is_some_and(|i| i.name == bundle.name);
@@ -78,6 +80,8 @@ pub(crate) fn candidates<'a>(ctx: &Context<'a>, request: &Request) -> Result<Can
             None => allowed.push(candidate),
         }
     }
+    // what its catalog calls deprecated comes after everything else; a stable sort keeps the order otherwise
+    allowed.sort_by_key(|candidate| candidate.place.bundle.deprecated.is_some());
     Ok(Candidates { package, channels, allowed, excluded })
 }
 
@@ -107,7 +111,7 @@ fn find_package<'a>(ctx: &Context<'a>, request: &Request) -> Result<&'a Package,
             fixes: vec![fix("list the catalogs", "kubectl get catalogsources -A")],
         });
     };
-    if let Some((_, package)) = catalog.packages.get_key_value(&request.package) {
+    if let Some(package) = catalog.packages.get(&request.package) {
         return Ok(package);
     }
     if let Health::Unavailable { reason } = &catalog.health {
@@ -155,12 +159,12 @@ fn nearest_or_all(name: &str, known: &[String]) -> Vec<String> {
 /// The channel that was asked for; without one all of them, the default channel first, as OLM has it.
 fn find_channels<'a>(request: &Request, package: &'a Package) -> Result<Vec<&'a Channel>, Nothing> {
     let Some(name) = &request.channel else {
-        let mut channels: Vec<&Channel> = package.channels.values().collect();
+        let mut channels: Vec<&Channel> = package.channels().iter().collect();
         channels.sort_by_key(|c| (c.name != package.default_channel, &c.name));
         return Ok(channels);
     };
-    package.channels.get(name).map(|channel| vec![channel]).ok_or_else(|| {
-        let known: Vec<String> = package.channels.keys().cloned().collect();
+    package.channel(name).map(|channel| vec![channel]).ok_or_else(|| {
+        let known: Vec<String> = package.channels().iter().map(|channel| channel.name.clone()).collect();
         let nearest = nearest_or_all(name, &known);
         let better = nearest.first().unwrap_or(&package.default_channel);
         Nothing {
@@ -175,13 +179,9 @@ fn find_channels<'a>(request: &Request, package: &'a Package) -> Result<Vec<&'a 
     })
 }
 
-/// The command that changes one field of the Subscription.
-pub(crate) fn patch(request: &Request, field: &str, value: &str) -> String {
-    format!(
-        "kubectl patch subscription {} -n {} --type merge -p '{{\"spec\":{{\"{field}\":{value}}}}}'",
-        name_of(request),
-        namespace_of(request)
-    )
+/// The catalog that a request names, with the universe's own copy of the name.
+fn catalog_of<'a>(ctx: &Context<'a>, request: &Request) -> Option<&'a CatalogRef> {
+    ctx.universe.catalogs().get_key_value(&request.catalog).map(|(id, _)| id)
 }
 
 /// The bundles of all channels in order of preference. An error when none of the channels has an order.
@@ -191,15 +191,13 @@ fn in_order<'a>(
     package: &'a Package,
     channels: &[&'a Channel],
 ) -> Result<Vec<Place<'a>>, Nothing> {
-    let Some((catalog, _)) = ctx.universe.catalogs().get_key_value(&request.catalog) else {
-        return Ok(Vec::new());
-    };
+    let Some(catalog) = catalog_of(ctx, request) else { return Ok(Vec::new()) };
     let mut places = Vec::new();
     let mut disorder = None;
     for channel in channels {
-        match graph::order(&package.name, channel) {
-            Ok(_) => places.extend(ordered_places(catalog, package, &channel.name)),
-            Err(error) => disorder = Some(error.to_string()),
+        match package.graph(channel).map(|graph| &graph.order) {
+            Some(Err(error)) => disorder = Some(error.to_string()),
+            _ => places.extend(ordered_places(catalog, package, channel)),
         }
     }
     match disorder {
@@ -220,28 +218,23 @@ fn all_entries<'a>(
     package: &'a Package,
     channels: &[&'a Channel],
 ) -> Vec<Place<'a>> {
-    let Some((catalog, _)) = ctx.universe.catalogs().get_key_value(&request.catalog) else {
-        return Vec::new();
-    };
-    let mut places: Vec<Place<'a>> = channels
-        .iter()
-        .flat_map(|channel| channel.entries.iter().map(move |entry| (*channel, entry)))
-        .filter_map(|(channel, entry)| {
-            let bundle = package.bundles.get(&entry.name)?;
-            Some(Place { catalog, package: &package.name, channel: &channel.name, bundle })
-        })
-        .collect();
-    places.sort_by(|a, b| newest_first(a.bundle, b.bundle));
-    places
+    let Some(catalog) = catalog_of(ctx, request) else { return Vec::new() };
+    let bundles = package.newest().iter().map(|place| &package.bundles()[*place as usize]);
+    let places = bundles.flat_map(|bundle| {
+        let inside = channels.iter().filter(|channel| contains(package, channel, &bundle.name));
+        inside.map(move |channel| Place { catalog, package: &package.name, channel: &channel.name, bundle })
+    });
+    places.collect()
 }
 
-/// Newer versions first, then names.
-pub(crate) fn newest_first(a: &Bundle, b: &Bundle) -> std::cmp::Ordering {
-    match (&a.version, &b.version) {
-        (Some(a), Some(b)) => precedence(b, a),
-        (a, b) => b.is_some().cmp(&a.is_some()),
-    }
-    .then_with(|| b.name.cmp(&a.name))
+/// Whether a channel of the package has an entry of that name.
+pub(crate) fn contains(package: &Package, channel: &Channel, bundle: &str) -> bool {
+    package.graph(channel).is_some_and(|graph| graph.entry(channel, bundle).is_some())
+}
+
+/// The bundles of a channel's entries.
+fn bundles_of<'a>(package: &'a Package, channel: &'a Channel) -> impl Iterator<Item = &'a Bundle> {
+    channel.entries.iter().filter_map(|entry| package.bundle(&entry.name))
 }
 
 fn install(place: Place<'_>) -> Candidate<'_> {
@@ -309,21 +302,16 @@ fn no_such_version(
     channels: &[&Channel],
     wish: &VersionWish,
 ) -> Nothing {
-    let elsewhere = package.channels.values().find(|channel| {
-        channel.entries.iter().any(|e| package.bundles.get(&e.name).is_some_and(|b| wished(Some(wish), b)))
-    });
-    let versions: BTreeMap<String, &Bundle> = channels
-        .iter()
-        .flat_map(|c| &c.entries)
-        .filter_map(|e| package.bundles.get(&e.name))
-        .filter_map(|b| Some((b.version.as_ref()?.to_string(), b)))
+    let has_it = |channel: &&Channel| bundles_of(package, channel).any(|b| wished(Some(wish), b));
+    let elsewhere = package.channels().iter().find(has_it);
+    let newest = package.newest().iter().map(|place| &package.bundles()[*place as usize]);
+    let versions: Vec<String> = newest
+        .filter(|bundle| channels.iter().any(|channel| contains(package, channel, &bundle.name)))
+        .filter_map(|bundle| bundle.version.as_ref().map(ToString::to_string))
         .collect();
-    let mut nearest = suggest(wish.source(), versions.keys().map(String::as_str), 3);
+    let mut nearest = suggest(wish.source(), versions.iter().map(String::as_str), 3);
     if nearest.is_empty() {
-        let mut newest: Vec<&&Bundle> = versions.values().collect();
-        newest.sort_by(|a, b| newest_first(a, b));
-        nearest =
-            newest.into_iter().take(3).filter_map(|b| b.version.as_ref()).map(ToString::to_string).collect();
+        nearest = versions.into_iter().take(3).collect();
     }
     let mut fixes = Vec::new();
     let code = match elsewhere {
@@ -357,7 +345,7 @@ fn self_certified<'a>(
     package: &'a Package,
     channels: &[&'a Channel],
     installed: &InstalledRef,
-) -> Vec<Candidate<'a>> {
+) -> Result<Vec<Candidate<'a>>, Nothing> {
     let mut places = in_order(ctx, request, package, channels).unwrap_or_default();
     if request.version.is_some() {
         places.extend(all_entries(ctx, request, package, channels));
@@ -369,7 +357,7 @@ fn self_certified<'a>(
             break;
         }
         if wished(request.version.as_ref(), place.bundle) {
-            let via = via(channels, installed, place.bundle).unwrap_or(HopVia::SelfCertified);
+            let via = via(package, channels, installed, place.bundle).unwrap_or(HopVia::SelfCertified);
             found.push(Candidate { place, via, on_the_way: false });
         }
     }
@@ -379,23 +367,27 @@ fn self_certified<'a>(
         // the installed bundle came first in the order, but the range does not want it
         let rest = all_entries(ctx, request, package, channels);
         found.extend(rest.into_iter().filter(|p| wished(request.version.as_ref(), p.bundle)).map(|place| {
-            Candidate {
-                place,
-                via: via(channels, installed, place.bundle).unwrap_or(HopVia::SelfCertified),
-                on_the_way: false,
-            }
+            let via = via(package, channels, installed, place.bundle).unwrap_or(HopVia::SelfCertified);
+            Candidate { place, via, on_the_way: false }
         }));
     }
-    found
+    match &request.version {
+        Some(wish) if !fits && found.is_empty() => Err(no_such_version(request, package, channels, wish)),
+        _ => Ok(found),
+    }
 }
 
 /// What leads from the installed bundle to another one, in any of the channels.
-fn via(channels: &[&Channel], installed: &InstalledRef, bundle: &Bundle) -> Option<HopVia> {
-    channels
-        .iter()
-        .flat_map(|c| &c.entries)
-        .filter(|e| e.name == bundle.name)
-        .find_map(|entry| edge(installed, entry))
+fn via(
+    package: &Package,
+    channels: &[&Channel],
+    installed: &InstalledRef,
+    bundle: &Bundle,
+) -> Option<HopVia> {
+    channels.iter().find_map(|channel| {
+        let (_, entry) = package.graph(channel)?.entry(channel, &bundle.name)?;
+        edge(installed, entry)
+    })
 }
 
 /// The bundles that edges of the channels lead to.
@@ -406,8 +398,12 @@ fn successors<'a>(
     channels: &[&'a Channel],
     installed: &InstalledRef,
 ) -> Result<Vec<Candidate<'a>>, Nothing> {
-    let places = in_order(ctx, request, package, channels)?;
-    let next = direct(channels, &places, installed);
+    let broken = |channel: &&Channel| package.graph(channel).is_none_or(|graph| graph.order.is_err());
+    if channels.iter().all(broken) {
+        // says what is wrong with them
+        in_order(ctx, request, package, channels)?;
+    }
+    let next = direct(ctx, request, package, channels, installed);
     let Some(wish) = &request.version else { return Ok(next) };
     let fitting: Vec<Candidate<'a>> =
         next.iter().filter(|c| wished(Some(wish), c.place.bundle)).copied().collect();
@@ -415,49 +411,40 @@ fn successors<'a>(
     if !fitting.is_empty() || fits {
         return Ok(fitting);
     }
-    match first_hop_towards(ctx, request, channels, &places, installed, wish) {
+    match first_hop_towards(ctx, request, package, channels, installed, wish) {
         Some(hop) => Ok(vec![hop]),
         None => Err(unreachable_wish(request, package, channels, installed, wish)),
     }
 }
 
-fn direct<'a>(
+/// The bundles that one edge leads to.
+pub(crate) fn direct<'a>(
+    ctx: &Context<'a>,
+    request: &Request,
+    package: &'a Package,
     channels: &[&'a Channel],
-    places: &[Place<'a>],
     installed: &InstalledRef,
 ) -> Vec<Candidate<'a>> {
-    let entry_of = |place: &Place<'a>| {
-        channels
-            .iter()
-            .find(|c| c.name == place.channel)?
-            .entries
-            .iter()
-            .find(|e| e.name == place.bundle.name)
-    };
-    // what comes after the installed bundle in the order of a channel is behind it, whatever a wide skipRange says
-    let mut reached: BTreeSet<&str> = BTreeSet::new();
-    let mut ahead = |place: &Place<'a>| {
-        if place.bundle.name == installed.name {
-            reached.insert(place.channel);
+    let Some(catalog) = catalog_of(ctx, request) else { return Vec::new() };
+    let mut found = Vec::new();
+    for channel in channels {
+        let Some(graph) = package.graph(channel) else { continue };
+        for (entry, via) in graph.successors(channel, installed) {
+            if let Some(bundle) = graph.bundle(package, entry) {
+                let place = Place { catalog, package: &package.name, channel: &channel.name, bundle };
+                found.push(Candidate { place, via, on_the_way: false });
+            }
         }
-        !reached.contains(place.channel)
-    };
-    places
-        .iter()
-        .filter(|place| ahead(place))
-        .filter_map(|place| {
-            let via = edge(installed, entry_of(place)?)?;
-            Some(Candidate { place: *place, via, on_the_way: false })
-        })
-        .collect()
+    }
+    found
 }
 
 /// The first of the fewest hops that lead to a version in the range.
 fn first_hop_towards<'a>(
     ctx: &Context<'a>,
     request: &Request,
+    package: &'a Package,
     channels: &[&'a Channel],
-    places: &[Place<'a>],
     installed: &InstalledRef,
     wish: &VersionWish,
 ) -> Option<Candidate<'a>> {
@@ -465,7 +452,8 @@ fn first_hop_towards<'a>(
     let mut seen = BTreeSet::from([installed.name.clone()]);
     let usable =
         |c: &Candidate<'a>| !is_skip_version(request, c.place.bundle) && ctx.excluded(&c.place).is_none();
-    for candidate in direct(channels, places, installed).into_iter().filter(|c| usable(c)) {
+    let next = |at: &InstalledRef| direct(ctx, request, package, channels, at).into_iter().filter(usable);
+    for candidate in next(installed) {
         queue.push_back((Candidate { on_the_way: true, ..candidate }, reference(candidate.place.bundle)));
     }
     while let Some((first, at)) = queue.pop_front() {
@@ -475,9 +463,7 @@ fn first_hop_towards<'a>(
         if at.version.as_ref().is_some_and(|v| wish.allows(v)) {
             return Some(first);
         }
-        for next in direct(channels, places, &at).into_iter().filter(|c| usable(c)) {
-            queue.push_back((first, reference(next.place.bundle)));
-        }
+        queue.extend(next(&at).map(|next| (first, reference(next.place.bundle))));
     }
     None
 }
@@ -493,16 +479,13 @@ fn unreachable_wish(
     installed: &InstalledRef,
     wish: &VersionWish,
 ) -> Nothing {
-    let exists = channels
-        .iter()
-        .flat_map(|c| &c.entries)
-        .any(|e| package.bundles.get(&e.name).is_some_and(|b| wished(Some(wish), b)));
-    if !exists {
+    if !channels.iter().any(|channel| bundles_of(package, channel).any(|b| wished(Some(wish), b))) {
         return no_such_version(request, package, channels, wish);
     }
-    let skipped = channels.iter().flat_map(|c| &c.entries).find_map(|e| {
-        let bundle = package.bundles.get(&e.name).filter(|b| wished(Some(wish), b))?;
-        channels.iter().find_map(|c| skipped_by(c, &bundle.name)).map(|by| (bundle, by))
+    let skipped = channels.iter().find_map(|channel| {
+        let graph = package.graph(channel)?;
+        let wanted = bundles_of(package, channel).filter(|b| wished(Some(wish), b));
+        wanted.filter_map(|bundle| Some((bundle, graph.skipped_by(channel, &bundle.name)?))).next()
     });
     let mut text = format!(
         "no replaces, skips or skipRange in {} leads from the installed {} to version {}",

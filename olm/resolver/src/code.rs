@@ -19,8 +19,6 @@ pub enum Code {
     UnknownStartingCsv,
     /// The channel's graph has no order.
     BrokenChannel,
-    /// The text of a range is none.
-    InvalidRange,
     /// The bundle is not in the channel.
     NotInChannel,
     /// No replaces, skips or skipRange leads from the installed version to the bundle.
@@ -33,6 +31,10 @@ pub enum Code {
     Deprecated,
     /// The bundle needs a newer Kubernetes.
     KubernetesTooOld,
+    /// The bundle does not run on an OpenShift as new as this.
+    OpenShiftTooNew,
+    /// A policy of the cluster forbids the bundle.
+    ForbiddenByPolicy,
     /// Something that the bundle needs cannot be had.
     DependencyUnsatisfied,
     /// An operator that is there owns an API that the bundle provides.
@@ -62,13 +64,14 @@ impl Code {
             Self::UnknownVersion => "UnknownVersion",
             Self::UnknownStartingCsv => "UnknownStartingCsv",
             Self::BrokenChannel => "BrokenChannel",
-            Self::InvalidRange => "InvalidRange",
             Self::NotInChannel => "NotInChannel",
             Self::NoUpgradeEdge => "NoUpgradeEdge",
             Self::Skipped => "Skipped",
             Self::SkipVersions => "SkipVersions",
             Self::Deprecated => "Deprecated",
             Self::KubernetesTooOld => "KubernetesTooOld",
+            Self::OpenShiftTooNew => "OpenShiftTooNew",
+            Self::ForbiddenByPolicy => "ForbiddenByPolicy",
             Self::DependencyUnsatisfied => "DependencyUnsatisfied",
             Self::ApiOwnedBy => "ApiOwnedBy",
             Self::Pinned => "Pinned",

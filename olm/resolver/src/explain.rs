@@ -38,6 +38,11 @@ pub struct Node {
 }
 
 impl Node {
+    /// The subject without its kind: `ns/name` of `Subscription ns/name`.
+    fn subject_name(&self) -> &str {
+        self.subject.rsplit_once(' ').map_or(&self.subject, |(_, name)| name)
+    }
+
     /// A node that follows from nothing further.
     pub fn leaf(subject: impl Into<String>, code: Code, text: impl Into<String>) -> Self {
         Self { subject: subject.into(), code, text: text.into(), children: Vec::new() }
@@ -83,6 +88,10 @@ impl Explanation {
     pub fn condition_message(&self) -> String {
         let mut message = self.summary.clone();
         let mut level = self.nodes.iter().flat_map(|n| &n.children).take(3).collect::<Vec<_>>();
+        if level.is_empty() && self.nodes.len() > 1 {
+            // a conflict has no tree: what is fought over follows the requests, which the summary names
+            level = self.nodes.iter().filter(|n| !self.summary.contains(n.subject_name())).take(3).collect();
+        }
         while let Some(first) = level.first().copied() {
             for node in &level {
                 message.push_str(&format!("; {}: {} ({})", node.subject, node.text, node.code));

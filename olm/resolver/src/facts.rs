@@ -2,19 +2,22 @@
 
 use std::collections::BTreeMap;
 
+use olm_constraint::{Constraint, Gvk, Property, Subject};
 use olm_version::Version;
-
-use crate::universe::{AnyNeed, Gvk, PackageNeed};
 
 /// What the cluster has.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
     /// Version of Kubernetes; unknown versions reject nothing.
     pub kubernetes: Option<Version>,
+    /// Version of OpenShift, where the cluster is one.
+    pub openshift: Option<Version>,
     /// Served APIs that are not built in, with their owners as far as known.
     pub apis: BTreeMap<Gvk, ApiFact>,
     /// Operators that are installed, in any order.
     pub installed: Vec<Installed>,
+    /// What every bundle that is chosen must meet, whoever asks for it. It does not touch what is installed.
+    pub policy: Vec<Constraint>,
 }
 
 /// One served API.
@@ -39,10 +42,23 @@ pub struct Installed {
     pub subscription: Option<String>,
     /// APIs that it provides.
     pub provides: Vec<Gvk>,
-    /// APIs that it needs.
-    pub requires_apis: Vec<Gvk>,
-    /// Packages that it needs.
-    pub requires_packages: Vec<PackageNeed>,
-    /// Choices of which it needs one each.
-    pub requires_any: Vec<AnyNeed>,
+    /// What it needs.
+    pub requires: Vec<Constraint>,
+    /// Labels that others can ask for.
+    pub labels: Vec<String>,
+    /// Properties that expressions can look at.
+    pub properties: Vec<Property>,
+}
+
+impl Installed {
+    /// The operator as constraints see it; `package` is what a request knows it as.
+    pub(crate) fn subject<'a>(&'a self, package: Option<&'a str>) -> Subject<'a> {
+        Subject {
+            package: package.or(self.package.as_deref()),
+            version: self.version.as_ref(),
+            provides: &self.provides,
+            labels: &self.labels,
+            properties: &self.properties,
+        }
+    }
 }

@@ -1,10 +1,11 @@
 //! The upgrade graph of a channel: its order and its edges.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashSet};
 
+use crate::package::Package;
 use crate::request::InstalledRef;
 use crate::resolution::HopVia;
-use crate::universe::{Channel, Entry};
+use crate::universe::{Bundle, Channel, Entry};
 
 /// Why the entries of a channel have no order.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -24,56 +25,152 @@ pub(crate) enum Disorder {
     SeveralChains { count: usize, chains: String, channel: String, package: String },
 }
 
+/// A channel's graph with its indexes. Numbers are places in [`Channel::entries`].
+#[derive(Clone, Debug)]
+pub(crate) struct Graph {
+    /// From the head backwards along `replaces`; see [`order`].
+    pub(crate) order: Result<Vec<u32>, Disorder>,
+    /// Of each entry its place in the order.
+    position: Vec<Option<u32>>,
+    /// Of each entry the place of its bundle in the package.
+    bundle: Vec<Option<u32>>,
+    /// Entries by name.
+    by_name: Vec<u32>,
+    /// Who replaces or skips whom, by the name of the one that goes: entry, and 0 for `replaces`, n for `skips[n - 1]`.
+    edges: Vec<(u32, u32)>,
+    /// Entries with a skipRange.
+    ranged: Vec<u32>,
+}
+
+impl Graph {
+    pub(crate) fn new(package: &Package, channel: &Channel) -> Self {
+        let entries = &channel.entries;
+        let order = order(&package.name, channel);
+        let mut position = vec![None; entries.len()];
+        for (at, entry) in order.iter().flatten().enumerate() {
+            position[*entry as usize] = Some(at as u32);
+        }
+        let bundle = entries.iter().map(|e| package.bundle_place(&e.name).map(|p| p as u32)).collect();
+        let mut by_name: Vec<u32> = (0..entries.len() as u32).collect();
+        by_name.sort_by_key(|at| &entries[*at as usize].name);
+        let mut edges = Vec::new();
+        for (at, entry) in entries.iter().enumerate() {
+            let first = u32::from(entry.replaces.is_none());
+            edges.extend((first..=entry.skips.len() as u32).map(|slot| (at as u32, slot)));
+        }
+        edges.sort_by(|a, b| (gone(entries, *a), a).cmp(&(gone(entries, *b), b)));
+        let ranged = |at: &u32| entries[*at as usize].skip_range.is_some();
+        let ranged = (0..entries.len() as u32).filter(ranged).collect();
+        Self { order, position, bundle, by_name, edges, ranged }
+    }
+
+    /// The entry of that name.
+    pub(crate) fn entry<'a>(&self, channel: &'a Channel, name: &str) -> Option<(u32, &'a Entry)> {
+        let entries = &channel.entries;
+        let at = self.by_name.binary_search_by(|at| entries[*at as usize].name.as_str().cmp(name)).ok()?;
+        Some((self.by_name[at], &entries[self.by_name[at] as usize]))
+    }
+
+    /// The place of an entry in the order, when it is in it.
+    pub(crate) fn position(&self, entry: u32) -> Option<u32> {
+        self.position[entry as usize]
+    }
+
+    /// The bundle of an entry.
+    pub(crate) fn bundle<'a>(&self, package: &'a Package, entry: u32) -> Option<&'a Bundle> {
+        self.bundle[entry as usize].map(|place| &package.bundles()[place as usize])
+    }
+
+    /// Edges into entries from the bundle of that name.
+    fn edges_from<'g>(&'g self, channel: &'g Channel, name: &str) -> &'g [(u32, u32)] {
+        let entries = &channel.entries;
+        let start = self.edges.partition_point(|edge| gone(entries, *edge) < name);
+        let count = self.edges[start..].partition_point(|edge| gone(entries, *edge) == name);
+        &self.edges[start..start + count]
+    }
+
+    /// The entries in the order that an edge leads to from what is installed, the first of the order first. What comes
+    /// after the installed bundle in the order is behind it, whatever a wide skipRange says.
+    pub(crate) fn successors(&self, channel: &Channel, installed: &InstalledRef) -> Vec<(u32, HopVia)> {
+        let here = self.entry(channel, &installed.name).and_then(|(entry, _)| self.position(entry));
+        let named = self.edges_from(channel, &installed.name).iter().map(|(entry, _)| *entry);
+        let mut found: Vec<u32> = named.chain(self.ranged.iter().copied()).collect();
+        found.retain(|entry| self.position(*entry).is_some_and(|at| here.is_none_or(|here| at < here)));
+        found.sort_by_key(|entry| self.position(*entry));
+        found.dedup();
+        let with_edge = |entry: u32| Some((entry, edge(installed, &channel.entries[entry as usize])?));
+        found.into_iter().filter_map(with_edge).collect()
+    }
+
+    /// The entry that skips the bundle of that name, if one does.
+    pub(crate) fn skipped_by<'a>(&self, channel: &'a Channel, name: &str) -> Option<&'a Entry> {
+        let skips = self.edges_from(channel, name).iter().filter(|(_, slot)| *slot > 0);
+        let first =
+            |entry: &u32| (self.position(*entry).unwrap_or(u32::MAX), &channel.entries[*entry as usize].name);
+        let entry = skips.map(|(entry, _)| *entry).min_by_key(first)?;
+        Some(&channel.entries[entry as usize])
+    }
+}
+
+/// The name of the bundle that an edge leads away from.
+fn gone(entries: &[Entry], (entry, slot): (u32, u32)) -> &str {
+    let entry = &entries[entry as usize];
+    match slot {
+        0 => entry.replaces.as_deref().unwrap_or_default(),
+        slot => &entry.skips[slot as usize - 1],
+    }
+}
+
 /// The entries of a channel from its head backwards along `replaces`. Entries that another one skips are left out, and so
 /// is what is not on the chain: exactly OLM's order, which knows no versions.
-pub(crate) fn order<'a>(package: &str, channel: &'a Channel) -> Result<Vec<&'a Entry>, Disorder> {
-    let by_name: BTreeMap<&str, &Entry> = channel.entries.iter().map(|e| (e.name.as_str(), e)).collect();
-    let mut covered = BTreeSet::new();
-    let mut skipped = BTreeSet::new();
-    for entry in by_name.values() {
+fn order(package: &str, channel: &Channel) -> Result<Vec<u32>, Disorder> {
+    let entries = &channel.entries;
+    let by_name: BTreeMap<&str, u32> =
+        entries.iter().enumerate().map(|(at, e)| (e.name.as_str(), at as u32)).collect();
+    let mut covered: HashSet<&str> = HashSet::new();
+    let mut skipped: HashSet<&str> = HashSet::new();
+    for entry in entries {
         covered.extend(entry.replaces.as_deref());
         covered.extend(entry.skips.iter().map(String::as_str));
         skipped.extend(entry.skips.iter().map(String::as_str));
     }
     let names = || (channel.name.clone(), package.to_owned());
-    let mut chains = Vec::new();
-    for head in by_name.values().filter(|e| !covered.contains(e.name.as_str())) {
+    let mut chains: Vec<Vec<u32>> = Vec::new();
+    for (head, at) in by_name.iter().filter(|(name, _)| !covered.contains(*name)) {
         let mut chain = Vec::new();
-        let mut seen = BTreeSet::new();
-        let mut current = Some(*head);
-        while let Some(entry) = current {
-            if !seen.insert(entry.name.as_str()) {
+        let mut seen = HashSet::new();
+        let mut current = Some(*at);
+        while let Some(at) = current {
+            let entry = &entries[at as usize];
+            if !seen.insert(at) {
                 let (channel, package) = names();
-                return Err(Disorder::Cycle { head: head.name.clone(), channel, package });
+                return Err(Disorder::Cycle { head: (*head).to_owned(), channel, package });
             }
             if !skipped.contains(entry.name.as_str()) {
-                chain.push(entry);
+                chain.push(at);
             }
             current = entry.replaces.as_deref().and_then(|name| by_name.get(name).copied());
         }
         chains.push(chain);
     }
-    let (channel, package) = names();
+    let (channel_name, package) = names();
     match chains.len() {
-        0 if channel_is_empty(&by_name) => Ok(Vec::new()),
-        0 => Err(Disorder::NoHead { channel, package }),
+        0 if entries.is_empty() => Ok(Vec::new()),
+        0 => Err(Disorder::NoHead { channel: channel_name, package }),
         1 => Ok(chains.remove(0)),
         count => {
-            let texts: Vec<String> = chains.iter().map(|chain| chain_text(chain)).collect();
-            Err(Disorder::SeveralChains { count, chains: texts.join(", "), channel, package })
+            let texts: Vec<String> = chains.iter().map(|chain| chain_text(entries, chain)).collect();
+            Err(Disorder::SeveralChains { count, chains: texts.join(", "), channel: channel_name, package })
         }
     }
 }
 
-fn channel_is_empty(by_name: &BTreeMap<&str, &Entry>) -> bool {
-    by_name.is_empty()
-}
-
-fn chain_text(chain: &[&Entry]) -> String {
+fn chain_text(entries: &[Entry], chain: &[u32]) -> String {
+    let name = |at: &u32| entries[*at as usize].name.as_str();
     match chain {
         [] => String::new(),
-        [only] => only.name.clone(),
-        [first, .., last] => format!("{}...{}", first.name, last.name),
+        [only] => name(only).to_owned(),
+        [first, .., last] => format!("{}...{}", name(first), name(last)),
     }
 }
 
@@ -90,11 +187,6 @@ pub(crate) fn edge(installed: &InstalledRef, entry: &Entry) -> Option<HopVia> {
     } else {
         None
     }
-}
-
-/// The entry that skips this one, if any does.
-pub(crate) fn skipped_by<'a>(channel: &'a Channel, name: &str) -> Option<&'a Entry> {
-    channel.entries.iter().find(|e| e.skips.iter().any(|s| s == name))
 }
 
 #[cfg(test)]
@@ -115,7 +207,7 @@ mod tests {
 
     fn names(channel: &Channel) -> Result<Vec<&str>, String> {
         order("p", channel)
-            .map(|list| list.into_iter().map(|e| e.name.as_str()).collect())
+            .map(|list| list.into_iter().map(|at| channel.entries[at as usize].name.as_str()).collect())
             .map_err(|e| e.to_string())
     }
 

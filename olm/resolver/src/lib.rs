@@ -1,21 +1,29 @@
 //! Chooses bundles for requests, and can say why.
 //!
 //! [`resolve`] is a pure function: [`Universe`] (what catalogs offer) + [`Request`]s (what Subscriptions want) +
-//! [`Facts`] (what the cluster has) give a [`Resolution`], or an [`Explanation`] of why there is none.
+//! [`Facts`] (what the cluster has) give a [`Resolution`]: for every request what was chosen, or an [`Explanation`] of
+//! why nothing can be.
 
 mod candidates;
 mod code;
+mod components;
+mod context;
 mod exclude;
 mod explain;
 mod facts;
+mod failure;
 mod graph;
 mod need;
+mod operators;
+mod outcome;
+mod package;
 mod path;
 mod rejected;
 mod request;
 mod resolution;
 mod resolve;
 mod solve;
+pub mod solver;
 mod text;
 mod universe;
 mod why;
@@ -23,13 +31,14 @@ mod why;
 pub use code::Code;
 pub use explain::{Explanation, Fix, Node};
 pub use facts::{ApiFact, Facts, Installed};
+pub use package::Package;
 pub use request::{DependencyPolicy, InstalledRef, Request, UpgradePolicy, VersionWish};
 pub use resolution::{
     Action, ChosenBundle, Dependency, Hop, HopVia, Need, Rejected, Resolution, Resolved, SatisfiedBy,
 };
-pub use resolve::resolve;
-pub use universe::{
-    AnyNeed, Bundle, Catalog, CatalogRef, Channel, Entry, Gvk, Health, Package, PackageNeed, Universe,
-};
+pub use resolve::{choose, resolve, resolve_one};
+pub use universe::{Bundle, Catalog, CatalogRef, Channel, Entry, Health, Universe};
+
+pub use olm_constraint::{Constraint, Gvk, Property, Rule, Subject};
 
 pub use olm_version::{Range, Version};

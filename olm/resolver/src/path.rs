@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::candidates::{Candidate, candidates, reference};
-use crate::exclude::Context;
+use crate::context::Context;
 use crate::request::Request;
 use crate::resolution::Hop;
 

@@ -1,19 +1,21 @@
 //! What was chosen, and why nothing else was.
 
+use std::sync::Arc;
+
 use olm_version::Version;
 use serde::{Deserialize, Serialize};
 
 use crate::code::Code;
-use crate::explain::Fix;
+use crate::explain::{Explanation, Fix};
 use crate::request::InstalledRef;
-use crate::universe::{CatalogRef, Gvk};
+use crate::universe::CatalogRef;
+use olm_constraint::Gvk;
 
 /// What was chosen for every request, in the order of the requests.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, Default)]
 pub struct Resolution {
-    /// One per request.
-    pub items: Vec<Resolved>,
+    /// One per request. Requests that fail together share their explanation.
+    pub items: Vec<Result<Resolved, Arc<Explanation>>>,
 }
 
 /// What was chosen for one request.
@@ -159,8 +161,8 @@ pub enum Need {
         /// The range.
         range: String,
     },
-    /// One of several.
-    Any(Vec<Need>),
+    /// Anything else, in words.
+    Other(String),
 }
 
 impl std::fmt::Display for Need {
@@ -168,13 +170,7 @@ impl std::fmt::Display for Need {
         match self {
             Self::Api(gvk) => write!(f, "API {gvk}"),
             Self::Package { name, range } => write!(f, "package {name} {range}"),
-            Self::Any(needs) => {
-                f.write_str("one of ")?;
-                for (i, need) in needs.iter().enumerate() {
-                    write!(f, "{}{need}", if i == 0 { "" } else { ", " })?;
-                }
-                Ok(())
-            }
+            Self::Other(text) => f.write_str(text),
         }
     }
 }

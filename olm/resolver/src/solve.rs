@@ -1,30 +1,19 @@
-//! The question as resolvo understands it.
+//! Requests, bundles and operators in the terms of the solver.
 //!
-//! - A *name* is a package, of which one bundle can be chosen, or an API, of which one package can be the owner.
-//! - A *solvable* is a bundle, an installed operator, or "package P owns API A".
-//! - A *version set* is one solvable; an ordered list of them is a union, so that every requirement keeps its own order
-//!   of preference (the catalog of the one that requires comes first).
-//!
-//! A package's bundles are looked up when the first requirement on it is met.
+//! A variable is a request, a bundle or an installed operator. A request needs one of its candidates or what it has
+//! installed; a bundle needs one of what meets each of its needs. Of a package at most one bundle is selected, and of
+//! the providers of an API too.
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::fmt::Display;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use resolvo::{
-    Candidates as SolverCandidates, Condition, ConditionId, ConditionalRequirement, DenseIndex, Dependencies,
-    DependencyProvider, HintDependenciesAvailable, Interner, KnownDependencies, NameId, Problem, Requirement,
-    SolvableId, Solver, SolverCache, StringId, UnsolvableOrCancelled, VersionSetId, VersionSetUnionId,
-};
+use olm_constraint::{Constraint, Gvk};
 
 use crate::candidates::Candidates;
-use crate::exclude::Context;
-use crate::need::{NeedRef, Place, needs_of, needs_of_installed};
+use crate::context::Context;
+use crate::need::{Place, needs_of, needs_of_installed};
 use crate::request::DependencyPolicy;
-use crate::universe::{CatalogRef, Gvk};
-
-/// How often the solver may ask before it gives up.
-const BUDGET: usize = 2_000_000;
+use crate::solver::{Outcome, Rule, Tag, Var, World, fewest, minimal, search};
+use crate::universe::CatalogRef;
 
 /// What was chosen.
 #[derive(Clone, Copy, Debug)]
@@ -37,334 +26,276 @@ pub(crate) enum Choice<'a> {
 
 /// Why there is no answer.
 #[derive(Debug)]
-pub(crate) enum Unsolved {
-    /// There can be none.
-    Conflict,
+pub(crate) enum Unsolved<'a> {
+    /// These contradict each other; none of them can be left out.
+    Conflict(Vec<Cause<'a>>),
     /// The search took too long.
-    GaveUp,
+    GaveUp(Search<'a>),
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Name<'a> {
+/// What a search that took too long has done.
+#[derive(Debug)]
+pub(crate) struct Search<'a> {
+    pub(crate) steps: u64,
+    /// How many bundles it knew.
+    pub(crate) bundles: usize,
+    /// The rules that it met last.
+    pub(crate) met: Vec<Cause<'a>>,
+}
+
+/// A rule that takes part in a contradiction.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Cause<'a> {
+    /// The request must be met.
+    Request(usize),
+    /// The request is met by one of its candidates only.
+    Candidates,
+    /// A bundle needs this.
+    Need(&'a str, &'a Constraint),
+    /// What the request of that number has installed needs something.
+    Held(usize),
+    /// Of a package there can be one version.
     Package(&'a str),
+    /// An API has one owner.
     Api(&'a Gvk),
 }
 
 #[derive(Clone, Copy)]
 enum Item<'a> {
+    Request(usize),
     Bundle(Place<'a>),
     Installed(usize),
-    Owner(&'a Gvk, &'a str),
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(PartialEq, Eq, Hash)]
 enum Key<'a> {
-    Bundle(&'a CatalogRef, &'a str, &'a str),
+    Request(usize),
+    /// Of the catalog and the bundle where they are in memory: there is one of each.
+    Bundle(*const CatalogRef, *const crate::universe::Bundle),
     Installed(usize),
-    Owner(&'a Gvk, &'a str),
+    Package(&'a str),
+    Api(&'a Gvk),
 }
 
-#[derive(Default)]
-struct Tables<'a> {
-    names: Vec<Name<'a>>,
-    name_ids: BTreeMap<Name<'a>, u32>,
-    items: Vec<(NameId, Item<'a>)>,
-    item_ids: BTreeMap<Key<'a>, u32>,
-    of_name: BTreeMap<u32, Vec<SolvableId>>,
-    sets: Vec<(NameId, Option<SolvableId>)>,
-    unions: Vec<Vec<VersionSetId>>,
-    asked: usize,
-}
-
-impl<'a> Tables<'a> {
-    fn name(&mut self, name: Name<'a>) -> NameId {
-        let next = self.names.len() as u32;
-        let id = *self.name_ids.entry(name).or_insert(next);
-        if id == next {
-            self.names.push(name);
-        }
-        NameId::from_raw(id)
-    }
-
-    fn item(&mut self, name: Name<'a>, item: Item<'a>) -> SolvableId {
-        let key = match item {
-            Item::Bundle(place) => {
-                let (catalog, package, bundle) = (place.catalog, place.package, place.bundle.name.as_str());
-                Key::Bundle(catalog, package, bundle)
-            }
-            Item::Installed(request) => Key::Installed(request),
-            Item::Owner(gvk, package) => Key::Owner(gvk, package),
-        };
-        if let Some(id) = self.item_ids.get(&key) {
-            return SolvableId::from_raw(*id);
-        }
-        let name = self.name(name);
-        let raw = self.items.len() as u32;
-        self.items.push((name, item));
-        self.item_ids.insert(key, raw);
-        let id = SolvableId::from_raw(raw);
-        self.of_name.entry(name.into_raw()).or_default().push(id);
-        id
-    }
-
-    fn set(&mut self, name: NameId, only: Option<SolvableId>) -> VersionSetId {
-        self.sets.push((name, only));
-        VersionSetId(self.sets.len() as u32 - 1)
-    }
-
-    /// One of these, the first one rather than the second; of none, something that cannot be had.
-    fn one_of(&mut self, items: &[SolvableId]) -> Requirement {
-        let sets: Vec<VersionSetId> = items
-            .iter()
-            .map(|id| {
-                let name = self.items[id.to_index()].0;
-                self.set(name, Some(*id))
-            })
-            .collect();
-        match sets.as_slice() {
-            [] => {
-                let nobody = self.name(Name::Package(""));
-                Requirement::Single(self.set(nobody, None))
-            }
-            [one] => Requirement::Single(*one),
-            _ => {
-                self.unions.push(sets);
-                Requirement::Union(VersionSetUnionId::from_index(self.unions.len() - 1))
-            }
-        }
-    }
-}
-
-struct Provider<'a, 'c> {
+struct Domain<'a, 'c> {
     ctx: &'c Context<'a>,
-    tables: RefCell<Tables<'a>>,
-    /// Whether needs of installed operators count. They do not when an operator that runs without them would otherwise
-    /// stand in the way of everything.
-    strict: bool,
+    wanted: &'c BTreeMap<usize, Candidates<'a>>,
+    /// Requests whose operators' needs do not count: they run without, and would stand in the way of others.
+    lenient: &'c BTreeSet<usize>,
+    items: Vec<Item<'a>>,
+    vars: HashMap<Key<'a>, Var>,
+    rules: Vec<Option<Vec<Rule>>>,
+    groups: HashMap<Key<'a>, u32>,
+    group_tags: Vec<Tag>,
+    causes: Vec<Cause<'a>>,
+    always: Vec<Rule>,
 }
 
-impl<'a> Provider<'a, '_> {
-    /// Makes every bundle of a package known; resolvo wants to see them all at once.
-    fn load_package(&self, package: &'a str) {
-        let mut tables = self.tables.borrow_mut();
-        for (request, wanted) in self.ctx.requests.iter().enumerate() {
-            if wanted.package == package && wanted.installed.is_some() {
-                tables.item(Name::Package(package), Item::Installed(self.ctx.same_installed(request)));
-            }
+impl<'a> Domain<'a, '_> {
+    fn var(&mut self, item: Item<'a>) -> Var {
+        let key = match item {
+            Item::Request(at) => Key::Request(at),
+            Item::Bundle(place) => Key::Bundle(place.catalog, place.bundle),
+            Item::Installed(at) => Key::Installed(self.ctx.same_installed(at)),
+        };
+        let next = self.items.len() as Var;
+        let var = *self.vars.entry(key).or_insert(next);
+        if var == next {
+            self.items.push(item);
+            self.rules.push(None);
         }
-        for (catalog, content) in self.ctx.universe.catalogs() {
-            let Some(found) = content.packages.get(package) else { continue };
-            for bundle in found.bundles.values() {
-                let place = Place { catalog, package: &found.name, channel: "", bundle };
-                tables.item(Name::Package(&found.name), Item::Bundle(place));
-            }
-        }
+        var
     }
 
-    fn load_api(&self, gvk: &'a Gvk) {
-        let mut tables = self.tables.borrow_mut();
-        for (request, installed) in self.ctx.tied.iter().enumerate() {
-            if installed.is_some_and(|i| i.provides.contains(gvk)) {
-                tables.item(Name::Api(gvk), Item::Owner(gvk, &self.ctx.requests[request].package));
-            }
+    fn tag(&mut self, cause: Cause<'a>) -> Tag {
+        self.causes.push(cause);
+        self.causes.len() as Tag - 1
+    }
+
+    fn one_of(&mut self, cause: Cause<'a>, of: Vec<Var>) -> Rule {
+        Rule::OneOf { tag: self.tag(cause), of }
+    }
+
+    fn group(&mut self, key: Key<'a>, cause: Cause<'a>) -> u32 {
+        let next = self.group_tags.len() as u32;
+        let group = *self.groups.entry(key).or_insert(next);
+        if group == next {
+            let tag = self.tag(cause);
+            self.group_tags.push(tag);
         }
-        for (_, package) in self.ctx.universe.providers_of(gvk) {
-            tables.item(Name::Api(gvk), Item::Owner(gvk, package));
-        }
+        group
     }
 
     /// What meets a need, best first: operators that are there, then bundles.
-    fn meeting(&self, need: NeedRef<'a>, parent: &CatalogRef, present_only: bool) -> Vec<SolvableId> {
-        let mut list = Vec::new();
-        for (request, installed) in self.ctx.tied.iter().enumerate() {
-            let wanted = self.ctx.requests[request];
-            if installed.is_some_and(|i| need.met_by(Some(&wanted.package), i.version.as_ref(), &i.provides))
-            {
-                let name = Name::Package(&wanted.package);
-                let item = Item::Installed(self.ctx.same_installed(request));
-                list.push(self.tables.borrow_mut().item(name, item));
+    fn meeting(&mut self, need: &Constraint, parent: &CatalogRef, present_only: bool) -> Vec<Var> {
+        let ctx = self.ctx;
+        let mut list: Vec<Var> = Vec::new();
+        let taking_part: Vec<usize> = ctx.tied_meeting(need);
+        for at in taking_part {
+            list.push(self.var(Item::Installed(at)));
+        }
+        for (place, excluded) in ctx.providers(need, parent) {
+            if excluded.is_none() && (!present_only || !ctx.requests_of(place.package).is_empty()) {
+                list.push(self.var(Item::Bundle(place)));
             }
         }
-        for (place, excluded) in self.ctx.providers(need, parent) {
-            let requested = || self.ctx.requests.iter().any(|r| r.package == place.package);
-            if excluded.is_none() && (!present_only || requested()) {
-                list.push(self.tables.borrow_mut().item(Name::Package(place.package), Item::Bundle(place)));
+        // what a request may get counts although it is off its channel's order
+        let wanted = self.wanted;
+        for candidate in wanted.values().flat_map(|list| &list.allowed) {
+            if need.met_by(&candidate.place.bundle.subject(candidate.place.package)) {
+                list.push(self.var(Item::Bundle(candidate.place)));
             }
         }
+        let mut seen = HashSet::new();
+        list.retain(|var| seen.insert(*var));
         list
     }
 
-    fn owns(&self, gvk: &'a Gvk, package: &'a str) -> Requirement {
-        let mut tables = self.tables.borrow_mut();
-        let owner = tables.item(Name::Api(gvk), Item::Owner(gvk, package));
-        tables.one_of(&[owner])
+    fn needs(
+        &mut self,
+        cause: impl Fn(&'a Constraint) -> Cause<'a>,
+        needs: Vec<&'a Constraint>,
+        parent: &CatalogRef,
+        present_only: bool,
+    ) -> Vec<Rule> {
+        let ctx = self.ctx;
+        let open: Vec<_> = needs.into_iter().filter(|need| ctx.present(need).is_none()).collect();
+        open.into_iter()
+            .map(|need| {
+                let of = self.meeting(need, parent, present_only);
+                self.one_of(cause(need), of)
+            })
+            .collect()
     }
 
-    fn requirements(&self, item: Item<'a>) -> Vec<Requirement> {
-        let mut list = Vec::new();
+    /// The operators that a bundle takes the place of: those of its package and those that own its APIs now. Among each
+    /// other operators have no rules: that they are there is a fact.
+    fn instead_of(&mut self, place: Place<'a>) -> Vec<Rule> {
+        let ctx = self.ctx;
+        let package = ctx.requests_of(place.package).iter().filter(|at| ctx.tied[**at].is_some());
+        let mut gone: Vec<(usize, Cause<'a>)> =
+            package.map(|at| (*at, Cause::Package(place.package))).collect();
+        for gvk in &place.bundle.provides {
+            gone.extend(ctx.tied_owners(gvk).iter().map(|at| (*at, Cause::Api(gvk))));
+        }
+        let mut seen = BTreeSet::new();
+        gone.retain(|(at, _)| seen.insert(*at));
+        gone.into_iter()
+            .map(|(at, cause)| Rule::Without { tag: self.tag(cause), var: self.var(Item::Installed(at)) })
+            .collect()
+    }
+
+    fn rules_of(&mut self, item: Item<'a>) -> Vec<Rule> {
+        let ctx = self.ctx;
         match item {
-            Item::Owner(..) => {}
+            Item::Request(at) => {
+                let candidates = self.wanted.get(&at).map(|list| list.allowed.as_slice());
+                let mut of: Vec<Var> = Vec::new();
+                for candidate in candidates.unwrap_or_default() {
+                    of.push(self.var(Item::Bundle(candidate.place)));
+                }
+                if ctx.requests[at].installed.is_some() {
+                    of.push(self.var(Item::Installed(at)));
+                }
+                vec![self.one_of(Cause::Candidates, of)]
+            }
             Item::Bundle(place) => {
-                let present_only = self.ctx.requests.iter().any(|r| {
-                    r.package == place.package && r.dependencies == DependencyPolicy::RequirePresent
-                });
-                for need in needs_of(place.package, place.bundle) {
-                    if self.ctx.present(need).is_none() {
-                        let meeting = self.meeting(need, place.catalog, present_only);
-                        list.push(self.tables.borrow_mut().one_of(&meeting));
-                    }
-                }
-                list.extend(place.bundle.provides.iter().map(|gvk| self.owns(gvk, place.package)));
+                let strict = |at: &usize| ctx.requests[*at].dependencies == DependencyPolicy::RequirePresent;
+                let present_only = ctx.requests_of(place.package).iter().any(strict);
+                let needs = needs_of(place.package, place.bundle);
+                let name = &place.bundle.name;
+                let cause = |need| Cause::Need(name, need);
+                let mut rules = self.needs(cause, needs, place.catalog, present_only);
+                rules.extend(self.instead_of(place));
+                rules
             }
-            Item::Installed(request) => {
-                let wanted = self.ctx.requests[request];
-                let Some(installed) = self.ctx.tied[request] else { return list };
-                if self.strict {
-                    for need in needs_of_installed(installed) {
-                        if self.ctx.present(need).is_none() {
-                            let meeting = self.meeting(need, &wanted.catalog, false);
-                            list.push(self.tables.borrow_mut().one_of(&meeting));
-                        }
-                    }
-                }
-                list.extend(installed.provides.iter().map(|gvk| self.owns(gvk, &wanted.package)));
+            Item::Installed(at) => {
+                let lenient = self.lenient.contains(&at);
+                let Some(operator) = ctx.tied[at].filter(|_| !lenient) else { return Vec::new() };
+                let needs = needs_of_installed(operator);
+                self.needs(|_| Cause::Held(at), needs, &ctx.requests[at].catalog, false)
             }
-        }
-        list
-    }
-
-    fn text(&self, id: SolvableId) -> String {
-        match self.tables.borrow().items[id.to_index()].1 {
-            Item::Bundle(place) => place.bundle.name.clone(),
-            Item::Installed(request) => format!("installed {request}"),
-            Item::Owner(_, package) => package.to_owned(),
         }
     }
 }
 
-impl Interner for Provider<'_, '_> {
-    type NameId = NameId;
-    type SolvableId = SolvableId;
-
-    fn display_solvable(&self, solvable: SolvableId) -> impl Display + '_ {
-        self.text(solvable)
-    }
-
-    fn display_name(&self, name: NameId) -> impl Display + '_ {
-        match self.tables.borrow().names[name.to_index()] {
-            Name::Package(package) => package.to_owned(),
-            Name::Api(gvk) => gvk.to_string(),
+impl World for Domain<'_, '_> {
+    fn always(&mut self) -> Vec<Rule> {
+        if self.always.is_empty() {
+            for &at in self.wanted.keys() {
+                let var = self.var(Item::Request(at));
+                let tag = self.tag(Cause::Request(at));
+                self.always.push(Rule::Must { tag, var });
+            }
         }
+        self.always.clone()
     }
 
-    fn display_version_set(&self, version_set: VersionSetId) -> impl Display + '_ {
-        let only = self.tables.borrow().sets[version_set.to_index()].1;
-        only.map_or_else(|| "nothing".to_owned(), |id| self.text(id))
-    }
-
-    fn display_string(&self, _: StringId) -> impl Display + '_ {
-        ""
-    }
-
-    fn version_set_name(&self, version_set: VersionSetId) -> NameId {
-        self.tables.borrow().sets[version_set.to_index()].0
-    }
-
-    fn solvable_name(&self, solvable: SolvableId) -> NameId {
-        self.tables.borrow().items[solvable.to_index()].0
-    }
-
-    fn version_sets_in_union(&self, union: VersionSetUnionId) -> impl Iterator<Item = VersionSetId> {
-        self.tables.borrow().unions[union.to_index()].clone().into_iter()
-    }
-
-    fn resolve_condition(&self, _: ConditionId) -> Condition {
-        unreachable!("no requirement of ours has a condition")
-    }
-}
-
-impl DependencyProvider for Provider<'_, '_> {
-    async fn filter_candidates(
-        &self,
-        candidates: &[SolvableId],
-        version_set: VersionSetId,
-        inverse: bool,
-    ) -> Vec<SolvableId> {
-        let only = self.tables.borrow().sets[version_set.to_index()].1;
-        candidates.iter().copied().filter(|id| (Some(*id) == only) != inverse).collect()
-    }
-
-    async fn get_candidates(&self, name: NameId) -> Option<SolverCandidates> {
-        let known = self.tables.borrow().names[name.to_index()];
-        match known {
-            Name::Package(package) => self.load_package(package),
-            Name::Api(gvk) => self.load_api(gvk),
+    fn rules(&mut self, var: Var) -> Vec<Rule> {
+        if let Some(rules) = &self.rules[var as usize] {
+            return rules.clone();
         }
-        let candidates = self.tables.borrow().of_name.get(&name.into_raw()).cloned()?;
-        Some(SolverCandidates {
-            candidates,
-            hint_dependencies_available: HintDependenciesAvailable::None,
-            ..SolverCandidates::default()
-        })
+        let rules = self.rules_of(self.items[var as usize]);
+        self.rules[var as usize] = Some(rules.clone());
+        rules
     }
 
-    async fn sort_candidates(&self, _: &SolverCache<Self>, solvables: &mut [SolvableId]) {
-        // version sets hold one solvable each, so this decides nothing
-        solvables.sort_unstable();
+    fn groups(&mut self, var: Var) -> Vec<u32> {
+        let Item::Bundle(Place { package, bundle, .. }) = self.items[var as usize] else { return Vec::new() };
+        let mut groups = vec![self.group(Key::Package(package), Cause::Package(package))];
+        for gvk in &bundle.provides {
+            let group = self.group(Key::Api(gvk), Cause::Api(gvk));
+            if !groups.contains(&group) {
+                groups.push(group);
+            }
+        }
+        groups
     }
 
-    async fn get_dependencies(&self, solvable: SolvableId) -> Dependencies {
-        let item = self.tables.borrow().items[solvable.to_index()].1;
-        let requirements = self.requirements(item).into_iter();
-        Dependencies::Known(KnownDependencies {
-            requirements: requirements
-                .map(|requirement| ConditionalRequirement { condition: None, requirement })
-                .collect(),
-            constrains: Vec::new(),
-        })
-    }
-
-    fn should_cancel_with_value(&self) -> Option<Box<dyn std::any::Any>> {
-        let mut tables = self.tables.borrow_mut();
-        tables.asked += 1;
-        (tables.asked > BUDGET).then(|| Box::new(()) as Box<dyn std::any::Any>)
+    fn group(&self, group: u32) -> (Tag, usize) {
+        (self.group_tags[group as usize], 1)
     }
 }
 
 /// Chooses for every request one of its candidates, or what it has installed, and everything they need.
 pub(crate) fn solve<'a>(
     ctx: &Context<'a>,
-    wanted: &[(usize, &Candidates<'a>)],
-    strict: bool,
-) -> Result<Vec<Choice<'a>>, Unsolved> {
-    let provider = Provider { ctx, tables: RefCell::default(), strict };
-    let mut requirements = Vec::new();
-    for (request, candidates) in wanted {
-        let package: &'a str = &ctx.requests[*request].package;
-        let mut items: Vec<SolvableId> = candidates
-            .allowed
-            .iter()
-            .map(|c| provider.tables.borrow_mut().item(Name::Package(package), Item::Bundle(c.place)))
-            .collect();
-        if ctx.requests[*request].installed.is_some() {
-            let item = Item::Installed(ctx.same_installed(*request));
-            items.push(provider.tables.borrow_mut().item(Name::Package(package), item));
-        }
-        let requirement = provider.tables.borrow_mut().one_of(&items);
-        requirements.push(ConditionalRequirement { condition: None, requirement });
-    }
-    let mut solver = Solver::new(provider);
-    match solver.solve(Problem::new().requirements(requirements)) {
-        Ok(solution) => {
-            let tables = solver.provider().tables.borrow();
-            let choice = |id: SolvableId| match tables.items[id.to_index()].1 {
+    wanted: &BTreeMap<usize, Candidates<'a>>,
+    lenient: &BTreeSet<usize>,
+    budget: &mut u64,
+) -> Result<Vec<Choice<'a>>, Unsolved<'a>> {
+    let mut domain = Domain {
+        ctx,
+        wanted,
+        lenient,
+        items: Vec::new(),
+        vars: HashMap::new(),
+        rules: Vec::new(),
+        groups: HashMap::new(),
+        group_tags: Vec::new(),
+        causes: Vec::new(),
+        always: Vec::new(),
+    };
+    match search(&mut domain, budget, &|_| true) {
+        Outcome::Selected(vars) => {
+            let choice = |var: Var| match domain.items[var as usize] {
+                Item::Request(_) => None,
                 Item::Bundle(place) => Some(Choice::Bundle(place)),
-                Item::Installed(request) => Some(Choice::Installed(request)),
-                Item::Owner(..) => None,
+                Item::Installed(at) => Some(Choice::Installed(at)),
             };
-            Ok(solution.into_iter().filter_map(choice).collect())
+            Ok(vars.into_iter().filter_map(choice).collect())
         }
-        Err(UnsolvableOrCancelled::Unsolvable(_)) => Err(Unsolved::Conflict),
-        Err(UnsolvableOrCancelled::Cancelled(_)) => Err(Unsolved::GaveUp),
+        Outcome::GaveUp { steps, met } => Err(Unsolved::GaveUp(Search {
+            steps,
+            bundles: domain.items.iter().filter(|item| matches!(item, Item::Bundle(_))).count(),
+            met: met.into_iter().map(|tag| domain.causes[tag as usize]).collect(),
+        })),
+        Outcome::Contradiction(tags) => {
+            // Fewest requests first: who can be met without the others is not to blame.
+            let requests: BTreeSet<Tag> = domain.always.iter().filter_map(Rule::must).collect();
+            let tags = fewest(&mut domain, tags, &requests, budget);
+            let tags = minimal(&mut domain, tags, budget);
+            Err(Unsolved::Conflict(tags.into_iter().map(|tag| domain.causes[tag as usize]).collect()))
+        }
     }
 }

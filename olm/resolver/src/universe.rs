@@ -1,10 +1,13 @@
 //! What catalogs offer.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::OnceLock;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, OnceLock};
 
+use olm_constraint::{Constraint, Gvk, Property, Subject};
 use olm_version::{Range, Version};
 use serde::{Deserialize, Serialize};
+
+use crate::package::Package;
 
 /// Everything that can be chosen.
 #[derive(Clone, Debug, Default)]
@@ -14,7 +17,7 @@ pub struct Universe {
     providers: OnceLock<Providers>,
 }
 
-type Providers = BTreeMap<Gvk, BTreeSet<(CatalogRef, String)>>;
+type Providers = HashMap<Gvk, BTreeSet<(CatalogRef, String)>>;
 
 impl Universe {
     /// The universe of these catalogs, which may come in any order.
@@ -34,7 +37,7 @@ impl Universe {
 
     /// The package of that name in that catalog.
     pub fn package(&self, id: &CatalogRef, package: &str) -> Option<&Package> {
-        self.catalog(id)?.packages.get(package)
+        self.catalog(id)?.packages.get(package).map(Arc::as_ref)
     }
 
     /// Puts a catalog in, in place of the one of that name.
@@ -61,7 +64,7 @@ impl Universe {
             let mut map = Providers::new();
             for (id, catalog) in &self.catalogs {
                 for (name, package) in &catalog.packages {
-                    for gvk in package.bundles.values().flat_map(|b| &b.provides) {
+                    for gvk in &package.reach().provides {
                         map.entry(gvk.clone()).or_default().insert((id.clone(), name.clone()));
                     }
                 }
@@ -94,30 +97,6 @@ impl std::fmt::Display for CatalogRef {
     }
 }
 
-/// A kind of object with its group and version.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Gvk {
-    /// API group.
-    pub group: String,
-    /// API version.
-    pub version: String,
-    /// Kind.
-    pub kind: String,
-}
-
-impl Gvk {
-    /// A kind.
-    pub fn new(group: impl Into<String>, version: impl Into<String>, kind: impl Into<String>) -> Self {
-        Self { group: group.into(), version: version.into(), kind: kind.into() }
-    }
-}
-
-impl std::fmt::Display for Gvk {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} ({}/{})", self.kind, self.group, self.version)
-    }
-}
-
 /// Whether a catalog can be read now.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Health {
@@ -138,23 +117,8 @@ pub struct Catalog {
     pub priority: i32,
     /// Whether it can be read now.
     pub health: Health,
-    /// Its packages, by name.
-    pub packages: BTreeMap<String, Package>,
-}
-
-/// One package.
-#[derive(Clone, Debug, Default)]
-pub struct Package {
-    /// Name.
-    pub name: String,
-    /// The channel that a request without one follows.
-    pub default_channel: String,
-    /// What the catalog says about its deprecation.
-    pub deprecated: Option<String>,
-    /// Its channels, by name.
-    pub channels: BTreeMap<String, Channel>,
-    /// Its bundles, by name.
-    pub bundles: BTreeMap<String, Bundle>,
+    /// Its packages, by name. They are shared: preparing one again for every question would cost more than the answer.
+    pub packages: BTreeMap<String, Arc<Package>>,
 }
 
 /// One channel.
@@ -190,38 +154,33 @@ pub struct Bundle {
     pub version: Option<Version>,
     /// APIs that it provides.
     pub provides: Vec<Gvk>,
-    /// APIs that it needs.
-    pub requires_apis: Vec<Gvk>,
-    /// Packages that it needs.
-    pub requires_packages: Vec<PackageNeed>,
-    /// Choices of which it needs one each.
-    pub requires_any: Vec<AnyNeed>,
-    /// What the catalog says about its deprecation (`olm.deprecations`): reported.
+    /// What it needs; each is met by one bundle or operator.
+    pub requires: Vec<Constraint>,
+    /// Labels that others can ask for (`olm.label`).
+    pub labels: Vec<String>,
+    /// Properties that expressions can look at.
+    pub properties: Vec<Property>,
+    /// What the catalog says about its deprecation (`olm.deprecations`): reported, and others are preferred.
     pub deprecated: Option<String>,
     /// Whether it has the property `olm.deprecated`: never chosen.
     pub prohibited: bool,
     /// Oldest Kubernetes that it runs on.
     pub min_kube_version: Option<Version>,
-    /// A constraint that cannot be evaluated yet, in words; a bundle with one is not chosen.
+    /// Newest OpenShift (major and minor) that it runs on.
+    pub max_openshift_version: Option<Version>,
+    /// A constraint that cannot be read, in words; a bundle with one is not chosen.
     pub unsupported: Option<String>,
 }
 
-/// A package that a bundle needs.
-#[derive(Clone, Debug)]
-pub struct PackageNeed {
-    /// Name of the package.
-    pub package: String,
-    /// Versions that will do.
-    pub range: Range,
-}
-
-/// A choice of which a bundle needs one.
-#[derive(Clone, Debug, Default)]
-pub struct AnyNeed {
-    /// What the author says when there is none.
-    pub message: Option<String>,
-    /// APIs that will do.
-    pub apis: Vec<Gvk>,
-    /// Packages that will do.
-    pub packages: Vec<PackageNeed>,
+impl Bundle {
+    /// The bundle as constraints see it.
+    pub fn subject<'a>(&'a self, package: &'a str) -> Subject<'a> {
+        Subject {
+            package: Some(package),
+            version: self.version.as_ref(),
+            provides: &self.provides,
+            labels: &self.labels,
+            properties: &self.properties,
+        }
+    }
 }

@@ -24,12 +24,19 @@ fn world() -> World {
     )
 }
 
+/// Columns of a terminal that nobody has widened.
+const WIDTH: usize = 80;
+
 /// Text at 80 columns with the condition message, after checks that hold for every explanation.
 fn shown(e: &Explanation) -> String {
-    let text = e.text(80);
+    let text = e.text(WIDTH);
     for line in text.lines() {
-        // a command is never broken; everything else fits
-        assert!(line.chars().count() <= 80 || line.trim_start().starts_with("kubectl"), "{line}");
+        // a command is never broken, and neither is a word; everything else fits
+        let trimmed = line.trim_start_matches(|c: char| c.is_whitespace() || "├└│─".contains(c));
+        let command = trimmed.starts_with("kubectl ") || trimmed.starts_with("olm ");
+        let one_word = !trimmed.contains(char::is_whitespace);
+        assert!(line.chars().count() <= WIDTH || command || one_word, "{line}");
+        assert_eq!(line, line.trim_end());
     }
     assert!(e.condition_message().chars().count() <= 1000);
     let json = serde_json::to_string(e).unwrap();
@@ -62,7 +69,8 @@ fn unreadable_catalog() {
     let world = World::new().sub("etcd", "stable");
     let mut universe = world.universe();
     universe.set_unavailable(&CatalogRef::new("ns", "cat"), "directory /srv/catalog does not exist");
-    let e = olm_resolver::resolve(&universe, &world.requests, &world.facts).unwrap_err();
+    let answer = olm_resolver::resolve(&universe, &world.requests, &world.facts).items.remove(0);
+    let e = answer.unwrap_err();
     assert_eq!(e.code, Code::CatalogUnavailable);
     insta::assert_snapshot!(shown(&e));
 }
@@ -72,8 +80,8 @@ fn last_good_data_of_an_unreadable_catalog_counts() {
     let world = world().sub("etcd", "stable");
     let mut universe = world.universe();
     universe.set_unavailable(&CatalogRef::new("ns", "cat"), "timeout");
-    let resolution = olm_resolver::resolve(&universe, &world.requests, &world.facts).unwrap();
-    assert_eq!(resolution.items[0].chosen.name, "etcdoperator.v0.10.1");
+    let answer = olm_resolver::resolve(&universe, &world.requests, &world.facts).items.remove(0);
+    assert_eq!(answer.unwrap().chosen.name, "etcdoperator.v0.10.1");
 }
 
 #[test]
@@ -218,4 +226,182 @@ fn why_not_newer() {
         }
     }
     insta::assert_snapshot!(text);
+}
+
+/// Two packages that provide the same API, each in two versions.
+fn rivals(names: &[&str]) -> World {
+    let mut world = World::new();
+    for name in names {
+        let bundle = |version: &str| b(&format!("{name}.v{version}"), version).provides(&["Thing"]);
+        let second = bundle("2.0.0").replaces(&format!("{name}.v1.0.0"));
+        world = world.channel("cat", name, "stable", &[bundle("1.0.0"), second]);
+    }
+    names.iter().fold(world, |world, name| world.sub(name, "stable"))
+}
+
+#[test]
+fn two_requests_that_cannot_be_met_together() {
+    let world = rivals(&["first", "second"]);
+    let resolution = world.resolve();
+    // both are told the same
+    let [Err(a), Err(b)] = resolution.items.as_slice() else { panic!("{resolution:?}") };
+    assert_eq!(a, b);
+    assert_eq!(a.code, Code::RequestsConflict);
+    insta::assert_snapshot!(shown(a));
+}
+
+/// Any two of the three could be had: a and b need one half of what c has as a whole.
+#[test]
+fn three_requests_that_cannot_be_met_together() {
+    let world = World::new()
+        .channel("cat", "store", "one", &[b("store.v1", "1.0.0").provides(&["Left"])])
+        .channel("cat", "store", "two", &[b("store.v2", "2.0.0").provides(&["Right"])])
+        .channel("cat", "spare", "one", &[b("spare.v1", "1.0.0").provides(&["Left", "Right"])])
+        .channel("cat", "a", "stable", &[b("a.v1", "1.0.0").requires(&["Left"])])
+        .channel("cat", "b", "stable", &[b("b.v1", "1.0.0").requires(&["Right"])])
+        .channel("cat", "c", "stable", &[b("c.v1", "1.0.0").provides(&["Spare"]).needs(&["idle 1.0.0"])])
+        .channel("cat", "idle", "stable", &[b("idle.v1", "1.0.0").provides(&["Idle"])])
+        .package("cat", "spare", |spare| {
+            spare.bundles[0].requires.push(olm_constraint::Constraint::api(world::gvk("Idle")))
+        })
+        .package("cat", "spare", |spare| spare.bundles[0].provides.push(world::gvk("Spare")))
+        .sub("a", "stable")
+        .sub("b", "stable")
+        .sub("c", "stable");
+    let resolution = world.resolve();
+    for item in &resolution.items {
+        assert_eq!(item.as_ref().unwrap_err().code, Code::RequestsConflict);
+    }
+    insta::assert_snapshot!(shown(resolution.items[0].as_ref().unwrap_err()));
+    // without any one of them the others are met
+    for gives_way in 0..3 {
+        let mut two = world.clone();
+        two.requests.remove(gives_way);
+        assert!(two.resolve().items.iter().all(Result::is_ok), "{gives_way}");
+    }
+}
+
+#[test]
+fn a_rule_that_nothing_meets() {
+    let rule = "properties.exists(p, p.type == 'olm.package' && p.value.packageName == 'store' && \
+                semver_compare(p.value.version, '2.0.0') >= 0)";
+    let e = World::new()
+        .channel(
+            "cat",
+            "backup",
+            "stable",
+            &[b("backup.v1", "1.0.0").cel(rule, "a store of the second generation is needed")],
+        )
+        .channel("cat", "store", "stable", &[b("store.v1", "1.0.0")])
+        .sub("backup", "stable")
+        .refused();
+    assert_eq!(e.code, Code::DependencyUnsatisfied);
+    insta::assert_snapshot!(shown(&e));
+}
+
+#[test]
+fn something_that_must_not_be() {
+    let constraint = serde_json::json!({
+        "failureMessage": "a store without the old protocol is needed",
+        "all": { "constraints": [
+            { "gvk": world::build::gvk_value("Store") },
+            { "not": { "constraints": [{ "gvk": world::build::gvk_value("OldProtocol") }] } } ] }
+    });
+    let e = World::new()
+        .channel("cat", "backup", "stable", &[b("backup.v1", "1.0.0").constraint(&constraint)])
+        .channel("cat", "store", "stable", &[b("store.v1", "1.0.0").provides(&["OldProtocol", "Store"])])
+        .sub("backup", "stable")
+        .refused();
+    insta::assert_snapshot!(shown(&e));
+}
+
+/// What is required is there; what that requires in turn is not, and may not be installed along.
+#[test]
+fn a_chain_of_dependencies_that_must_be_present() {
+    let e = World::new()
+        .channel("cat", "backup", "stable", &[b("backup.v1", "1.0.0").requires(&["Bucket"])])
+        .channel(
+            "cat",
+            "bucket",
+            "stable",
+            &[b("bucket.v1", "1.0.0").provides(&["Bucket"]).requires(&["Certificate"])],
+        )
+        .channel("cat", "certs", "stable", &[b("certs.v1", "1.0.0").provides(&["Certificate"])])
+        .sub("backup", "stable")
+        .with(|r| r.dependencies = DependencyPolicy::RequirePresent)
+        .sub("bucket", "stable")
+        .with(|r| r.dependencies = DependencyPolicy::RequirePresent)
+        .refused();
+    insta::assert_snapshot!(shown(&e));
+}
+
+#[test]
+fn nothing_but_deprecated_bundles() {
+    let e = World::new()
+        .channel(
+            "cat",
+            "etcd",
+            "stable",
+            &[
+                b("etcdoperator.v0.9.4", "0.9.4").prohibited(),
+                b("etcdoperator.v0.10.0", "0.10.0").replaces("etcdoperator.v0.9.4").prohibited(),
+            ],
+        )
+        .sub("etcd", "stable")
+        .refused();
+    assert_eq!(e.code, Code::Deprecated);
+    insta::assert_snapshot!(shown(&e));
+}
+
+/// What its catalog calls deprecated is installed when there is nothing else, and said so.
+#[test]
+fn a_deprecated_bundle_is_told_with_the_choice() {
+    let item = World::new()
+        .channel(
+            "cat",
+            "etcd",
+            "stable",
+            &[b("etcdoperator.v0.9.4", "0.9.4").deprecated("0.9 is not maintained")],
+        )
+        .package("cat", "etcd", |package| {
+            package.deprecated = Some("use etcd-next".into());
+            package.channels[0].deprecated = Some("stable is at its end".into());
+        })
+        .sub("etcd", "stable")
+        .item();
+    let told = [
+        "olm.package/etcd: use etcd-next",
+        "olm.channel/stable: stable is at its end",
+        "olm.bundle/etcdoperator.v0.9.4: 0.9 is not maintained",
+    ];
+    assert_eq!(item.deprecations, told);
+}
+
+#[test]
+fn a_search_that_gave_up() {
+    let e = world::hard::pigeons(16).sub("holes", "stable").refused();
+    assert_eq!(e.code, Code::GaveUp);
+    insta::assert_snapshot!(shown(&e));
+}
+
+#[test]
+fn a_policy_of_the_cluster() {
+    let only = serde_json::json!({
+        "failureMessage": "only what the platform team has looked at may be installed (ask in #platform)",
+        "any": { "constraints": [{ "package": world::build::package_value("etcd <0.10.0") }] }
+    });
+    let mut world = world().sub("etcd", "stable").with(|r| r.version = VersionWish::parse(">=0.10.0").ok());
+    world.facts.policy.push(olm_constraint::Constraint::parse(&only).unwrap());
+    let e = world.refused();
+    assert_eq!(e.code, Code::ForbiddenByPolicy);
+    insta::assert_snapshot!(shown(&e));
+}
+
+#[test]
+fn an_openshift_that_is_too_new() {
+    let mut bundle = b("etcdoperator.v0.9.4", "0.9.4");
+    bundle.bundle.max_openshift_version = "4.18.0".parse().ok();
+    let mut world = World::new().channel("cat", "etcd", "stable", &[bundle]).sub("etcd", "stable");
+    world.facts.openshift = "4.19.3".parse().ok();
+    insta::assert_snapshot!(shown(&world.refused()));
 }

@@ -1,9 +1,11 @@
-//! The catalogs' part of `make bench`: the full community catalog, loaded, stored, looked up and searched.
+//! The parts of `make bench` that need no cluster: the full community catalog, loaded, stored, looked up and searched
+//! ([`rows`]), and resolved ([`resolver`]).
 
 mod grow;
 pub(crate) mod manager;
 mod measure;
 mod peer;
+pub(crate) mod resolver;
 mod rows;
 mod steps;
 mod table;
@@ -18,21 +20,23 @@ pub(crate) use table::{Row, report};
 /// What this program does instead of the whole benchmark, when its arguments say so.
 ///
 /// - `catalog`: the rows of the catalogs alone;
+/// - `resolver`: the rows of the resolver and the plan engine alone;
 /// - `grow FACTOR FILE TARGET`: writes a catalog of JSON lines FACTOR times, with names of its own for each copy;
 /// - `--child …`: a step that is measured from outside, as a process of its own.
 pub(crate) fn sub_mode() -> Option<ExitCode> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let done = match args.first()?.as_str() {
-        "catalog" => match rows() {
-            Ok(rows) => return Some(report(&rows)),
-            Err(error) => Err(error),
-        },
-        "grow" => grown(&args[1..]),
-        "--child" => steps::step(&args[1..]),
-        other => Err(anyhow::anyhow!("unknown argument {other:?}; known are catalog, grow, or none")),
+        "catalog" => rows().map(Some),
+        "resolver" => resolver::rows().map(Some),
+        "grow" => grown(&args[1..]).map(|()| None),
+        "--child" => steps::step(&args[1..]).map(|()| None),
+        other => {
+            Err(anyhow::anyhow!("unknown argument {other:?}; known are catalog, resolver, grow, or none"))
+        }
     };
     Some(match done {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(Some(rows)) => report(&rows),
+        Ok(None) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE

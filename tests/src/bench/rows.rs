@@ -17,7 +17,7 @@ use super::{
 
 /// The full community catalog: 333 packages, 6,448 bundles, 87 MB of JSON lines.
 const FULL: &str = "catalogs/community-full.json.zst";
-const PACKAGES: usize = 333;
+pub(crate) const PACKAGES: usize = 333;
 
 /// How much less than the peer ours takes.
 const TIMES_FASTER: f64 = 20.0;
@@ -26,14 +26,18 @@ const TIMES_SMALLER: f64 = 10.0;
 /// How far from a straight line the cost of a larger catalog may be: caches and the disk have their say, too.
 const BENT: f64 = 1.25;
 
+/// The folder with the real catalogs and bundles, which are read in place.
+pub(crate) fn shared_data() -> PathBuf {
+    std::env::var_os("OLM_SHARED_DATA")
+        .map_or_else(|| olm_tests::root().join("../shared/data"), PathBuf::from)
+}
+
 /// Unpacks the full catalog into a folder of its own, as a single file; `None` where the data is not there.
 pub(crate) fn full_catalog(dir: &Path) -> Result<Option<PathBuf>> {
-    let root = std::env::var_os("OLM_SHARED_DATA")
-        .map_or_else(|| olm_tests::root().join("../shared/data"), PathBuf::from);
-    let packed = root.join(FULL);
+    let packed = shared_data().join(FULL);
     if !packed.exists() {
         let why = format!("{} is not there (set OLM_SHARED_DATA)", packed.display());
-        olm_tests::skipped("bench: catalogs", &why);
+        olm_tests::skipped("bench: the full catalog", &why);
         return Ok(None);
     }
     std::fs::create_dir(dir)?;

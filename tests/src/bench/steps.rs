@@ -10,10 +10,10 @@ use anyhow::{Context as _, Result, bail, ensure};
 use olm_catalog::{Catalog, Filter, Severity, Store};
 use serde::{Deserialize, Serialize};
 
-use super::measure;
+use super::{measure, resolver};
 
 /// The catalog's key in the store.
-const KEY: &str = "bench/community";
+pub(crate) const KEY: &str = "bench/community";
 
 /// What people type: names, parts of names, kinds, what it is for, several words, and typing errors in all of them.
 const QUERIES: [&str; 44] = [
@@ -117,6 +117,17 @@ pub(crate) struct Searched {
     pub spread: Spread,
 }
 
+/// The catalog as the resolver sees it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Universes {
+    pub packages: usize,
+    pub bundles: usize,
+    /// To read and prepare it.
+    pub milliseconds: f64,
+    /// How much more is resident than with the catalog open, in MiB.
+    pub grown: f64,
+}
+
 /// Runs the step that the arguments behind `--child` name.
 pub(crate) fn step(args: &[String]) -> Result<()> {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
@@ -127,6 +138,7 @@ pub(crate) fn step(args: &[String]) -> Result<()> {
         ["warm", root] => print(&warm(Path::new(root))?),
         ["pages", root] => print(&pages(open(Path::new(root))?.as_ref())?),
         ["search", root] => print(&search(open(Path::new(root))?.as_ref())?),
+        ["universe", root] => print(&resolver::universe(open(Path::new(root))?.as_ref())?),
         _ => bail!("unknown step {words:?}"),
     }
 }
@@ -155,7 +167,8 @@ fn store(root: &Path, dir: &Path) -> Result<Stored> {
     Ok(Stored { packages: refreshed.catalog.summaries().count(), reread: refreshed.reread, seconds })
 }
 
-fn open(root: &Path) -> Result<Arc<Catalog>> {
+/// The catalog that the step `store` put into a store.
+pub(crate) fn open(root: &Path) -> Result<Arc<Catalog>> {
     Store::open(root)?.get(KEY)?.context("the store does not have the catalog")
 }
 
@@ -208,7 +221,8 @@ fn search(catalog: &Catalog) -> Result<Searched> {
     Ok(Searched { first, spread: spread(QUERIES.into_iter().map(best).collect())? })
 }
 
-fn spread(mut times: Vec<(Duration, &str)>) -> Result<Spread> {
+/// How times are spread; the second part of each says what it was.
+pub(crate) fn spread(mut times: Vec<(Duration, &str)>) -> Result<Spread> {
     times.sort();
     let at = |share: f64| {
         let index = ((times.len() as f64 * share).ceil() as usize).clamp(1, times.len()) - 1;

@@ -11,12 +11,12 @@ use anyhow::{Context as _, Result, ensure};
 use olm_tests::{Cluster, DevCluster, etcd, processes};
 
 #[path = "../bench/mod.rs"]
-mod catalogs;
+mod parts;
 
-use catalogs::{Row, report};
+use parts::{Row, report};
 
 fn main() -> ExitCode {
-    if let Some(done) = catalogs::sub_mode() {
+    if let Some(done) = parts::sub_mode() {
         return done;
     }
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -27,19 +27,20 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    match runtime.block_on(run()) {
-        Ok(rows) => match catalogs::rows() {
-            Ok(more) => report(&rows.into_iter().chain(more).collect::<Vec<_>>()),
-            Err(error) => {
-                eprintln!("error: {error:#}");
-                ExitCode::FAILURE
-            }
-        },
+    match runtime.block_on(run()).and_then(without_cluster) {
+        Ok(rows) => report(&rows),
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
         }
     }
+}
+
+/// The rows of the catalogs, the resolver and the plan engine, behind the others.
+fn without_cluster(mut rows: Vec<Row>) -> Result<Vec<Row>> {
+    rows.extend(parts::rows()?);
+    rows.extend(parts::resolver::rows()?);
+    Ok(rows)
 }
 
 async fn run() -> Result<Vec<Row>> {
@@ -144,7 +145,7 @@ async fn run() -> Result<Vec<Row>> {
     again.stop()?;
     let manager =
         |pid| Ok(tree(pid)?.into_iter().find(|(_, name)| name == "olm manager").map(|(pid, _)| pid));
-    rows.extend(catalogs::manager::memory(&data, manager)?);
+    rows.extend(parts::manager::memory(&data, manager)?);
     Ok(rows)
 }
 

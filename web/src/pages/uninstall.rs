@@ -8,7 +8,8 @@ use axum::{
 };
 use http::StatusCode;
 use maud::{Markup, html};
-use olm_manager::ops::{self, Installed, Instance, Operands, UninstallOptions, UninstallReport};
+use olm_manager::ops::{self, Installed, Instance, Leaving, Operands, UninstallOptions, UninstallReport};
+use olm_plan::Plan;
 use serde::Serialize;
 
 use super::installed::{href, name};
@@ -21,6 +22,7 @@ use crate::{
     view::{
         layout::Section,
         parts::{self, Tone},
+        plan::removal,
     },
 };
 
@@ -34,6 +36,27 @@ struct Model {
     instances: Option<Vec<InstanceName>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<String>,
+    /// What each choice does: what is shown is what is done.
+    plans: Plans,
+}
+
+/// The plan of each choice.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Plans {
+    operator: Plan,
+    instances: Plan,
+    crds: Plan,
+}
+
+impl Plans {
+    fn of(&self, choice: Choice) -> &Plan {
+        match choice {
+            Choice::Operator => &self.operator,
+            Choice::Instances => &self.instances,
+            Choice::Everything => &self.crds,
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -61,26 +84,49 @@ impl Choice {
         }
     }
 
+    fn word(self) -> &'static str {
+        match self {
+            Self::Operator => "operator",
+            Self::Instances => "instances",
+            Self::Everything => "crds",
+        }
+    }
+
     fn options(self) -> UninstallOptions {
         UninstallOptions {
             operands: if self == Self::Operator { Operands::Keep } else { Operands::Delete },
             delete_crds: self == Self::Everything,
-            dry_run: false,
+            digest: None,
         }
+    }
+
+    /// The digest of the plan that the page showed for this choice; whoever sends JSON may say just `digest`.
+    fn reviewed(self, fields: &Fields) -> Option<String> {
+        let shown = fields.text(&format!("digest-{}", self.word())).or_else(|| fields.text("digest"));
+        shown.map(str::to_owned)
     }
 }
 
 async fn read(caller: &Caller, namespace: &str, target: &str) -> Result<Model, WebError> {
-    let timeline = ops::timeline(&caller.client, namespace, target).await?;
-    let (instances, problem) = match ops::list_instances(&caller.client, namespace, target).await {
-        Ok(list) => (Some(list.into_iter().map(short).collect()), None),
-        Err(error) => (None, Some(error.to_string())),
+    let leaving = Leaving::read(&caller.client, Some(namespace), target).await?;
+    let problem = leaving.unlisted().map(|crd| format!("You may not list {crd} in all namespaces."));
+    let instances = leaving.instances().into_iter().map(short).collect();
+    let plan = |choice: Choice| leaving.plan(&choice.options());
+    let plans = Plans {
+        operator: plan(Choice::Operator),
+        instances: plan(Choice::Instances),
+        crds: plan(Choice::Everything),
     };
-    Ok(Model { installed: timeline.installed, instances, problem })
+    let installed = leaving.installed().clone();
+    Ok(Model { installed, instances: problem.is_none().then_some(instances), problem, plans })
 }
 
-fn short(instance: Instance) -> InstanceName {
-    InstanceName { kind: clean(&instance.kind), namespace: instance.namespace, name: instance.name }
+fn short(instance: &Instance) -> InstanceName {
+    InstanceName {
+        kind: clean(&instance.kind),
+        namespace: instance.namespace.clone(),
+        name: instance.name.clone(),
+    }
 }
 
 /// `GET /installed/{namespace}/{name}/uninstall`
@@ -129,7 +175,8 @@ pub(crate) async fn submit(
             Ok(answer(&caller, &model, choice, Some(&error)))
         };
     }
-    match ops::uninstall(&caller.client, Some(&namespace), &target, &choice.options()).await {
+    let options = UninstallOptions { digest: choice.reviewed(&fields), ..choice.options() };
+    match ops::uninstall(&caller.client, Some(&namespace), &target, &options).await {
         Ok(report) => {
             let title = format!("{} is uninstalled", name(&model.installed));
             Ok(caller.answer(Page::new(&title, Section::Installed, done(&title, &report)), &report))
@@ -167,6 +214,9 @@ fn view(model: &Model, choice: Choice, csrf: &str, failed: Option<&WebError>) ->
             }
             div.panel.narrow { form.body.stack.uninstall method="post" action={ (href(one)) "/uninstall" } {
                 (parts::csrf(csrf))
+                @for shown in [Choice::Operator, Choice::Instances, Choice::Everything] {
+                    input type="hidden" name={ "digest-" (shown.word()) } value=(model.plans.of(shown).digest);
+                }
                 fieldset.field {
                     legend { "What goes?" }
                     label.choice {
@@ -189,6 +239,11 @@ fn view(model: &Model, choice: Choice, csrf: &str, failed: Option<&WebError>) ->
                             input type="radio" name="what" value="crds" checked[choice == Choice::Everything];
                             span { "The operator" @if !instances.is_empty() { ", its " (n) } " and its kinds" small { "Also deletes the CustomResourceDefinitions, and with them every object of these kinds." } }
                         }
+                    }
+                }
+                @for shown in [Choice::Operator, Choice::Instances, Choice::Everything] {
+                    @if shown == Choice::Operator || known && (shown == Choice::Everything || !instances.is_empty()) {
+                        (removal(model.plans.of(shown), shown.word()))
                     }
                 }
                 @if !instances.is_empty() {
@@ -217,7 +272,10 @@ fn done(title: &str, report: &UninstallReport) -> Markup {
     html! {
         div.head { div.head-text { h1 { (title) } } }
         div.stack {
-            @for (label, list) in [("Removed", &report.removed), ("Kept", &report.kept)] {
+            @if !report.leftovers.is_empty() {
+                (parts::note(Tone::Warn, &html! { "Some objects should have gone with the operator and are still there, or could not be looked at." }))
+            }
+            @for (label, list) in [("Still there", &report.leftovers), ("Removed", &report.removed), ("Kept", &report.kept)] {
                 @if !list.is_empty() {
                     section.panel {
                         header { h2 { (label) } (parts::tag(&list.len().to_string())) }

@@ -364,6 +364,56 @@ async fn objects_are_deleted_only_by_the_typed_name() {
 }
 
 #[tokio::test]
+async fn an_uninstall_shows_its_plan_and_carries_out_no_other() {
+    let (browser, fake) = Browser::etcd().await;
+    let path = "/installed/etcd/etcd/uninstall";
+    // given the page with the plan of each choice
+    let plans = browser.json(path).await["plans"].clone();
+    let deleted = |choice: &str| -> Vec<String> {
+        let objects = plans[choice]["objects"].as_array().unwrap();
+        let gone = objects.iter().filter(|o| o["op"] == "delete");
+        gone.map(|o| {
+            format!(
+                "{} {}",
+                o["gvk"].as_str().unwrap().split('.').next().unwrap(),
+                o["name"].as_str().unwrap()
+            )
+        })
+        .collect()
+    };
+    let operator = ["Subscription etcd".to_owned(), "ClusterServiceVersion etcdoperator.v0.10.0".to_owned()];
+    assert_eq!(deleted("operator")[..2], operator);
+    assert_eq!(deleted("instances")[0], "EtcdCluster example-etcd-cluster");
+    assert!(deleted("crds").iter().any(|o| o.starts_with("CustomResourceDefinition ")));
+    let page = browser.get(path).await;
+    let digest = plans["instances"]["digest"].as_str().unwrap();
+    assert!(
+        page.text.contains(digest) && page.text.contains("What goes with the operator only"),
+        "{}",
+        page.text
+    );
+    // when one more object comes before the button is pressed
+    let clusters = "/apis/etcd.database.coreos.com/v1beta2/namespaces/default/etcdclusters";
+    let mut other = fake.get(&format!("{clusters}/example-etcd-cluster")).unwrap();
+    other["metadata"]["name"] = "other".into();
+    fake.put(&format!("{clusters}/other"), other);
+    let fields = [("what", "instances"), ("confirm", "etcd"), ("digest-instances", digest)];
+    let answer = browser.post(path, &fields).await;
+    // then nothing is done, and the page shows the plan of now
+    assert_eq!(answer.status, StatusCode::CONFLICT, "{}", answer.text);
+    assert!(answer.text.contains("The plan changed") && answer.text.contains("other"), "{}", answer.text);
+    assert!(fake.get(&format!("{clusters}/example-etcd-cluster")).is_some());
+    // and that one is carried out
+    let digest = browser.json(path).await["plans"]["instances"]["digest"].as_str().unwrap().to_owned();
+    let fields = [("what", "instances"), ("confirm", "etcd"), ("digest-instances", digest.as_str())];
+    let done = browser.post(path, &fields).await;
+    assert_eq!(done.status, StatusCode::OK, "{}", done.text);
+    let left = fake.paths();
+    assert!(!left.iter().any(|p| p.contains("/etcdclusters/") || p.contains("/subscriptions/")), "{left:?}");
+    assert!(left.iter().any(|p| p.contains("/customresourcedefinitions/")), "{left:?}");
+}
+
+#[tokio::test]
 async fn an_instance_shows_its_members_and_conditions() {
     let (browser, _) = Browser::etcd().await;
     let page =

@@ -1,7 +1,7 @@
 //! A plan: what a change does.
 
 use maud::{Markup, html};
-use olm_plan::{Level, Op, Plan, Severity};
+use olm_plan::{Cause, Level, Op, Plan, PlannedObject, Severity};
 
 use super::{
     glyph::Glyph,
@@ -130,6 +130,9 @@ fn permissions(plan: &Plan) -> Markup {
                     }
                 }
             }
+            @if let Some(percentile) = plan.permissions.percentile {
+                p.small.muted { "It may do more than " (percentile) "% of the operators of this catalog (" (clean(&plan.permissions.compared)) ")." }
+            }
             @if !plan.permissions.removed.is_empty() {
                 p.small.muted { (parts::plural(plan.permissions.removed.len(), "right")) " less than before." }
             }
@@ -152,36 +155,73 @@ fn dependencies(plan: &Plan) -> Markup {
     }
 }
 
+/// What a removal takes away and what it leaves, in short; `id` tells several on one page apart.
+pub(crate) fn removal(plan: &Plan, id: &str) -> Markup {
+    let (.., deleted) = plan.counts();
+    let kept = plan.objects.len() - deleted;
+    let title = match id {
+        "operator" => "What goes with the operator only",
+        "instances" => "What goes with the operator and its objects",
+        _ => "What goes with the operator, its objects and its kinds",
+    };
+    html! {
+        details.fold id={ "removal-" (id) } {
+            summary {
+                (title) ": " (parts::plural(deleted, "object")) " deleted"
+                @if kept > 0 { ", " (kept) " kept" }
+            }
+            div.body {
+                ul.objects { @for object in &plan.objects { (line(object)) } }
+                p.small.muted.clip { "Plan " code { (plan.short_digest()) } }
+            }
+        }
+    }
+}
+
 fn objects(plan: &Plan) -> Markup {
     html! {
         details.fold #plan-objects {
             summary { (parts::plural(plan.objects.len(), "object")) }
-            div.body {
-                ul.objects {
-                    @for object in &plan.objects {
-                        li {
-                            span.op.(object.op.as_str()) aria-hidden="true" { (mark(object.op)) }
-                            span.what {
-                                span.visually-hidden { (object.op.as_str()) " " }
-                                span.kind { (clean(object.gvk.split('.').next().unwrap_or(&object.gvk))) } " "
-                                (clean(&object.name))
-                                @if let Some(ns) = &object.ns { span.muted { " in " (clean(ns)) } }
-                                @if let Some(note) = &object.note { div.small.muted { (clean(note)) } }
-                                @for change in &object.diff {
-                                    div.small {
-                                        code { (clean(&change.path)) } ": "
-                                        @match &change.live { Some(v) => del { (brief(v)) }, None => span.muted { "nothing" } }
-                                        " → "
-                                        @match &change.new { Some(v) => ins { (brief(v)) }, None => span.muted { "nothing" } }
-                                    }
-                                }
-                                @if object.masked { div.small.muted { "Secret values are not shown." } }
-                            }
+            div.body { ul.objects { @for object in &plan.objects { (line(object)) } } }
+        }
+    }
+}
+
+/// One object with what happens to it.
+fn line(object: &PlannedObject) -> Markup {
+    html! {
+        li {
+            span.op.(object.op.as_str()) aria-hidden="true" { (mark(object.op)) }
+            span.what {
+                span.visually-hidden { (object.op.as_str()) " " }
+                span.kind { (clean(object.gvk.split('.').next().unwrap_or(&object.gvk))) } " "
+                (clean(&object.name))
+                @if let Some(ns) = &object.ns { span.muted { " in " (clean(ns)) } }
+                @if let Some(note) = &object.note { div.small.muted { (clean(note)) } }
+                @if let Some(with) = &object.goes_with { div.small.muted { "goes with " (clean(with)) } }
+                @for change in &object.diff {
+                    div.small {
+                        code { (clean(&change.path)) } ": "
+                        @match &change.live { Some(v) => del { (brief(v)) }, None => span.muted { "nothing" } }
+                        " → "
+                        @match &change.new { Some(v) => ins { (brief(v)) }, None => span.muted { "nothing" } }
+                        @if let Some(cause) = cause(change.cause) {
+                            span.muted { " · " (cause) @if let Some(by) = &change.by { " by " (clean(by)) } }
                         }
                     }
                 }
+                @if object.masked { div.small.muted { "Secret values are not shown." } }
             }
         }
+    }
+}
+
+/// Who made a difference, where it was not the new version.
+fn cause(cause: Cause) -> Option<&'static str> {
+    match cause {
+        Cause::Change | Cause::Unknown => None,
+        Cause::Drift => Some("changed since it was applied"),
+        Cause::Both => Some("changed since it was applied, and by this version"),
     }
 }
 

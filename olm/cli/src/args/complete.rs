@@ -2,7 +2,7 @@
 
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 
-use crate::names;
+use crate::{names, pages};
 
 /// Packages of the cluster's catalogs.
 pub fn packages() -> ArgValueCandidates {
@@ -10,5 +10,13 @@ pub fn packages() -> ArgValueCandidates {
         let candidate =
             |known: names::Known| CompletionCandidate::new(known.name).help(Some(known.says.into()));
         names::known().into_iter().map(candidate).collect()
+    })
+}
+
+/// Codes that have a page.
+pub fn codes() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        let pages = pages::all().into_iter();
+        pages.map(|page| CompletionCandidate::new(page.code).help(Some(page.title.into()))).collect()
     })
 }

@@ -4,6 +4,7 @@ mod bundle;
 mod catalog;
 mod complete;
 mod operators;
+mod plan;
 mod servers;
 
 use std::{io::IsTerminal as _, path::PathBuf, time::Duration};
@@ -13,6 +14,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 pub use bundle::*;
 pub use catalog::*;
 pub use operators::*;
+pub use plan::*;
 pub use servers::*;
 
 use crate::output::Format;
@@ -95,6 +97,16 @@ pub enum Command {
     Search(SearchArgs),
     /// Show a package: channels, versions, what it provides and needs.
     Show(ShowArgs),
+    /// Say what a change would do, and change nothing.
+    Plan(PlanCommandArgs),
+    /// Say why a version is chosen, why none is newer, why nothing happens.
+    Why(WhyArgs),
+    /// Draw the upgrades of a package, and the way that an upgrade takes.
+    Graph(PackageGraphArgs),
+    /// Show the fields that an upgrade would change.
+    Diff(PackageDiffArgs),
+    /// Explain a code of a finding, a reason or a check.
+    Explain(ExplainArgs),
     /// Install an operator: one Subscription, the defaults are right.
     Install(InstallArgs),
     /// Approve the plan that waits.
@@ -145,11 +157,13 @@ impl Command {
         matches!(self, Self::Manager(_) | Self::Console(_) | Self::Staticweb(_))
     }
 
-    /// Whether the command asks nothing of a cluster.
+    /// Whether the command changes nothing on a cluster.
     pub fn is_local(&self) -> bool {
         match self {
             Self::Catalog(_) => true,
             Self::Bundle(args) => !matches!(args.command, BundleCommand::Run(_)),
+            Self::Search(_) | Self::Show(_) | Self::Plan(_) | Self::Why(_) | Self::Graph(_) => true,
+            Self::Diff(_) | Self::Explain(_) => true,
             _ => false,
         }
     }

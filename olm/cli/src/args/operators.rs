@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::{Args as ClapArgs, ValueEnum};
+use olm_manager::ops::Operands;
 
 use super::{OutputArgs, WaitArgs, complete, duration};
 
@@ -166,4 +167,14 @@ pub enum Instances {
     Keep,
     /// Delete them first, and wait until they are gone.
     Delete,
+}
+
+impl From<Instances> for Operands {
+    fn from(instances: Instances) -> Self {
+        match instances {
+            Instances::Abort => Self::Abort,
+            Instances::Keep => Self::Keep,
+            Instances::Delete => Self::Delete,
+        }
+    }
 }

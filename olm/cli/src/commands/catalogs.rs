@@ -72,3 +72,21 @@ pub async fn find<'a>(
         nearest => failure.hint(format!("did you mean {}?", nearest.join(", "))),
     })
 }
+
+/// The one catalog that is called so.
+pub fn reference(catalogs: &[LoadedCatalog], wanted: &str) -> Result<CatalogRef, Failure> {
+    let found: Vec<_> = catalogs.iter().filter(|c| is_named(&c.reference, wanted)).collect();
+    match found.as_slice() {
+        [one] => Ok(one.reference.clone()),
+        [] => {
+            let names: Vec<String> = catalogs.iter().map(|c| c.reference.name.clone()).collect();
+            let failure = Failure::new(Code::NotFound, format!("catalog `{wanted}` not found"));
+            Err(match olm_version::suggest(wanted, &names, 3) {
+                nearest if nearest.is_empty() => failure,
+                nearest => failure.hint(format!("did you mean {}?", nearest.join(", "))),
+            })
+        }
+        _ => Err(Failure::new(Code::Usage, format!("catalog `{wanted}` is in several namespaces"))
+            .hint("name it as NAMESPACE/NAME")),
+    }
+}

@@ -3,17 +3,16 @@
 use std::fmt::Write as _;
 
 use olm_manager::{
-    catalogs::{CatalogRef, Fetcher, LoadedCatalog},
+    catalogs::{Fetcher, LoadedCatalog},
     ops::{self, InstallRequest},
 };
-use olm_plan::{Plan, Severity};
 
-use super::{catalogs, wait};
+use super::{catalogs, plan::plan_text, wait};
 use crate::{
     args::{Approval, Global, InstallArgs},
     context,
     exit::{Code, Failure},
-    output::{print_one, table},
+    output::print_one,
 };
 
 pub async fn run(global: &Global, args: InstallArgs) -> Result<(), Failure> {
@@ -59,7 +58,7 @@ fn request(
     args: &InstallArgs,
     catalogs: &[LoadedCatalog],
 ) -> Result<InstallRequest, Failure> {
-    let catalog = args.catalog.as_deref().map(|wanted| named(catalogs, wanted)).transpose()?;
+    let catalog = args.catalog.as_deref().map(|wanted| catalogs::reference(catalogs, wanted)).transpose()?;
     let namespace = match &global.namespace {
         Some(namespace) => namespace.clone(),
         None => ops::suggested_namespace(catalogs, &args.package),
@@ -72,73 +71,4 @@ fn request(
         create_namespace: !args.no_create_namespace,
         ..InstallRequest::new(args.package.clone(), namespace)
     })
-}
-
-/// The one catalog that is called so.
-fn named(catalogs: &[LoadedCatalog], wanted: &str) -> Result<CatalogRef, Failure> {
-    let found: Vec<_> = catalogs.iter().filter(|c| catalogs::is_named(&c.reference, wanted)).collect();
-    match found.as_slice() {
-        [one] => Ok(one.reference.clone()),
-        [] => {
-            let names: Vec<String> = catalogs.iter().map(|c| c.reference.name.clone()).collect();
-            let failure = Failure::new(Code::NotFound, format!("catalog `{wanted}` not found"));
-            Err(match olm_version::suggest(wanted, &names, 3) {
-                nearest if nearest.is_empty() => failure,
-                nearest => failure.hint(format!("did you mean {}?", nearest.join(", "))),
-            })
-        }
-        _ => Err(Failure::new(Code::Usage, format!("catalog `{wanted}` is in several namespaces"))
-            .hint("name it as NAMESPACE/NAME")),
-    }
-}
-
-/// A plan for people: what changes, what it may do, what was found.
-pub fn plan_text(plan: &Plan) -> String {
-    let value = serde_json::to_value(plan).unwrap_or_default();
-    let text = |key: &str| value[key].as_str().unwrap_or_default().to_string();
-    let mut out = format!("plan {}\n{} {}", plan.digest, text("action"), text("package"));
-    if !text("from").is_empty() {
-        let _ = write!(out, " {} →", text("from"));
-    }
-    let _ = writeln!(out, " {}", text("to"));
-    let rows: Vec<Vec<String>> = value["objects"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .map(|o| {
-            let of = |key: &str| o[key].as_str().unwrap_or_default().to_string();
-            // Kind.version.group
-            let kind = of("gvk").split('.').next().unwrap_or_default().to_string();
-            vec![of("op"), kind, of("ns"), of("name")]
-        })
-        .collect();
-    if !rows.is_empty() {
-        let _ = writeln!(out, "\n{}", table(&["CHANGE", "KIND", "NAMESPACE", "NAME"], &rows));
-    }
-    let permissions: Vec<Vec<String>> = value["permissions"]["added"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .map(|p| {
-            vec![
-                p["level"].as_str().unwrap_or_default().to_string(),
-                p["rule"].as_str().unwrap_or_default().to_string(),
-            ]
-        })
-        .collect();
-    if !permissions.is_empty() {
-        let _ = writeln!(out, "\n{}", table(&["RISK", "PERMISSION ADDED"], &permissions));
-    }
-    for finding in &plan.findings {
-        let mark = match finding.severity {
-            Severity::Block => "✖",
-            Severity::Warn => "⚠",
-            Severity::Info => "·",
-        };
-        let _ = write!(out, "\n{mark} {}: {}", finding.code, finding.text);
-        if let Some(fix) = &finding.fix {
-            let _ = write!(out, "\n  {fix}");
-        }
-    }
-    out
 }

@@ -2,24 +2,30 @@
 
 mod approve;
 mod bundle;
-mod catalog;
+pub mod catalog;
 mod catalogs;
 mod console;
 #[cfg(feature = "devcluster")]
 mod dev;
+mod diff;
+mod explain;
+mod graph;
 mod install;
 mod list;
 mod manager;
+mod plan;
 mod search;
 mod show;
 mod staticweb;
 mod status;
+mod subject;
 mod uninstall;
 #[cfg(feature = "devcluster")]
 mod up;
 mod upgrade;
 mod version;
-mod wait;
+pub mod wait;
+mod why;
 
 use crate::{
     args::{Args, Command},
@@ -52,6 +58,11 @@ async fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Up(args) => up::run(&global, args).await,
         Command::Search(args) => search::run(&global, args).await,
         Command::Show(args) => show::run(&global, args).await,
+        Command::Plan(args) => plan::run(&global, args).await,
+        Command::Why(args) => why::run(&global, args).await,
+        Command::Graph(args) => graph::run(&global, args).await,
+        Command::Diff(args) => diff::run(&global, args).await,
+        Command::Explain(args) => explain::run(&args),
         Command::Install(args) => install::run(&global, args).await,
         Command::Approve(args) => approve::run(&global, args).await,
         Command::Upgrade(args) => upgrade::run(&global, args).await,

@@ -66,10 +66,12 @@ pub async fn run(global: &Global, args: ShowArgs) -> Result<(), Failure> {
         catalog: loaded.reference.name.clone(),
         default_channel: package.default_channel.clone(),
         channels: channels.iter().map(|c| channel(&package, c)).collect(),
-        provides: head.map(|h| h.provided_gvks().iter().map(api).collect()).unwrap_or_default(),
+        provides: head
+            .map(|h| h.provided_gvks().iter().map(ToString::to_string).collect())
+            .unwrap_or_default(),
         requires: head
             .map(|h| {
-                let apis = h.required_gvks().iter().map(api).collect::<Vec<_>>();
+                let apis = h.required_gvks().iter().map(ToString::to_string).collect::<Vec<_>>();
                 let needs = h.required_packages();
                 let packages =
                     needs.iter().map(|p| format!("{} {}", p.package_name, p.version_range)).collect();
@@ -81,11 +83,6 @@ pub async fn run(global: &Global, args: ShowArgs) -> Result<(), Failure> {
         deprecated: package.deprecated.clone(),
     };
     print_one(&shown, args.out.output, &shown.package, || text(&shown))
-}
-
-/// `EtcdCluster (etcd.database.coreos.com/v1beta2)`
-fn api(gvk: &olm_bundle::Gvk) -> String {
-    format!("{} ({}/{})", gvk.kind, gvk.group, gvk.version)
 }
 
 fn channel(package: &Package, channel: &Channel) -> ShownChannel {

@@ -6,10 +6,11 @@ use std::{
 };
 
 use olm_manager::ops::{self, Operands, UninstallOptions, UninstallReport};
+use olm_plan::Plan;
 
-use super::wait;
+use super::{plan::plan_text, wait};
 use crate::{
-    args::{Global, Instances, UninstallArgs},
+    args::{Global, UninstallArgs},
     context,
     exit::{Code, Failure},
     output::print_one,
@@ -19,24 +20,24 @@ pub async fn run(global: &Global, args: UninstallArgs) -> Result<(), Failure> {
     let client = context::connect(global).await?;
     let namespace = global.namespace.as_deref();
     let mut options = UninstallOptions {
-        operands: match args.instances {
-            Instances::Abort => Operands::Abort,
-            Instances::Keep => Operands::Keep,
-            Instances::Delete => Operands::Delete,
-        },
+        operands: args.instances.into(),
         delete_crds: args.delete_crds,
-        dry_run: true,
+        ..UninstallOptions::default()
     };
-    let planned = ops::uninstall(&client, namespace, &args.name, &options).await.map_err(wait::failure)?;
+    let planned = ops::preview_uninstall(&client, namespace, &args.name, &options).await;
+    let plan = planned.map_err(wait::failure)?;
     if args.dry_run {
-        return print_one(&planned, args.out.output, &args.name, || text(&planned, "would be removed"));
+        print_one(&plan, args.out.output, &plan.digest, || plan_text(&plan))?;
+        return if plan.is_blocked() { Err(Failure::new(Code::Refused, "")) } else { Ok(()) };
     }
-    let loses_data =
-        options.operands == Operands::Delete && !planned.instances.is_empty() || options.delete_crds;
-    if loses_data && !args.yes {
-        confirm(&planned, &args.name)?;
+    let instances = plan.operands.iter().any(|operand| operand.count != Some(0));
+    let loses_data = options.operands == Operands::Delete && instances || options.delete_crds;
+    // What stands in the way is told by the refusal below.
+    if loses_data && !args.yes && !plan.is_blocked() {
+        confirm(&plan, &args.name)?;
     }
-    options.dry_run = false;
+    // What was shown is what goes.
+    options.digest = Some(plan.digest);
     let removing = ops::uninstall(&client, namespace, &args.name, &options);
     let report = tokio::time::timeout(args.timeout, removing)
         .await
@@ -46,12 +47,12 @@ pub async fn run(global: &Global, args: UninstallArgs) -> Result<(), Failure> {
                 .hint("run the same command again: it goes on where it stopped")
         })?
         .map_err(wait::failure)?;
-    print_one(&report, args.out.output, &args.name, || text(&report, "removed"))
+    print_one(&report, args.out.output, &args.name, || text(&report))
 }
 
 /// Data would be lost: the name has to be typed.
-fn confirm(planned: &UninstallReport, name: &str) -> Result<(), Failure> {
-    eprintln!("{}", text(planned, "will be removed"));
+fn confirm(plan: &Plan, name: &str) -> Result<(), Failure> {
+    eprintln!("{}", plan_text(plan));
     if !std::io::stdin().is_terminal() {
         return Err(Failure::new(Code::Refused, "this deletes instances, and there is nobody to ask")
             .hint("add --yes when that is what you want"));
@@ -66,13 +67,14 @@ fn confirm(planned: &UninstallReport, name: &str) -> Result<(), Failure> {
     }
 }
 
-fn text(report: &UninstallReport, what: &str) -> String {
+fn text(report: &UninstallReport) -> String {
     let mut out = String::new();
-    for removed in &report.removed {
-        let _ = writeln!(out, "{what}: {removed}");
-    }
-    for kept in &report.kept {
-        let _ = writeln!(out, "kept: {kept}");
+    for (what, list) in
+        [("removed", &report.removed), ("kept", &report.kept), ("still there", &report.leftovers)]
+    {
+        for object in list {
+            let _ = writeln!(out, "{what}: {object}");
+        }
     }
     if report.removed.is_empty() {
         out.push_str("nothing to remove\n");

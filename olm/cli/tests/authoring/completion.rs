@@ -23,6 +23,15 @@ fn commands_are_completed_and_nothing_is_said_without_a_cluster() {
 }
 
 #[test]
+fn codes_are_completed_without_a_cluster() {
+    let cache = tempfile::tempdir().unwrap();
+    let found = complete(cache.path(), &["olm", "explain", "NoUp"]);
+    assert_eq!(found.trim(), "NoUpgradeEdge");
+    let found = complete(cache.path(), &["olm", "plan", "roll"]);
+    assert_eq!(found.trim(), "rollback");
+}
+
+#[test]
 fn every_shell_gets_a_script() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let output = program().args(["completion", shell]).output().unwrap();

@@ -10,6 +10,8 @@ use std::{
 const NO_CODES: &[&str] = &[
     "alm-examples",
     "alpha-deprecated-apis",
+    "cluster-admin",
+    "extension-apiserver-authentication-reader",
     "good-practices",
     "hostmount-anyuid",
     "k8s-version",

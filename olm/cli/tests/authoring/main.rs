@@ -6,9 +6,12 @@ mod build;
 mod bundles;
 mod completion;
 mod documentation;
+mod examples;
+mod explain;
 mod hostile;
 mod mirror;
 mod opm;
+mod plans;
 mod read;
 mod serve;
 
@@ -109,6 +112,17 @@ fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
     dir
 }
 
+/// Without the digits of digests: they change with every word of what they are of, and say nothing to a reader.
+fn without_digests(text: &str) -> String {
+    let mut parts = text.split("sha256:");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        out.push_str("sha256:DIGEST");
+        out.push_str(part.trim_start_matches(|c: char| c.is_ascii_hexdigit()));
+    }
+    out
+}
+
 /// What a run said, without what differs from run to run.
 fn told(ran: &Ran, dir: &Path) -> String {
     let text = format!("exit code {}\n--- out\n{}--- err\n{}", ran.code.unwrap_or(-1), ran.out, ran.err);
@@ -137,6 +151,12 @@ fn the_help_of_every_command_says_what_it_is_for_with_examples() {
         ("build", vec!["catalog", "build"]),
         ("bundle", vec!["bundle"]),
         ("bundle_validate", vec!["bundle", "validate"]),
+        ("plan", vec!["plan"]),
+        ("plan_upgrade", vec!["plan", "upgrade"]),
+        ("why", vec!["why"]),
+        ("graph", vec!["graph"]),
+        ("diff", vec!["diff"]),
+        ("explain", vec!["explain"]),
     ] {
         let ran = olm(&[args.as_slice(), &["--help"]].concat());
         assert_eq!(ran.code, Some(0));

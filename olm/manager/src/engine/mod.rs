@@ -4,21 +4,28 @@
 //! parts that decide are pure ([`olm_resolver`], [`olm_bundle`], [`olm_plan`], [`installed`], [`targets`]); only
 //! [`snapshot`] reads from the cluster, and only what is needed.
 
+mod channel;
 pub(crate) mod installed;
+pub mod offline;
+mod prepared;
 mod refusal;
 mod request;
 mod snapshot;
+mod surroundings;
 pub(crate) mod targets;
+
+use std::sync::Arc;
 
 use kube::{Client, ResourceExt};
 use olm_api::{ClusterServiceVersion, Subscription, csv::CrdDescription};
-use olm_bundle::{Bundle, RenderOptions};
-use olm_plan::{ClusterFacts, Phase, Plan, PlanInput, make_plan, reads};
-use olm_resolver::{Action, ChosenBundle, Resolved, resolve};
+use olm_bundle::Bundle;
+use olm_plan::{CatalogRisk, ClusterFacts, Phase, Plan, PlanInput, make_plan, reads};
+use olm_resolver::{Action, ChosenBundle, Request, Resolved, resolve_one};
 
+pub(crate) use prepared::prepared;
 pub use refusal::Refusal;
-pub(crate) use request::read;
-pub(crate) use snapshot::{Snapshot, package_of};
+use request::read;
+pub(crate) use snapshot::{Snapshot, look, package_of};
 
 use crate::{catalogs::LoadedCatalog, resources::Resources};
 
@@ -52,7 +59,7 @@ pub async fn preview(
     subscription: &Subscription,
 ) -> Result<Plan, Refusal> {
     let resources = Resources::new(client.clone());
-    let snapshot = Snapshot::read(&resources, subscription).await?;
+    let snapshot = Snapshot::read(&resources, subscription).await?.asked_by_user();
     match evaluate(&resources, catalogs, subscription, &snapshot).await? {
         Outcome::Change(change) => Ok(change.plan),
         Outcome::UpToDate(resolved) => {
@@ -62,6 +69,20 @@ pub async fn preview(
             Ok(change.plan)
         }
     }
+}
+
+/// What a Subscription would get, without what that changes.
+///
+/// # Errors
+/// [`Refusal`] when no version can be chosen.
+pub async fn explain(
+    client: &Client,
+    catalogs: &[LoadedCatalog],
+    subscription: &Subscription,
+) -> Result<Resolved, Refusal> {
+    let resources = Resources::new(client.clone());
+    let snapshot = Snapshot::read(&resources, subscription).await?;
+    choose(&resources, catalogs, subscription, &snapshot).await
 }
 
 /// What a Subscription would change, given a snapshot.
@@ -93,8 +114,8 @@ pub(crate) async fn change_to(
         bundle: bundle.to_owned(),
         catalog: format!("{}/{}", source.reference.namespace, source.reference.name),
     };
-    let package = request::read(source, &spec.name).await?.ok_or_else(missing)?;
-    let entry = package.bundles.get(bundle).ok_or_else(missing)?;
+    let package = prepared(source, &spec.name).await?.ok_or_else(missing)?;
+    let entry = package.bundle(bundle).ok_or_else(missing)?;
     let chosen = ChosenBundle {
         catalog: source.reference.clone(),
         package: spec.name.clone(),
@@ -125,16 +146,31 @@ async fn choose(
     snapshot: &Snapshot,
 ) -> Result<Resolved, Refusal> {
     let source = source_of(catalogs, subscription)?;
-    let package = request::read(source, &subscription.spec.name).await?;
+    let package = prepared(source, &subscription.spec.name).await?;
     let installed = snapshot.installed(subscription, package.as_deref());
-    let request = request::request(subscription, installed)?;
-    let universe = request::universe(catalogs, &request).await?;
-    let facts = snapshot::facts(resources, &universe, &request, snapshot).await?;
-    let resolution = resolve(&universe, std::slice::from_ref(&request), &facts)
-        .map_err(|explanation| Refusal::Unresolvable(Box::new(explanation)))?;
-    resolution.items.into_iter().next().ok_or_else(|| Refusal::Internal {
-        text: format!("the resolver gave no answer for subscription {}", request.subscription),
-    })
+    let mut requests = vec![request::request(subscription, installed)?];
+    requests.extend(others(catalogs, subscription, snapshot).await?);
+    let universe = request::universe(catalogs, &requests).await?;
+    let facts = snapshot::facts(resources, &universe, &requests, snapshot).await?;
+    resolve_one(&universe, &requests, &facts, 0)
+        .map_err(|explanation| Refusal::Unresolvable(Box::new(Arc::unwrap_or_clone(explanation))))
+}
+
+/// What the namespace's other Subscriptions ask for: one that needs the same things has a say. What is wrong with one
+/// of them is not this one's concern; its operator then counts as one that stays.
+async fn others(
+    catalogs: &[LoadedCatalog],
+    subscription: &Subscription,
+    snapshot: &Snapshot,
+) -> Result<Vec<Request>, Refusal> {
+    let mut requests = Vec::new();
+    for other in snapshot.subscriptions.iter().filter(|s| s.name_any() != subscription.name_any()) {
+        let Ok(source) = source_of(catalogs, other) else { continue };
+        let package = prepared(source, &other.spec.name).await?;
+        let installed = snapshot.installed(other, package.as_deref());
+        requests.extend(request::request(other, installed).ok().filter(|_| package.is_some()));
+    }
+    Ok(requests)
 }
 
 async fn work_out(
@@ -151,18 +187,13 @@ async fn work_out(
         catalog: resolved.chosen.catalog.to_string(),
     };
     let source = source.ok_or_else(gone)?;
-    let package = request::read(source, &resolved.chosen.package).await?.ok_or_else(gone)?;
+    let package = read(source, &resolved.chosen.package).await?.ok_or_else(gone)?;
     let entry = package.bundles.get(&resolved.chosen.name).ok_or_else(gone)?;
     let bundle =
         source.bundle(entry).await.map_err(|error| Refusal::bundle(&entry.name, &source.reference, error))?;
 
     let targets = targets::targets(&namespace, &bundle, &snapshot.groups);
-    let options = RenderOptions {
-        install_namespace: namespace.clone(),
-        target_namespaces: targets.namespaces.clone(),
-        operator_group: Some(targets.group.clone()),
-        subscription_config: subscription.spec.config.clone(),
-    };
+    let options = targets.options(&namespace, subscription.spec.config.as_ref());
     let rendered = olm_bundle::render(&bundle, &options);
     let replaced = snapshot.csv(resolved.from.as_ref().map(|from| from.name.as_str()).unwrap_or_default());
     // The installed version is rendered from the cluster's copy: the catalog may have dropped it.
@@ -176,7 +207,12 @@ async fn work_out(
 
     let groups: Vec<serde_json::Value> =
         snapshot.groups.iter().filter_map(|group| serde_json::to_value(group).ok()).collect();
-    let facts = ClusterFacts { kubernetes: snapshot.kubernetes.clone(), apis: Vec::new() };
+    let facts = ClusterFacts {
+        kubernetes: snapshot.kubernetes.clone(),
+        from_channel: channel::before(subscription, &snapshot.subscriptions, &package, &resolved),
+        catalog_risk: Some(CatalogRisk::of(&source.catalog)),
+        ..ClusterFacts::default()
+    };
     let subscription_name = subscription.name_any();
     let input = PlanInput {
         namespace: &namespace,
@@ -191,8 +227,14 @@ async fn work_out(
         target_namespaces: &targets.namespaces,
         facts: &facts,
     };
-    let live = snapshot::live(resources, reads(&input)).await?;
-    let plan = make_plan(&input, &live);
+    let (seen, mut facts) = tokio::join!(
+        snapshot::look(resources, reads(&input)),
+        surroundings::ahead(resources, snapshot.asker, &input),
+    );
+    let (live, unreadable) = seen?;
+    facts.unreadable = unreadable;
+    surroundings::behind(resources.client(), &mut facts, &input, &live).await;
+    let plan = make_plan(&PlanInput { facts: &facts, ..input }, &live);
     let replaces = replaced
         .filter(|_| resolved.action == Action::Upgrade)
         .map(ResourceExt::name_any)

@@ -8,11 +8,12 @@ use olm_api::{
     ClusterServiceVersion, Subscription,
     subscription::{DependencyPolicy, UpgradeConstraintPolicy},
 };
-use olm_catalog::{Package, Summary};
-use olm_plan::{needs_of, universe_of};
-use olm_resolver::{CatalogRef, Gvk, Request, Universe, UpgradePolicy, VersionWish};
+use olm_catalog::Summary;
+use olm_resolver::{
+    Catalog, CatalogRef, Gvk, Health, Package, Request, Universe, UpgradePolicy, VersionWish,
+};
 
-use super::{installed, refusal::Refusal};
+use super::{installed, prepared::prepared, refusal::Refusal};
 use crate::catalogs::LoadedCatalog;
 
 pub(super) fn namespace(subscription: &Subscription) -> String {
@@ -51,41 +52,46 @@ pub(super) fn request(
     })
 }
 
-/// What the resolver may choose from: the wanted package, and whatever its bundles and theirs may need. All other
-/// packages stay on the disk.
-pub(super) async fn universe(catalogs: &[LoadedCatalog], request: &Request) -> Result<Universe, Refusal> {
-    let mut chosen: Vec<(CatalogRef, Vec<Arc<Package>>)> =
-        catalogs.iter().map(|catalog| (catalog.reference.clone(), Vec::new())).collect();
-    let mut wanted = vec![request.package.clone()];
+/// What the resolver may choose from: the wanted packages, and whatever their bundles and theirs may need. All other
+/// packages stay on the disk, unless a bundle asks for something that any bundle may have.
+pub(super) async fn universe(catalogs: &[LoadedCatalog], requests: &[Request]) -> Result<Universe, Refusal> {
+    let mut chosen: Vec<Catalog> = catalogs
+        .iter()
+        .map(|catalog| Catalog { priority: catalog.priority, health: Health::Ready, ..Catalog::default() })
+        .collect();
+    let mut wanted: Vec<String> = requests.iter().map(|request| request.package.clone()).collect();
     let mut seen: BTreeSet<String> = wanted.iter().cloned().collect();
     let mut asked: BTreeSet<Gvk> = BTreeSet::new();
     while let Some(name) = wanted.pop() {
-        for (catalog, (_, packages)) in catalogs.iter().zip(&mut chosen) {
-            let Some(package) = read(catalog, &name).await? else { continue };
-            let (names, apis) = needs_of(&package);
-            let apis = apis.into_iter().filter(|api| asked.insert(api.clone()));
-            let providers = apis.flat_map(|api| catalogs.iter().flat_map(move |c| providers(c, api.clone())));
-            wanted.extend(names.into_iter().chain(providers).filter(|name| seen.insert(name.clone())));
-            packages.push(package);
+        for (catalog, content) in catalogs.iter().zip(&mut chosen) {
+            let Some(package) = prepared(catalog, &name).await? else { continue };
+            let (names, apis, anything) = package.needs();
+            let apis = apis.iter().filter(|api| asked.insert((*api).clone()));
+            let providers = apis.flat_map(|api| catalogs.iter().flat_map(move |c| providers(c, api)));
+            let others = catalogs.iter().filter(|_| anything).flat_map(|c| c.catalog.summaries());
+            let others = others.map(|summary| summary.name.clone());
+            let more = names.iter().cloned().chain(providers).chain(others);
+            wanted.extend(more.filter(|name| seen.insert(name.clone())));
+            content.packages.insert(name.clone(), package);
         }
     }
     // For a name that is wrong, the right ones are of interest.
-    for (catalog, (reference, packages)) in catalogs.iter().zip(&mut chosen) {
-        if *reference == request.catalog && !packages.iter().any(|package| package.name == request.package) {
-            let stub = |name: &String| Package { name: name.clone(), ..Package::default() };
-            let others = catalog.catalog.summaries().map(|summary| &summary.name);
-            packages.extend(others.filter(|name| !seen.contains(*name)).map(|name| Arc::new(stub(name))));
+    for (catalog, content) in catalogs.iter().zip(&mut chosen) {
+        let wrong = |request: &Request| {
+            request.catalog == catalog.reference && !content.packages.contains_key(&request.package)
+        };
+        if requests.iter().any(wrong) {
+            for Summary { name, .. } in catalog.catalog.summaries().filter(|s| !seen.contains(&s.name)) {
+                let stub = Package::new(name, "", None, Vec::new(), Vec::new());
+                content.packages.insert(name.clone(), Arc::new(stub));
+            }
         }
     }
-    let mut universe = universe_of(&chosen);
-    for catalog in catalogs {
-        universe.set_priority(&catalog.reference, catalog.priority);
-    }
-    Ok(universe)
+    Ok(Universe::new(catalogs.iter().map(|catalog| catalog.reference.clone()).zip(chosen)))
 }
 
 /// The packages of a catalog that provide an API in any of their versions.
-fn providers(catalog: &LoadedCatalog, api: Gvk) -> impl Iterator<Item = String> {
+fn providers<'a>(catalog: &'a LoadedCatalog, api: &'a Gvk) -> impl Iterator<Item = String> + 'a {
     let provides = move |summary: &&Summary| {
         summary
             .provides
@@ -96,7 +102,10 @@ fn providers(catalog: &LoadedCatalog, api: Gvk) -> impl Iterator<Item = String> 
 }
 
 /// A package of a catalog.
-pub(crate) async fn read(catalog: &LoadedCatalog, package: &str) -> Result<Option<Arc<Package>>, Refusal> {
+pub(crate) async fn read(
+    catalog: &LoadedCatalog,
+    package: &str,
+) -> Result<Option<Arc<olm_catalog::Package>>, Refusal> {
     catalog.package(package).await.map_err(|error| Refusal::CatalogUnreadable {
         catalog: catalog.reference.to_string(),
         text: error.to_string(),

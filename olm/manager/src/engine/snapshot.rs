@@ -5,12 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::{StreamExt, TryStreamExt, stream};
 use kube::{Api, ResourceExt, api::ListParams};
 use olm_api::{ClusterServiceVersion, OperatorCondition, OperatorGroup, Subscription, names};
-use olm_catalog::Package;
 use olm_plan::{Live, ObjectRef, installed_of};
-use olm_resolver::{ApiFact, Facts, Gvk, Installed, Request, Universe, Version};
+use olm_resolver::{ApiFact, Facts, Gvk, Installed, Package, Request, Universe, Version};
 
-use super::installed;
+use super::{installed, surroundings::Asker};
 use crate::resources::{Id, ResourceError, Resources};
+
+/// The largest number of packages whose needs are looked up on the cluster; beyond it, only those of the packages that
+/// are asked for: a bundle that asks for what any bundle may have brings whole catalogs in.
+const ASKING: usize = 100;
 
 /// Single reads at a time.
 const READS: usize = 8;
@@ -22,6 +25,7 @@ pub(crate) struct Snapshot {
     pub(crate) conditions: Vec<OperatorCondition>,
     pub(crate) subscriptions: Vec<Subscription>,
     pub(crate) kubernetes: Option<Version>,
+    pub(super) asker: Asker,
 }
 
 impl Snapshot {
@@ -53,7 +57,13 @@ impl Snapshot {
             conditions: conditions?,
             subscriptions: subscriptions?,
             kubernetes,
+            asker: Asker::Installer,
         })
+    }
+
+    /// The same, read by somebody who wants to know what a plan would do, and does not carry it out.
+    pub(crate) fn asked_by_user(self) -> Self {
+        Self { asker: Asker::User, ..self }
     }
 
     /// What the Subscription has installed.
@@ -63,7 +73,7 @@ impl Snapshot {
         package: Option<&Package>,
     ) -> Option<&ClusterServiceVersion> {
         installed::installed(subscription, &self.csvs, |name| {
-            package.is_some_and(|p| p.bundles.contains_key(name))
+            package.is_some_and(|p| p.bundle(name).is_some())
         })
     }
 
@@ -111,13 +121,17 @@ where
 pub(super) async fn facts(
     resources: &Resources,
     universe: &Universe,
-    request: &Request,
+    requests: &[Request],
     snapshot: &Snapshot,
 ) -> Result<Facts, ResourceError> {
-    let mut needed: BTreeSet<&Gvk> = BTreeSet::new();
-    if let Some(package) = universe.package(&request.catalog, &request.package) {
-        needed.extend(package.bundles.values().flat_map(|bundle| &bundle.requires_apis));
-    }
+    let packages = universe.catalogs().values().flat_map(|catalog| catalog.packages.values());
+    let asking: Vec<_> = match packages.clone().count() {
+        count if count <= ASKING => packages.map(AsRef::as_ref).collect(),
+        _ => requests.iter().filter_map(|r| universe.package(&r.catalog, &r.package)).collect(),
+    };
+    let mut bundles = asking.iter().flat_map(|package| package.bundles());
+    let limited = bundles.any(|bundle| bundle.max_openshift_version.is_some());
+    let needed: BTreeSet<&Gvk> = asking.into_iter().flat_map(|package| package.needs().1).collect();
     let mut apis = BTreeMap::new();
     for gvk in needed {
         let id = kube::core::GroupVersionKind::gvk(&gvk.group, &gvk.version, &gvk.kind);
@@ -132,7 +146,23 @@ pub(super) async fn facts(
         kubernetes: snapshot.kubernetes.clone(),
         apis,
         installed: installed.map(|csv| fact(csv, &snapshot.subscriptions)).collect(),
+        openshift: if limited { openshift(resources).await? } else { None },
+        policy: Vec::new(),
     })
+}
+
+/// The version of OpenShift, where the cluster is one and says so.
+async fn openshift(resources: &Resources) -> Result<Option<Version>, ResourceError> {
+    let id = Id::new("config.openshift.io/v1", "ClusterVersion", None, "version");
+    match resources.get(&id).await {
+        Ok(found) => {
+            let version = found.as_ref().and_then(|it| it.pointer("/status/desired/version")?.as_str());
+            Ok(version.and_then(|text| olm_version::parse_lenient(text).ok()))
+        }
+        Err(ResourceError::UnknownKind { .. }) => Ok(None),
+        Err(error) if error.is_forbidden() => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 fn fact(csv: &ClusterServiceVersion, subscriptions: &[Subscription]) -> Installed {
@@ -164,21 +194,29 @@ pub(crate) fn package_of(csv: &ClusterServiceVersion) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// The live state of objects. What the caller may not read counts as absent: the plan's digest does not depend on it.
-pub(super) async fn live(resources: &Resources, wanted: Vec<ObjectRef>) -> Result<Live, ResourceError> {
+/// The live state of objects, and those that the caller may not read. These count as absent: the plan's digest does not
+/// depend on what is there.
+pub(crate) async fn look(
+    resources: &Resources,
+    wanted: Vec<ObjectRef>,
+) -> Result<(Live, BTreeSet<ObjectRef>), ResourceError> {
     let read = |reference: ObjectRef| async move {
         let id =
             Id::new(&reference.api_version, &reference.kind, reference.namespace.as_deref(), &reference.name);
         match resources.get(&id).await {
-            Ok(found) => Ok(found.map(|object| (reference, object))),
-            Err(error) if error.is_forbidden() => Ok(None),
+            Ok(found) => Ok((reference, Ok(found))),
+            Err(error) if error.is_forbidden() => Ok((reference, Err(()))),
             Err(error) => Err(error),
         }
     };
-    stream::iter(wanted)
-        .map(read)
-        .buffer_unordered(READS)
-        .try_filter_map(|found| async move { Ok(found) })
-        .try_collect()
-        .await
+    let answers: Vec<_> = stream::iter(wanted).map(read).buffer_unordered(READS).try_collect().await?;
+    let (mut live, mut unreadable) = (Live::new(), BTreeSet::new());
+    for (reference, answer) in answers {
+        match answer {
+            Ok(Some(object)) => drop(live.insert(reference, object)),
+            Ok(None) => {}
+            Err(()) => drop(unreadable.insert(reference)),
+        }
+    }
+    Ok((live, unreadable))
 }

@@ -2,7 +2,7 @@
 
 use kube::ResourceExt;
 use olm_api::{OperatorGroup, names};
-use olm_bundle::{Bundle, InstallMode};
+use olm_bundle::{Bundle, InstallMode, RenderOptions};
 use olm_plan::OPERATOR_GROUP_NAME;
 
 /// The namespaces to watch and the group that says so.
@@ -15,6 +15,16 @@ pub(crate) struct Targets {
 }
 
 impl Targets {
+    /// How a bundle is rendered for them; `config` is that of the Subscription.
+    pub(crate) fn options(&self, namespace: &str, config: Option<&serde_json::Value>) -> RenderOptions {
+        RenderOptions {
+            install_namespace: namespace.to_owned(),
+            target_namespaces: self.namespaces.clone(),
+            operator_group: Some(self.group.clone()),
+            subscription_config: config.cloned(),
+        }
+    }
+
     /// The annotations that operators and their pods read.
     pub(crate) fn annotations(&self, namespace: &str) -> [(String, serde_json::Value); 3] {
         [

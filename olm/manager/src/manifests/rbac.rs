@@ -115,6 +115,11 @@ fn cluster_role() -> Value {
             // Where operators live, and what is wrong with their pods when a rollout does not finish.
             rule(&[""], &["namespaces"], &["get", "list"]),
             rule(&[""], &["pods"], &["list"]),
+            // What may stand in the way of a plan: looked at before anything is changed, and told in its findings.
+            rule(&[""], &["resourcequotas"], &["list"]),
+            rule(&["admissionregistration.k8s.io"],
+                &["validatingwebhookconfigurations", "mutatingwebhookconfigurations"], &["list"]),
+            rule(&["discovery.k8s.io"], &["endpointslices"], &["list"]),
             // What it did, told to `kubectl describe`.
             rule(&["events.k8s.io"], &["events"], &["create", "patch"]),
         ]

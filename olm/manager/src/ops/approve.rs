@@ -16,6 +16,9 @@ use super::{
     status::{View, plan_summary},
 };
 
+/// The code with which a plan is refused that is not the one that was reviewed.
+pub const PLAN_CHANGED: &str = "plan-changed";
+
 /// How long the manager may take to make a plan for another version.
 const PLANNING: Duration = Duration::from_secs(10);
 
@@ -176,15 +179,15 @@ async fn approve_plan(
 }
 
 /// A digest, with or without its algorithm, in full or as the first twelve digits or more.
-fn same_digest(reviewed: &str, has: &str) -> bool {
+pub(super) fn same_digest(reviewed: &str, has: &str) -> bool {
     let bare = |text: &str| text.trim().trim_start_matches("sha256:").to_ascii_lowercase();
     let (reviewed, has) = (bare(reviewed), bare(has));
     reviewed.len() >= 12 && has.starts_with(&reviewed)
 }
 
-fn changed(plan: &str, how: &str) -> Error {
+pub(super) fn changed(plan: &str, how: &str) -> Error {
     Error::Refused {
-        code: "plan-changed".into(),
+        code: PLAN_CHANGED.into(),
         text: format!("plan {plan} changed since it was reviewed: {how}"),
         fix: Some("review the new plan and approve that one".into()),
     }
@@ -277,7 +280,10 @@ async fn planned(
 
 #[cfg(test)]
 mod tests {
-    use super::same_digest;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::testing;
 
     #[test]
     fn a_digest_may_be_short_but_not_too_short() {
@@ -286,5 +292,44 @@ mod tests {
         assert!(same_digest("0123456789ab", full));
         assert!(!same_digest("0123", full));
         assert!(!same_digest("fff456789abc", full));
+    }
+
+    /// An API server with one plan that waits. It knows no way to change it: whoever tries gets a 404.
+    fn cluster(digest: &str) -> Client {
+        let list =
+            |items: Vec<Value>| json!({ "apiVersion": "v1", "kind": "List", "metadata": {}, "items": items });
+        let plan = json!({
+            "apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan",
+            "metadata": { "name": "install-a", "namespace": "ns", "resourceVersion": "1" },
+            "spec": { "approval": "Manual", "approved": false, "clusterServiceVersionNames": ["a.v1"], "planDigest": digest },
+        });
+        testing::client(vec![
+            ("/subscriptions", list(vec![])),
+            ("/clusterserviceversions", list(vec![])),
+            ("/installplans", list(vec![plan])),
+            ("/operatorgroups", list(vec![])),
+        ])
+    }
+
+    async fn refused(target: &str, digest: &str) -> (String, String) {
+        let error =
+            approve(&cluster("sha256:aaaaaaaaaaaaaaaa"), Some("ns"), target, Some(digest)).await.unwrap_err();
+        let Error::Refused { code, text, .. } = error else { panic!("{error:?}") };
+        (code, text)
+    }
+
+    #[tokio::test]
+    async fn another_plan_than_the_one_that_was_reviewed_is_refused() {
+        let (code, text) = refused("install-a", "sha256:bbbbbbbbbbbbbbbb").await;
+        assert_eq!(code, PLAN_CHANGED);
+        assert!(
+            text.contains("reviewed was sha256:bbbb") && text.contains("now it is sha256:aaaa"),
+            "{text}"
+        );
+        // one that was superseded since
+        assert_eq!(refused("install-b", "sha256:bbbbbbbbbbbbbbbb").await.0, PLAN_CHANGED);
+        // and one that goes away at that very moment
+        let (code, text) = refused("install-a", "sha256:aaaaaaaaaaaaaaaa").await;
+        assert_eq!((code.as_str(), text.contains("superseded")), (PLAN_CHANGED, true), "{text}");
     }
 }

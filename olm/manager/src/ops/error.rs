@@ -72,7 +72,7 @@ pub enum Error {
     /// A check or a policy says no.
     #[error("{text}")]
     Refused {
-        /// Stable code, for example `plan-changed`, `OperandsExist`.
+        /// Stable code, for example `plan-changed`, `OperandsPresent`.
         code: String,
         /// What is refused, on which object, why.
         text: String,
@@ -130,6 +130,12 @@ impl Error {
             Self::AwaitingApproval { .. } => Kind::AwaitingApproval,
             Self::Kube { .. } | Self::Other(_) => Kind::Unexpected,
         }
+    }
+
+    /// Whether the plan is not the one that was reviewed.
+    #[must_use]
+    pub fn is_plan_changed(&self) -> bool {
+        matches!(self, Self::Refused { code, .. } if code == super::PLAN_CHANGED)
     }
 
     /// What to do next, apart from the message.

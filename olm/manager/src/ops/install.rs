@@ -173,7 +173,11 @@ pub async fn install(
 }
 
 /// The Subscription as it should be: under the name that the package's Subscription has already, where there is one.
-async fn wanted(
+///
+/// # Errors
+/// [`Error::NotFound`] with the nearest names; [`Error::Refused`] when the package has a Subscription of another name;
+/// [`Error::Forbidden`].
+pub async fn wanted(
     client: &Client,
     catalogs: &[LoadedCatalog],
     request: &InstallRequest,

@@ -53,12 +53,17 @@ pub async fn list_instances(client: &Client, namespace: &str, target: &str) -> R
 
 /// Those of an operator's kinds that it looks after: another installation of the same operator may serve the others, in
 /// namespaces of its own. Without an OperatorGroup nobody knows, and only the operator's own namespace is taken for its.
-pub(super) fn in_its_care(mut instances: Vec<Instance>, operator: &Installed) -> Vec<Instance> {
+pub(super) fn in_its_care<I: std::borrow::Borrow<Instance>>(
+    mut instances: Vec<I>,
+    operator: &Installed,
+) -> Vec<I> {
     let own = [operator.namespace.clone()];
     let watches = if operator.watches.is_empty() { own.as_slice() } else { operator.watches.as_slice() };
     let everywhere = watches.iter().any(String::is_empty);
-    instances
-        .retain(|i| everywhere || i.namespace.as_ref().is_none_or(|namespace| watches.contains(namespace)));
+    instances.retain(|instance| {
+        let namespace = instance.borrow().namespace.as_ref();
+        everywhere || namespace.is_none_or(|namespace| watches.contains(namespace))
+    });
     instances
 }
 
@@ -69,18 +74,41 @@ pub(super) fn in_its_care(mut instances: Vec<Instance>, operator: &Installed) ->
 pub async fn list_instances_of(client: &Client, csv: &ClusterServiceVersion) -> Result<Vec<Instance>, Error> {
     let mut out = Vec::new();
     for crd in csv.spec.owned_crds() {
-        let Some((plural, resource)) = resource_of(crd) else { continue };
-        let list =
-            Api::<DynamicObject>::all_with(client.clone(), &resource).list(&ListParams::default()).await;
-        let list = match list {
-            Ok(list) => list,
-            // The CRD is gone, and with it everything of its kind.
-            Err(kube::Error::Api(status)) if status.is_not_found() => continue,
-            Err(error) => return Err(Error::kube(format!("list {plural} in all namespaces"))(error)),
-        };
-        out.extend(list.items.into_iter().map(|object| instance(&resource, object)));
+        out.extend(list_of(client, crd).await?);
     }
     out.sort_by(|a, b| (&a.kind, &a.namespace, &a.name).cmp(&(&b.kind, &b.namespace, &b.name)));
+    Ok(out)
+}
+
+/// The same kind by kind; `None` for a kind that the caller may not list.
+pub(super) async fn list_by_crd(
+    client: &Client,
+    csv: &ClusterServiceVersion,
+) -> Result<Vec<(CrdDescription, Option<Vec<Instance>>)>, Error> {
+    let mut out = Vec::new();
+    for crd in csv.spec.owned_crds() {
+        let list = match list_of(client, crd).await {
+            Ok(list) => Some(list),
+            Err(Error::Forbidden { .. }) => None,
+            Err(error) => return Err(error),
+        };
+        out.push((crd.clone(), list));
+    }
+    Ok(out)
+}
+
+/// The custom resources of a CRD, by namespace and name.
+async fn list_of(client: &Client, crd: &CrdDescription) -> Result<Vec<Instance>, Error> {
+    let Some((plural, resource)) = resource_of(crd) else { return Ok(Vec::new()) };
+    let list = Api::<DynamicObject>::all_with(client.clone(), &resource).list(&ListParams::default()).await;
+    let list = match list {
+        Ok(list) => list,
+        // The CRD is gone, and with it everything of its kind.
+        Err(kube::Error::Api(status)) if status.is_not_found() => return Ok(Vec::new()),
+        Err(error) => return Err(Error::kube(format!("list {plural} in all namespaces"))(error)),
+    };
+    let mut out: Vec<Instance> = list.items.into_iter().map(|object| instance(&resource, object)).collect();
+    out.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
     Ok(out)
 }
 

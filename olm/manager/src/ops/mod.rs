@@ -14,13 +14,13 @@ mod timeline;
 mod uninstall;
 mod wait;
 
-pub use approve::{Approved, Upgraded, approve, upgrade};
+pub use approve::{Approved, PLAN_CHANGED, Upgraded, approve, upgrade};
 pub use choose::{set_channel, suggested_namespace};
 pub use error::{Error, Kind};
-pub use install::{InstallRequest, InstallResult, install, preview_install};
+pub use install::{InstallRequest, InstallResult, install, preview_install, wanted};
 pub use instances::{Instance, list_instances, list_instances_of};
 pub use list::{Installed, find_installed, list_installed};
 pub use status::Status;
 pub use timeline::{EventLine, Step, StepState, Timeline, timeline};
-pub use uninstall::{Operands, UninstallOptions, UninstallReport, uninstall};
+pub use uninstall::{Leaving, Operands, UninstallOptions, UninstallReport, preview_uninstall, uninstall};
 pub use wait::{Diagnosis, Progress, WaitOptions, wait_installed};

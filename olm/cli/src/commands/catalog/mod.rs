@@ -9,6 +9,8 @@ mod render;
 mod serve;
 mod validate;
 
+pub use graph::draw;
+
 use std::sync::Arc;
 
 use olm_catalog::{Catalog, Package, Problem, Severity};

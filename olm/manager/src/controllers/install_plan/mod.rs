@@ -5,6 +5,7 @@
 //! whatever is there: applying is idempotent.
 
 mod apply;
+mod changed;
 mod csv_object;
 mod status;
 
@@ -77,8 +78,7 @@ async fn reconcile(plan: Arc<InstallPlan>, ctx: Arc<Ctx>) -> Result<Action, Erro
     if !begun {
         if let Some(digest) = plan.spec.plan_digest.as_deref().filter(|digest| *digest != change.plan.digest)
         {
-            let new = &change.plan.digest;
-            return changed(&plan, &ctx, &format!("what was planned was {digest}, and now is {new}")).await;
+            return changed(&plan, &ctx, &changed::how(&plan, digest, &change.plan)).await;
         }
         now = status::begin(&plan, &change, Timestamp::now());
         ctx.write_status(plan.as_ref(), plan.status.as_ref(), &now).await?;
@@ -145,10 +145,8 @@ async fn waiting(plan: &InstallPlan, ctx: &Ctx, refusal: Refusal) -> Result<Acti
 }
 
 /// The plan is not what was approved any more. The Subscription's controller makes a new one.
-async fn changed(plan: &InstallPlan, ctx: &Ctx, what: &str) -> Result<Action, Error> {
-    let message =
-        format!("the plan changed since it was made: {what}; nothing was done, a new plan takes its place");
-    refuse(plan, ctx, "PlanChanged", &message).await
+async fn changed(plan: &InstallPlan, ctx: &Ctx, how: &str) -> Result<Action, Error> {
+    refuse(plan, ctx, changed::REASON, &changed::message(plan, how)).await
 }
 
 async fn refuse(plan: &InstallPlan, ctx: &Ctx, reason: &str, message: &str) -> Result<Action, Error> {

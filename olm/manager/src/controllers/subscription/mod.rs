@@ -33,6 +33,8 @@ use crate::{
     engine::{self, Outcome, Refusal, Snapshot},
 };
 use decide::{Catalog, Hold, Next, Observed};
+#[cfg(test)]
+pub(crate) use plan_object::parts;
 pub(crate) use plan_object::{SUMMARY, summary};
 
 pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
@@ -73,7 +75,7 @@ async fn reconcile(subscription: Arc<Subscription>, ctx: Arc<Ctx>) -> Result<Act
     let plans = plans_of(&subscription, &ctx).await?;
     let source = engine::source_of(&catalogs, &subscription).ok();
     let package = match source {
-        Some(source) => engine::read(source, &subscription.spec.name).await?,
+        Some(source) => engine::prepared(source, &subscription.spec.name).await?,
         None => None,
     };
     let observed = Observed {

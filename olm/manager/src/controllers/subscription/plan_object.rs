@@ -19,19 +19,18 @@ pub(crate) fn name(digest: &str) -> String {
 
 /// What a plan does, in one line.
 pub(crate) fn summary(plan: &Plan) -> String {
-    let version = match (&plan.from, &plan.to) {
-        (Some(from), Some(to)) => format!("{from} -> {to}"),
-        (None, Some(to)) => to.clone(),
-        _ => plan.bundle.clone(),
-    };
     let (create, change, delete) = plan.counts();
     let added = plan.permissions.added.len();
     let rights = if added > 0 { format!(", {added} new permissions") } else { String::new() };
-    let action = plan.action.as_str();
-    format!(
-        "{action} {} {version}: {create} to create, {change} to change, {delete} to delete{rights}",
-        plan.package
-    )
+    format!("{}: {create} to create, {change} to change, {delete} to delete{rights}", plan.headline())
+}
+
+/// All annotations of an object may take 256 KiB together.
+const MOST_PARTS: usize = 128 << 10;
+
+/// The digests of a plan's parts as an annotation; `None` where that would be too much for one.
+pub(crate) fn parts(plan: &Plan) -> Option<String> {
+    serde_json::to_string(plan.parts()).ok().filter(|text| text.len() <= MOST_PARTS)
 }
 
 pub(super) fn plan_object(observed: &Observed<'_>, change: &Change) -> InstallPlan {
@@ -64,6 +63,9 @@ pub(super) fn plan_object(observed: &Observed<'_>, change: &Change) -> InstallPl
     object.labels_mut().insert(names::component_label(&subscription.spec.name, &namespace), String::new());
     object.annotations_mut().insert(names::ANNOTATION_PLAN_DIGEST.into(), plan.digest.clone());
     object.annotations_mut().insert(SUMMARY.into(), summary(plan));
+    if let Some(parts) = parts(plan) {
+        object.annotations_mut().insert(names::ANNOTATION_PLAN_PARTS.into(), parts);
+    }
     object.metadata.namespace = Some(namespace);
     object
 }

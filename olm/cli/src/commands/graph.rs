@@ -1,0 +1,74 @@
+//! `olm graph`: the upgrades of a package, with what is installed and the way that an upgrade takes.
+
+use olm_catalog::{Package, graph::Picture};
+use olm_manager::engine::Refusal;
+use olm_resolver::Resolved;
+
+use super::{
+    catalog,
+    subject::{Subject, Wish},
+};
+use crate::{
+    args::{Global, PackageGraphArgs},
+    exit::Failure,
+    offline::version_of,
+};
+
+pub async fn run(global: &Global, args: PackageGraphArgs) -> Result<(), Failure> {
+    let wish = Wish { package: &args.package, channel: args.channel.as_deref(), ..Wish::default() };
+    let mut subject = Subject::find(global, &args.offline, wish).await?;
+    let package = subject.package().await?;
+    let channel = args.channel.as_deref();
+    let picture = Picture::of(&package, channel);
+    let mut picture =
+        picture.ok_or_else(|| Failure::from(&package.nearest_channel(channel.unwrap_or_default())))?;
+
+    let from = match (&args.from, subject.installed_csv()) {
+        (Some(version), _) => Some(version_of(&package, version)?),
+        (None, installed) => installed.and_then(|name| package.bundles.get(name)),
+    };
+    if let Some(to) = &args.to {
+        let to = version_of(&package, to)?;
+        subject.subscription.spec.version = to.version.as_ref().map(ToString::to_string);
+    }
+    let mut way = Vec::new();
+    if let Some(from) = from {
+        if args.from.is_some() && args.channel.is_none() {
+            // The channel that is followed need not have it.
+            subject.subscription.spec.channel = channel_with(&package, &subject, &from.name);
+        }
+        let resolved =
+            if args.from.is_some() { subject.resolve_from(from).await } else { subject.resolve().await };
+        let asked = args.from.is_some() || args.to.is_some();
+        way = hops(&from.name, resolved, asked).map_err(|refusal| subject.refused(refusal))?;
+    }
+    picture.mark(subject.installed_csv(), &way);
+    if args.from.is_some() || args.to.is_some() {
+        picture.narrow();
+    }
+    catalog::draw(&picture, args.output)
+}
+
+/// The bundles of the way. Where nobody asked for one, none is no error: the graph is of interest all the same.
+fn hops(from: &str, resolved: Result<Resolved, Refusal>, asked: bool) -> Result<Vec<String>, Refusal> {
+    match resolved {
+        Ok(resolved) => {
+            let hops = resolved.path.into_iter().map(|hop| hop.name);
+            Ok(std::iter::once(from.to_owned()).chain(hops).collect())
+        }
+        Err(refusal) if asked => Err(refusal),
+        Err(_) => Ok(Vec::new()),
+    }
+}
+
+/// The channel that is followed if it has the bundle, else the first one that has.
+fn channel_with(package: &Package, subject: &Subject, bundle: &str) -> Option<String> {
+    let has = |name: &str| {
+        let channel = package.channels.get(name);
+        channel.is_some_and(|channel| channel.entries.iter().any(|entry| entry.name == bundle))
+    };
+    let followed = subject.subscription.spec.channel.as_ref();
+    let followed =
+        followed.filter(|name| has(name)).or(Some(&package.default_channel).filter(|name| has(name)));
+    followed.or_else(|| package.channels.keys().find(|name| has(name))).cloned()
+}

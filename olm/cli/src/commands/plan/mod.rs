@@ -1,0 +1,116 @@
+//! `olm plan`: what a change would do.
+
+mod text;
+
+use olm_catalog::Package;
+use olm_manager::ops::{self, UninstallOptions};
+use olm_plan::{Op, Plan};
+
+use super::{
+    subject::{Subject, Wish},
+    wait,
+};
+use crate::{
+    args::{Global, PlanChangeArgs, PlanCommand, PlanCommandArgs, PlanOutputArgs, PlanUninstallArgs},
+    context,
+    exit::{Code, Failure},
+    offline::Offline,
+};
+
+pub use text::{named, plan_text};
+
+pub async fn run(global: &Global, args: PlanCommandArgs) -> Result<(), Failure> {
+    let exit_code = match &args.command {
+        PlanCommand::Install(args) | PlanCommand::Upgrade(args) | PlanCommand::Rollback(args) => {
+            args.out.exit_code
+        }
+        PlanCommand::Uninstall(args) => args.out.exit_code,
+    };
+    let done = match args.command {
+        PlanCommand::Install(args) => change(global, &args, Change::Install).await,
+        PlanCommand::Upgrade(args) => change(global, &args, Change::Upgrade).await,
+        PlanCommand::Rollback(args) => change(global, &args, Change::Rollback).await,
+        PlanCommand::Uninstall(args) => uninstall(global, &args).await,
+    };
+    // 1 is an answer then.
+    if exit_code { done.map_err(Failure::unanswered) } else { done }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Change {
+    Install,
+    Upgrade,
+    Rollback,
+}
+
+async fn change(global: &Global, args: &PlanChangeArgs, change: Change) -> Result<(), Failure> {
+    let wish = Wish {
+        package: &args.package,
+        channel: args.channel.as_deref(),
+        version: args.version.as_deref(),
+        self_certified: change == Change::Rollback,
+    };
+    let mut subject = Subject::find(global, &args.offline, wish).await?;
+    if change != Change::Install {
+        subject.must_be_installed()?;
+    }
+    if change == Change::Rollback && args.version.is_none() {
+        let package = subject.package().await?;
+        subject.subscription.spec.version = Some(previous(&package, subject.installed_csv())?);
+    }
+    let plan = subject.plan().await?;
+    finish(&plan, &args.out)
+}
+
+/// The version that the installed one replaces.
+fn previous(package: &Package, installed: Option<&str>) -> Result<String, Failure> {
+    let entries = package.channels.values().flat_map(|channel| &channel.entries);
+    let mut replaced =
+        entries.filter(|e| Some(e.name.as_str()) == installed).filter_map(|e| e.replaces.as_ref());
+    let entry = replaced.find_map(|name| package.bundles.get(name));
+    let version = entry.and_then(|entry| entry.version.as_ref()).map(ToString::to_string);
+    version.ok_or_else(|| {
+        let installed = installed.unwrap_or_default();
+        Failure::new(
+            Code::Refused,
+            format!("the catalog has no version of package {} that {installed} replaces", package.name),
+        )
+        .hint("name the version to go back to with --version")
+    })
+}
+
+async fn uninstall(global: &Global, args: &PlanUninstallArgs) -> Result<(), Failure> {
+    let options = UninstallOptions {
+        operands: args.instances.into(),
+        delete_crds: args.delete_crds,
+        ..UninstallOptions::default()
+    };
+    let namespace = global.namespace.as_deref();
+    let plan = match Offline::open(namespace, &args.offline, &args.package).await? {
+        Some(offline) => {
+            let subscription = offline.subscription(&args.package, None);
+            offline.plan_uninstall(&subscription, &options).await?
+        }
+        None => {
+            let client = context::connect(global).await?;
+            let planned = ops::preview_uninstall(&client, namespace, &args.package, &options).await;
+            planned.map_err(wait::failure)?
+        }
+    };
+    finish(&plan, &args.out)
+}
+
+/// Prints the plan, and ends as it says: 4 where it must not be carried out, with `--exit-code` 1 where it would change
+/// anything.
+fn finish(plan: &Plan, out: &PlanOutputArgs) -> Result<(), Failure> {
+    out.output.print(plan, || plan_text(plan))?;
+    if plan.is_blocked() {
+        return Err(Failure::new(Code::Refused, ""));
+    }
+    if out.exit_code && changes(plan) { Err(Failure::no()) } else { Ok(()) }
+}
+
+/// Whether anything would be different.
+pub fn changes(plan: &Plan) -> bool {
+    plan.objects.iter().any(|object| !matches!(object.op, Op::Unchanged | Op::Noop))
+}

@@ -1,0 +1,183 @@
+//! A plan as people read it.
+
+use std::fmt::Write as _;
+
+use olm_plan::{Finding, Level, Op, Plan, PlanAction, PlannedObject, Severity};
+
+use crate::{
+    output::{count, printable},
+    prose::wrapped,
+};
+
+/// Rights that are listed one by one, beside those that are risky: these are all listed.
+const LOW_RIGHTS: usize = 10;
+
+/// What changes, what was found, what the operator may do.
+pub fn plan_text(plan: &Plan) -> String {
+    let mut out = format!("plan {}\n", plan.digest);
+    out += &wrapped("", "  ", &printable(&title(plan)));
+    if plan.path.len() > 1 {
+        let hops = plan.path.join(" -> ");
+        out += &wrapped("way:       ", "           ", &printable(&format!("{hops}, one hop at a time")));
+    }
+    if !plan.why.text.is_empty() {
+        out += &wrapped("why:       ", "           ", &printable(&plan.why.text));
+    }
+    for need in &plan.dependencies {
+        let text = format!("{} of {}: {}", need.need, need.required_by, need.satisfied_by);
+        out += &wrapped("needs:     ", "           ", &printable(&text));
+    }
+    if !plan.reversible.possible {
+        let why = plan.reversible.reason.as_deref().unwrap_or("there is none");
+        out += &wrapped("way back:  ", "           ", &printable(&format!("none: {why}")));
+    }
+    out += &findings(&plan.findings);
+    out += &permissions(plan);
+    out += &images(plan);
+    out += &objects(plan);
+    out
+}
+
+fn title(plan: &Plan) -> String {
+    let mut title = match plan.action {
+        PlanAction::None => format!("keep {}", plan.package),
+        action => format!("{} {}", action.as_str(), plan.package),
+    };
+    match (&plan.from, &plan.to) {
+        (Some(from), Some(to)) if from != to => _ = write!(title, " {from} -> {to}"),
+        (Some(version), _) | (None, Some(version)) => _ = write!(title, " {version}"),
+        (None, None) => {}
+    }
+    _ = write!(title, " in namespace {}", plan.namespace);
+    match (&plan.from_channel, &plan.channel) {
+        (Some(from), Some(to)) => _ = write!(title, " (channel {from} -> {to})"),
+        (None, Some(channel)) => _ = write!(title, " (channel {channel})"),
+        (_, None) => {}
+    }
+    title
+}
+
+fn findings(findings: &[Finding]) -> String {
+    if findings.is_empty() {
+        return "\nfindings: none\n".to_owned();
+    }
+    let of = |severity| findings.iter().filter(|finding| finding.severity == severity).count();
+    let mut out = format!(
+        "\nfindings: {} block, {} warn, {} for information (olm explain CODE)\n",
+        of(Severity::Block),
+        of(Severity::Warn),
+        of(Severity::Info)
+    );
+    for finding in findings {
+        let mark = match finding.severity {
+            Severity::Block => '✖',
+            Severity::Warn => '⚠',
+            Severity::Info => '·',
+        };
+        // Most texts name what they are about.
+        let about = if finding.text.contains(&finding.subject) || finding.subject.is_empty() {
+            String::new()
+        } else {
+            format!("{}: ", finding.subject)
+        };
+        let text = format!("{}: {about}{}", finding.code, finding.text);
+        out += &wrapped(&format!("  {mark} "), "    ", &printable(&text));
+        if let Some(fix) = &finding.fix {
+            _ = writeln!(out, "      {}", printable(fix));
+        }
+    }
+    out
+}
+
+fn permissions(plan: &Plan) -> String {
+    let delta = &plan.permissions;
+    let of = |level| delta.summary.get(&level).copied().unwrap_or_default();
+    let mut out = format!(
+        "\npermissions: {} added, {} removed; then HIGH {}, MED {}, LOW {}\n",
+        delta.added.len(),
+        delta.removed.len(),
+        of(Level::High),
+        of(Level::Med),
+        of(Level::Low)
+    );
+    if let Some(percentile) = delta.percentile {
+        let text = format!("{percentile} of 100 operators of the catalog may do less ({})", delta.compared);
+        out += &wrapped("  ", "  ", &printable(&text));
+    }
+    for (sign, rules) in [('+', &delta.added), ('-', &delta.removed)] {
+        let mut low = 0;
+        for rule in rules {
+            if rule.level == Level::Low {
+                low += 1;
+                if low > LOW_RIGHTS {
+                    continue;
+                }
+            }
+            let level = match rule.level {
+                Level::High => "HIGH",
+                Level::Med => "MED",
+                Level::Low => "LOW",
+            };
+            let mut text = format!("{} ({})", rule.rule, rule.scope);
+            if let Some(reason) = &rule.reason {
+                _ = write!(text, ": {reason}");
+            }
+            out += &wrapped(&format!("  {sign} {level:<4} "), "           ", &printable(&text));
+        }
+        if low > LOW_RIGHTS {
+            _ = writeln!(out, "  {sign} LOW  and {} more (-o json has all)", low - LOW_RIGHTS);
+        }
+    }
+    out
+}
+
+/// The images that the plan runs; those that the operator may run later are counted.
+fn images(plan: &Plan) -> String {
+    let (runs, later): (Vec<_>, Vec<_>) = plan.images.iter().partition(|image| image.runs);
+    if plan.images.is_empty() {
+        return String::new();
+    }
+    let mut out = format!("\nimages: {} to run, {} for later\n", runs.len(), later.len());
+    for image in runs {
+        let note = image.note.as_ref().map_or(String::new(), |note| format!(": {note}"));
+        out += &wrapped("  ", "    ", &printable(&format!("{}{note}", image.image)));
+    }
+    out
+}
+
+fn objects(plan: &Plan) -> String {
+    let (create, change, delete) = plan.counts();
+    let same = plan.objects.iter().filter(|object| object.op == Op::Unchanged).count();
+    let mut out =
+        format!("\nobjects: {create} to create, {change} to change, {delete} to delete, {same} unchanged\n");
+    for object in plan.objects.iter().filter(|object| object.op != Op::Unchanged) {
+        let mut text = named(object);
+        if matches!(object.op, Op::Update | Op::Adopt) && !object.diff.is_empty() {
+            _ = write!(text, ", {}", count(object.diff.len(), "field"));
+        }
+        if let Some(with) = &object.goes_with {
+            _ = write!(text, ", with {with}");
+        }
+        if let Some(note) = &object.note {
+            _ = write!(text, " ({note})");
+        }
+        let mark = match object.op {
+            Op::Create => "+",
+            Op::Update => "~",
+            Op::Adopt => "~ adopt",
+            Op::Delete => "-",
+            Op::Noop | Op::Unchanged => "=",
+        };
+        out += &wrapped(&format!("  {mark} "), "    ", &printable(&text));
+    }
+    out
+}
+
+/// `Kind namespace/name`.
+pub fn named(object: &PlannedObject) -> String {
+    let kind = object.gvk.split('.').next().unwrap_or_default();
+    match &object.ns {
+        Some(namespace) => format!("{kind} {namespace}/{}", object.name),
+        None => format!("{kind} {}", object.name),
+    }
+}

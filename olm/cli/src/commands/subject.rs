@@ -1,0 +1,252 @@
+//! What plan, why, graph and diff are asked about: a package as it is subscribed to, or as it would be; on the cluster, or
+//! in a catalog without one.
+
+use std::sync::Arc;
+
+use kube::{Api, Client};
+use olm_api::{Subscription, subscription::UpgradeConstraintPolicy};
+use olm_catalog::{BundleEntry, Package};
+use olm_manager::{
+    catalogs::{Fetcher, LoadedCatalog},
+    engine::{
+        self, Refusal,
+        offline::{Draft, Supposed},
+    },
+    ops::{self, InstallRequest, Installed, Kind},
+};
+use olm_plan::Plan;
+use olm_resolver::Resolved;
+
+use super::{catalogs, wait};
+use crate::{
+    args::{Global, OfflineArgs},
+    context,
+    exit::{Code, Failure},
+    names,
+    offline::{self, Offline},
+};
+
+/// What somebody wants to know.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Wish<'a> {
+    /// Package, or what is installed of it.
+    pub package: &'a str,
+    /// Instead of the channel that is followed.
+    pub channel: Option<&'a str>,
+    /// Instead of the pin or range that holds.
+    pub version: Option<&'a str>,
+    /// Whether to go there against the catalog's edges, also back.
+    pub self_certified: bool,
+}
+
+/// Where it is judged.
+pub enum Ground {
+    /// On a cluster.
+    Cluster {
+        /// As the user.
+        client: Client,
+        /// All that there are.
+        catalogs: Vec<LoadedCatalog>,
+    },
+    /// In a catalog.
+    Offline(Box<Offline>),
+}
+
+/// What is asked about.
+pub struct Subject {
+    /// Where.
+    pub ground: Ground,
+    /// The Subscription as it is, or as it would be, with the wish in it.
+    pub subscription: Subscription,
+    /// What the cluster has of it.
+    pub installed: Option<Installed>,
+}
+
+impl Subject {
+    /// Finds it. A package that is not installed counts as one that is about to be.
+    pub async fn find(global: &Global, args: &OfflineArgs, wish: Wish<'_>) -> Result<Self, Failure> {
+        let opened = Offline::open(global.namespace.as_deref(), args, wish.package).await?;
+        let mut subject = match opened {
+            Some(offline) => Self::offline(offline, wish),
+            None => Self::on_cluster(global, args.source.catalog.as_deref(), wish).await?,
+        };
+        let spec = &mut subject.subscription.spec;
+        if let Some(channel) = wish.channel {
+            spec.channel = Some(channel.to_owned());
+        }
+        if let Some(version) = wish.version {
+            spec.version = Some(version.to_owned());
+        }
+        if wish.self_certified {
+            spec.upgrade_constraint_policy = Some(UpgradeConstraintPolicy::SelfCertified);
+        }
+        Ok(subject)
+    }
+
+    fn offline(offline: Offline, wish: Wish<'_>) -> Self {
+        let subscription = offline.subscription(wish.package, wish.channel);
+        Self { ground: Ground::Offline(Box::new(offline)), subscription, installed: None }
+    }
+
+    async fn on_cluster(global: &Global, catalog: Option<&str>, wish: Wish<'_>) -> Result<Self, Failure> {
+        let client = context::connect(global).await?;
+        let catalogs = Fetcher::service_proxy(client.clone()).fetch().await.map_err(|e| {
+            Failure::new(Code::Unexpected, e.to_string())
+                .hint("is the manager running? kubectl get pods -n olm")
+        })?;
+        names::keep(global, &catalogs);
+        let found = ops::find_installed(&client, global.namespace.as_deref(), wish.package).await;
+        let installed = match found {
+            Ok(installed) => Some(installed),
+            Err(error) if error.kind() == Kind::NotFound => None,
+            Err(error) => return Err(wait::failure(error)),
+        };
+        let subscribed = installed.as_ref().filter(|installed| installed.catalog.is_some());
+        let subscription = match subscribed {
+            Some(installed) => {
+                let api = Api::<Subscription>::namespaced(client.clone(), &installed.namespace);
+                api.get(&installed.name).await?
+            }
+            None => {
+                let package = installed.as_ref().map_or(wish.package, |installed| &installed.package);
+                let namespace = installed.as_ref().map(|installed| installed.namespace.clone());
+                let namespace = namespace.or_else(|| global.namespace.clone());
+                let request = InstallRequest {
+                    catalog: catalog.map(|name| catalogs::reference(&catalogs, name)).transpose()?,
+                    channel: wish.channel.map(str::to_owned),
+                    ..InstallRequest::new(
+                        package,
+                        namespace.unwrap_or_else(|| ops::suggested_namespace(&catalogs, package)),
+                    )
+                };
+                ops::wanted(&client, &catalogs, &request).await.map_err(wait::failure)?
+            }
+        };
+        Ok(Self { ground: Ground::Cluster { client, catalogs }, subscription, installed })
+    }
+
+    /// What there is of it must be there, or the failure says that it is not.
+    pub fn must_be_installed(&self) -> Result<(), Failure> {
+        if self.installed_csv().is_some() {
+            return Ok(());
+        }
+        let package = &self.subscription.spec.name;
+        let failure = Failure::new(Code::NotFound, format!("{package} is not installed"));
+        Err(match &self.ground {
+            Ground::Cluster { .. } => failure.hint(format!("olm plan install {package}")),
+            Ground::Offline(_) => failure.hint("say what is, with --installed BUNDLE"),
+        })
+    }
+
+    /// The ClusterServiceVersion that is there, or is supposed to be.
+    pub fn installed_csv(&self) -> Option<&str> {
+        match &self.ground {
+            Ground::Cluster { .. } => self.installed.as_ref()?.csv.as_deref(),
+            Ground::Offline(offline) => {
+                offline.supposed.of_package(&self.subscription.spec.name).map(|entry| entry.name.as_str())
+            }
+        }
+    }
+
+    /// The catalog that it comes from.
+    pub fn catalog(&self) -> Option<&LoadedCatalog> {
+        let spec = &self.subscription.spec;
+        match &self.ground {
+            Ground::Cluster { catalogs, .. } => catalogs.iter().find(|catalog| {
+                let reference = &catalog.reference;
+                reference.namespace == spec.source_namespace && reference.name == spec.source
+            }),
+            Ground::Offline(offline) => Some(offline.catalog()),
+        }
+    }
+
+    /// The package, or the error that names the nearest.
+    pub async fn package(&self) -> Result<Arc<Package>, Failure> {
+        let name = &self.subscription.spec.name;
+        match &self.ground {
+            Ground::Offline(offline) => offline.package(name),
+            Ground::Cluster { catalogs, .. } => {
+                let own = self.catalog().map(std::slice::from_ref);
+                Ok(catalogs::find(own.unwrap_or(catalogs), name).await?.1)
+            }
+        }
+    }
+
+    /// What the Subscription gets.
+    pub async fn resolve(&self) -> Result<Resolved, Refusal> {
+        match &self.ground {
+            Ground::Cluster { client, catalogs } => {
+                engine::explain(client, catalogs, &self.subscription).await
+            }
+            Ground::Offline(offline) => offline.resolve(&self.subscription).await,
+        }
+    }
+
+    /// A refusal with the hints that help here.
+    pub fn refused(&self, refusal: Refusal) -> Failure {
+        match &self.ground {
+            Ground::Cluster { .. } => wait::failure(refusal.into()),
+            Ground::Offline(_) => offline::refused(refusal),
+        }
+    }
+
+    /// What that changes.
+    pub async fn plan(&self) -> Result<Plan, Failure> {
+        match &self.ground {
+            Ground::Cluster { client, catalogs } => {
+                let planned = engine::preview(client, catalogs, &self.subscription).await;
+                planned.map_err(|refusal| self.refused(refusal))
+            }
+            Ground::Offline(offline) => offline.plan(&self.subscription).await,
+        }
+    }
+
+    /// What that changes of what the installed version made, as the catalog has that version.
+    pub async fn plan_against_installed(&self) -> Result<Plan, Failure> {
+        let (Some(catalog), Ground::Cluster { .. }) = (self.catalog(), &self.ground) else {
+            return self.plan().await;
+        };
+        let package = self.package().await?;
+        let resolved = self.resolve().await.map_err(|refusal| self.refused(refusal))?;
+        let read = async |name: &str| {
+            let entry = package.bundles.get(name).ok_or_else(|| {
+                Failure::new(Code::NotFound, format!("bundle {name} is not in the catalog any more"))
+                    .hint("compare with the cluster: --against live")
+            })?;
+            let bundle = catalog.bundle(entry).await;
+            bundle.map_err(|error| {
+                Failure::new(Code::Unexpected, format!("bundle {name} cannot be read: {error}"))
+            })
+        };
+        let bundle = read(&resolved.chosen.name).await?;
+        let previous = match self.installed_csv() {
+            Some(name) => Some(read(name).await?),
+            None => None,
+        };
+        let supposed = Supposed {
+            namespace: self.subscription.metadata.namespace.clone().unwrap_or_default(),
+            ..Supposed::default()
+        };
+        Ok(supposed.plan(&Draft {
+            subscription: &self.subscription,
+            resolved: &resolved,
+            catalog,
+            bundle: &bundle,
+            previous: previous.as_ref(),
+        }))
+    }
+
+    /// What the Subscription would get if another version were installed.
+    pub async fn resolve_from(&self, from: &BundleEntry) -> Result<Resolved, Refusal> {
+        let catalogs = match &self.ground {
+            Ground::Cluster { catalogs, .. } => catalogs.as_slice(),
+            Ground::Offline(offline) => offline.catalogs(),
+        };
+        let supposed = Supposed {
+            namespace: self.subscription.metadata.namespace.clone().unwrap_or_default(),
+            installed: vec![from.clone()],
+            ..Supposed::default()
+        };
+        supposed.resolve(catalogs, &self.subscription).await
+    }
+}

@@ -1,0 +1,165 @@
+//! `olm why`: why this version, why none newer, why nothing happens, why it cannot be had.
+
+mod text;
+
+use kube::{Api, ResourceExt as _};
+use olm_api::InstallPlan;
+use olm_manager::{engine::Refusal, ops::Installed};
+use olm_resolver::{Explanation, Resolved};
+use serde::Serialize;
+
+use super::{
+    subject::{Ground, Subject, Wish},
+    wait,
+};
+use crate::{
+    args::{Global, WhyArgs},
+    exit::{Code, Failure},
+};
+
+/// The answer, as data.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Answer {
+    api_version: &'static str,
+    package: String,
+    namespace: String,
+    /// The catalog as `namespace/name`, and the digest of its content.
+    catalog: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    catalog_digest: Option<String>,
+    /// The ClusterServiceVersion that is there, or is supposed to be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    installed: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<String>,
+    /// Whether that is only supposed: there was no cluster to ask.
+    supposed: bool,
+    constraints: Constraints,
+    /// The catalog as it was named on the command line.
+    #[serde(skip)]
+    source: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state: Option<State>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resolved: Option<Resolved>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    explanation: Option<Box<Explanation>>,
+}
+
+/// What the Subscription says about which version it may be.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Constraints {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    channel: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<String>,
+    #[serde(rename = "startingCSV", skip_serializing_if = "Option::is_none")]
+    starting_csv: Option<String>,
+    skip_versions: Vec<String>,
+    upgrade_constraint_policy: String,
+    dependencies: String,
+    approval: String,
+    paused: bool,
+}
+
+/// How it stands on the cluster.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct State {
+    status: String,
+    reason: String,
+    /// The InstallPlan that waits or is at work.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    plan: Option<String>,
+    /// Whether it waits for somebody.
+    waiting: bool,
+    /// Since when the plan is there, in RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    since: Option<String>,
+}
+
+pub async fn run(global: &Global, args: WhyArgs) -> Result<(), Failure> {
+    let wish = Wish {
+        package: &args.package,
+        channel: args.channel.as_deref(),
+        version: args.version.as_deref(),
+        ..Wish::default()
+    };
+    let subject = Subject::find(global, &args.offline, wish).await?;
+    let (resolved, explanation) = match subject.resolve().await {
+        Ok(resolved) => (Some(resolved), None),
+        Err(Refusal::Unresolvable(explanation)) => (None, Some(explanation)),
+        Err(refusal) => return Err(wait::failure(refusal.into())),
+    };
+    let answer = answer(&subject, resolved, explanation).await;
+    args.output.print(&answer, || text::text(&answer))?;
+    match &answer.explanation {
+        Some(explanation) if explanation.code.is_not_found() => Err(Failure::new(Code::NotFound, "")),
+        Some(_) => Err(Failure::new(Code::Unresolvable, "")),
+        None => Ok(()),
+    }
+}
+
+async fn answer(
+    subject: &Subject,
+    resolved: Option<Resolved>,
+    explanation: Option<Box<Explanation>>,
+) -> Answer {
+    let spec = &subject.subscription.spec;
+    let state = match &subject.installed {
+        Some(installed) => Some(state(subject, installed).await),
+        None => None,
+    };
+    let version = match &subject.ground {
+        Ground::Cluster { .. } => subject.installed.as_ref().and_then(|installed| installed.version.clone()),
+        Ground::Offline(offline) => {
+            let version = offline.supposed.of_package(&spec.name).and_then(|entry| entry.version.as_ref());
+            version.map(ToString::to_string)
+        }
+    };
+    Answer {
+        api_version: "cli.olm/v1",
+        package: spec.name.clone(),
+        namespace: subject.subscription.metadata.namespace.clone().unwrap_or_default(),
+        catalog: format!("{}/{}", spec.source_namespace, spec.source),
+        catalog_digest: subject.catalog().map(|catalog| catalog.catalog.digest.clone()),
+        installed: subject.installed_csv().map(str::to_owned),
+        version,
+        supposed: matches!(subject.ground, Ground::Offline(_)),
+        constraints: Constraints {
+            channel: spec.channel.clone(),
+            version: spec.version.clone(),
+            starting_csv: spec.starting_csv.clone(),
+            skip_versions: spec.skip_versions.clone(),
+            upgrade_constraint_policy: spec.upgrade_constraint_policy.unwrap_or_default().to_string(),
+            dependencies: spec.dependencies.unwrap_or_default().to_string(),
+            approval: spec.install_plan_approval.to_string(),
+            paused: spec.paused,
+        },
+        source: match &subject.ground {
+            Ground::Cluster { .. } => None,
+            Ground::Offline(offline) => Some(offline.source.clone()),
+        },
+        state,
+        resolved,
+        explanation,
+    }
+}
+
+async fn state(subject: &Subject, installed: &Installed) -> State {
+    let mut since = None;
+    if let (Some(plan), Ground::Cluster { client, .. }) = (&installed.plan, &subject.ground) {
+        // Since when is worth a look, and not worth a failure.
+        let plan = Api::<InstallPlan>::namespaced(client.clone(), &installed.namespace).get(plan).await;
+        since = plan.ok().and_then(|plan| plan.creation_timestamp()).map(|time| time.0.to_string());
+    }
+    State {
+        status: installed.status.to_string(),
+        reason: installed.reason.clone(),
+        plan: installed.plan.clone(),
+        waiting: installed.status == olm_manager::ops::Status::NeedsApproval,
+        since,
+    }
+}

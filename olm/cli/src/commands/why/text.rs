@@ -1,0 +1,211 @@
+//! The answer as people read it.
+
+use std::fmt::Write as _;
+
+use olm_resolver::{Action, Code, Explanation, Fix, Rejected, Resolved, SatisfiedBy};
+
+use super::{Answer, Constraints, State};
+use crate::{
+    output::{age, count, printable},
+    prose::{COLUMNS, wrapped},
+};
+
+/// Versions that are listed one by one; whoever wants all of them asks for data.
+const SHOWN: usize = 12;
+
+/// Digits of a digest that tell catalogs apart.
+const DIGITS: usize = 12;
+
+pub fn text(answer: &Answer) -> String {
+    if let Some(explanation) = answer.explanation.as_ref().filter(|e| e.code == Code::UnknownPackage) {
+        // There is nothing else to say about what does not exist.
+        return refused(answer, explanation);
+    }
+    let mut out = wrapped("", "  ", &printable(&title(answer)));
+    if let Some(state) = &answer.state {
+        out += &standing(answer, state);
+    }
+    if let Some(resolved) = &answer.resolved {
+        out += &chosen(answer, resolved);
+        out += &not_chosen(answer, &resolved.rejected);
+    }
+    if let Some(explanation) = &answer.explanation {
+        out += &refused(answer, explanation);
+    }
+    out += &wrapped("constraints in force: ", "  ", &printable(&constraints(&answer.constraints)));
+    out
+}
+
+/// What is there, and what it follows.
+fn title(answer: &Answer) -> String {
+    let Answer { package, namespace, .. } = answer;
+    let version = answer.version.as_ref().or(answer.installed.as_ref());
+    let mut title = match version {
+        Some(version) if answer.supposed => format!("{package} {version}, supposed to be installed"),
+        Some(version) => format!("{package} {version} installed in namespace {namespace}"),
+        None if answer.supposed => format!("{package}, supposed not to be installed"),
+        None => format!("{package} is not installed in namespace {namespace}"),
+    };
+    let channel = answer.constraints.channel.as_deref().unwrap_or("any");
+    _ = write!(title, " (channel {channel}");
+    if !answer.supposed {
+        let ask = answer.constraints.approval == "Manual";
+        _ = write!(title, ", updates: {}", if ask { "ask" } else { "automatic" });
+    }
+    let catalog =
+        if answer.supposed { answer.catalog.rsplit('/').next().unwrap_or_default() } else { &answer.catalog };
+    _ = write!(title, ", catalog {catalog}");
+    let digest = answer.catalog_digest.as_deref().filter(|digest| !digest.is_empty());
+    if let Some((algorithm, hex)) = digest.and_then(|digest| digest.split_once(':')) {
+        _ = write!(title, "@{algorithm}:{}…", hex.get(..DIGITS).unwrap_or(hex));
+    }
+    title.push(')');
+    title
+}
+
+/// Why nothing happens, or what does.
+fn standing(answer: &Answer, state: &State) -> String {
+    let mut text = state.status.clone();
+    if !state.reason.is_empty() {
+        _ = write!(text, ": {}", state.reason);
+    }
+    let since = state.since.as_ref().and_then(|since| since.parse().ok());
+    if let Some(since) = since {
+        let what = if state.waiting { "waiting for approval" } else { "plan made" };
+        _ = write!(text, " ({what} since {})", age(since, jiff::Timestamp::now()));
+    }
+    let mut out = wrapped("status: ", "  ", &printable(&text));
+    if state.waiting {
+        _ = writeln!(out, "  olm approve {} -n {}", printable(&answer.package), answer.namespace);
+    }
+    out
+}
+
+fn chosen(answer: &Answer, resolved: &Resolved) -> String {
+    let version = resolved.chosen.version_text();
+    let (lead, text) = match resolved.action {
+        Action::None => ("stays: ", resolved.why.clone()),
+        Action::Upgrade => ("next: ", format!("{version}, {}", resolved.why)),
+        Action::Install => ("install: ", format!("{version}, {}", resolved.why)),
+    };
+    let mut out = wrapped(lead, "  ", &printable(&text));
+    if resolved.path.len() > 1 {
+        let hop = |hop: &olm_resolver::Hop| {
+            hop.version.as_ref().map_or_else(|| hop.name.clone(), ToString::to_string)
+        };
+        let start = answer.version.iter().cloned();
+        let hops: Vec<String> = start.chain(resolved.path.iter().map(hop)).collect();
+        out += &wrapped("way: ", "  ", &printable(&format!("{}, one hop at a time", hops.join(" -> "))));
+    }
+    for dependency in &resolved.dependencies {
+        let by = match &dependency.satisfied_by {
+            SatisfiedBy::Install(bundle) => format!("{}, installed along", bundle.name),
+            SatisfiedBy::Request { subscription, name } => format!("{name} of Subscription {subscription}"),
+            SatisfiedBy::Installed { name, namespace } => format!("{name} in namespace {namespace}"),
+            SatisfiedBy::Cluster { owner } => owner.clone().unwrap_or_else(|| "the cluster".to_owned()),
+        };
+        let need = &dependency.need;
+        let text = if dependency.required_by == resolved.chosen.name {
+            format!("needs {need}: {by}")
+        } else {
+            format!("{} needs {need}: {by}", dependency.required_by)
+        };
+        out += &wrapped("", "  ", &printable(&text));
+    }
+    for notice in &resolved.deprecations {
+        out += &wrapped("deprecated: ", "  ", &printable(notice));
+    }
+    out
+}
+
+/// What is newer, or was allowed, each with its reason. Those that only lost to a newer one are counted.
+fn not_chosen(answer: &Answer, rejected: &[Rejected]) -> String {
+    let (older, others): (Vec<&Rejected>, Vec<&Rejected>) =
+        rejected.iter().partition(|rejected| rejected.code == Code::Older);
+    if others.is_empty() && older.is_empty() {
+        return String::new();
+    }
+    let name = |r: &Rejected| r.version.as_ref().map_or_else(|| r.name.clone(), ToString::to_string);
+    let shown = &others[..others.len().min(SHOWN)];
+    let width = shown.iter().map(|r| name(r).chars().count()).max().unwrap_or_default().min(COLUMNS / 4);
+    let mut out = String::from("not chosen:\n");
+    for rejected in shown {
+        let first = format!("  {:<width$}  ", printable(&name(rejected)));
+        let rest = " ".repeat(width + 4);
+        out += &wrapped(&first, &rest, &printable(&format!("{} [{}]", rejected.text, rejected.code)));
+        if let Some(fix) = &rejected.fix {
+            out += &remedy(answer, fix, &rest);
+        }
+    }
+    if others.len() > shown.len() {
+        _ = writeln!(out, "  and {} more (-o json has all)", others.len() - shown.len());
+    }
+    if !older.is_empty() {
+        let reason = "that come after it in the order of the channel";
+        _ = writeln!(out, "  and {} {reason} [{}]", count(older.len(), "version"), Code::Older);
+    }
+    out
+}
+
+/// The command that helps. One that changes a Subscription helps only where there is one, and none helps that asks a
+/// cluster which nobody has named.
+fn remedy(answer: &Answer, fix: &Fix, indent: &str) -> String {
+    let command = match &answer.source {
+        Some(source) if fix.command.starts_with("olm show ") => {
+            Some(format!("{} --catalog-dir {source}", fix.command))
+        }
+        Some(_) => None,
+        None if answer.state.is_none() && fix.command.starts_with("kubectl patch subscription ") => None,
+        None => Some(fix.command.clone()),
+    };
+    match command {
+        Some(command) => format!("{indent}{}\n", printable(&command)),
+        None => wrapped(indent, indent, &printable(&fix.text)),
+    }
+}
+
+fn refused(answer: &Answer, explanation: &Explanation) -> String {
+    let tree = Explanation { fixes: Vec::new(), ..explanation.clone() }.text(COLUMNS);
+    let lines: Vec<String> = tree.lines().map(printable).collect();
+    let mut out = format!("{}\n\n", lines.join("\n").trim_end());
+    let hints = out.len();
+    for fix in &explanation.fixes {
+        let remedy = remedy(answer, fix, "      ");
+        if remedy.trim() == printable(&fix.text) {
+            out += &wrapped("hint: ", "      ", &printable(&fix.text));
+        } else {
+            out += &wrapped("hint: ", "      ", &printable(&format!("{}:", fix.text)));
+            out += &remedy;
+        }
+    }
+    if out.len() > hints && explanation.code != Code::UnknownPackage {
+        out.push('\n');
+    }
+    out
+}
+
+fn constraints(constraints: &Constraints) -> String {
+    let channel = constraints.channel.as_ref();
+    let mut parts = vec![channel.map_or("no channel".to_owned(), |channel| format!("channel {channel}"))];
+    parts.push(match &constraints.version {
+        Some(version) => format!("version {version}"),
+        None => "no pin, no range".to_owned(),
+    });
+    parts.push(match constraints.skip_versions.as_slice() {
+        [] => "no skip list".to_owned(),
+        skipped => format!("never {}", skipped.join(", ")),
+    });
+    if let Some(starting) = &constraints.starting_csv {
+        parts.push(format!("begin with {starting}"));
+    }
+    if constraints.upgrade_constraint_policy != "CatalogProvided" {
+        parts.push("also against the catalog's edges (SelfCertified)".to_owned());
+    }
+    if constraints.dependencies != "Install" {
+        parts.push("dependencies must be present".to_owned());
+    }
+    if constraints.paused {
+        parts.push("paused".to_owned());
+    }
+    parts.join("; ")
+}

@@ -1,0 +1,267 @@
+//! Without a cluster: one catalog, and what the user supposes of a cluster.
+
+use std::sync::Arc;
+
+use olm_api::{Subscription, SubscriptionSpec};
+use olm_bundle::Bundle;
+use olm_catalog::{BundleEntry, Package};
+use olm_catalog_sources::Source;
+use olm_manager::{
+    catalogs::{CatalogRef, LoadedCatalog},
+    engine::{
+        Refusal,
+        offline::{Draft, Supposed, step},
+    },
+    ops::UninstallOptions,
+};
+use olm_plan::Plan;
+use olm_resolver::Resolved;
+
+use crate::{
+    args::{OfflineArgs, RegistryArgs},
+    commands::{catalog, wait},
+    exit::{Code, Failure},
+    source::{self, Named, OpenedBundle},
+};
+
+/// Where an operator is supposed to run, when nobody says.
+const NAMESPACE: &str = "operators";
+
+/// What stands in for the namespace of a CatalogSource.
+const NOWHERE: &str = "offline";
+
+/// A catalog, and what is supposed of a cluster.
+#[derive(Debug)]
+pub struct Offline {
+    /// Of one element: what the engine takes.
+    catalogs: [LoadedCatalog; 1],
+    /// What is supposed.
+    pub supposed: Supposed,
+    /// As the user named the catalog.
+    pub source: String,
+}
+
+impl Offline {
+    /// Reads the catalog that the flags name; `None` when they name none. Bundles that are supposed to be installed are
+    /// looked for in `package` first.
+    pub async fn open(
+        namespace: Option<&str>,
+        args: &OfflineArgs,
+        package: &str,
+    ) -> Result<Option<Self>, Failure> {
+        let Some(source) = &args.source.catalog_dir else { return Ok(None) };
+        let content = catalog::load(source, &RegistryArgs::default(), Some(package)).await?;
+        let reference = CatalogRef::new(NOWHERE, short(source));
+        let mut offline = Self {
+            catalogs: [LoadedCatalog::new(reference, Arc::new(content))],
+            supposed: Supposed {
+                namespace: namespace.unwrap_or(NAMESPACE).to_owned(),
+                kubernetes: args.kube_version.clone(),
+                installed: Vec::new(),
+            },
+            source: source.clone(),
+        };
+        for text in &args.installed {
+            let entry = offline.find_bundle(text, package).await?;
+            if let Some(other) = offline.supposed.of_package(&entry.package) {
+                let what = format!("--installed names {} and {} of one package", other.name, entry.name);
+                return Err(Failure::new(Code::Usage, what));
+            }
+            offline.supposed.installed.push(entry);
+        }
+        Ok(Some(offline))
+    }
+
+    /// The catalog as the engine takes it.
+    pub fn catalogs(&self) -> &[LoadedCatalog] {
+        &self.catalogs
+    }
+
+    /// The catalog.
+    pub fn catalog(&self) -> &LoadedCatalog {
+        let [catalog] = &self.catalogs;
+        catalog
+    }
+
+    /// A package of it, or the error that names the nearest.
+    pub fn package(&self, name: &str) -> Result<Arc<Package>, Failure> {
+        catalog::package(&self.catalog().catalog, name)
+    }
+
+    /// `PACKAGE@VERSION`, or the name of a bundle, in whatever package it is.
+    async fn find_bundle(&self, text: &str, first: &str) -> Result<BundleEntry, Failure> {
+        if let Some((package, version)) = text.split_once('@') {
+            return version_of(&*self.package(package)?, version).cloned();
+        }
+        let catalog = &self.catalog().catalog;
+        let others = catalog.summaries().map(|summary| summary.name.as_str()).filter(|name| *name != first);
+        for name in std::iter::once(first).chain(others) {
+            let read = catalog.package(name).map_err(|e| Failure::new(Code::Unexpected, e.to_string()))?;
+            if let Some(entry) = read.as_ref().and_then(|package| package.bundles.get(text)) {
+                return Ok(entry.clone());
+            }
+        }
+        let failure = Failure::new(Code::NotFound, format!("bundle `{text}` is not in {}", self.source));
+        let known = self.package(first).map(|package| package.bundles.keys().cloned().collect::<Vec<_>>());
+        Err(match olm_version::suggest(text, known.unwrap_or_default(), 3) {
+            nearest if nearest.is_empty() => failure.hint("write PACKAGE@VERSION, or the name of a bundle"),
+            nearest => failure.hint(format!("did you mean {}?", nearest.join(", "))),
+        })
+    }
+
+    /// The Subscription that `olm install` would make: it follows a channel that has what is installed, the default one
+    /// before others.
+    pub fn subscription(&self, package: &str, channel: Option<&str>) -> Subscription {
+        let known = self.package(package).ok();
+        let followed = known.as_ref().map(|package| {
+            let installed = self.supposed.of_package(&package.name);
+            let has = |name: &str| {
+                let channel = package.channels.get(name);
+                installed.is_none_or(|i| channel.is_some_and(|c| c.entries.iter().any(|e| e.name == i.name)))
+            };
+            let default = &package.default_channel;
+            let other = || package.channels.keys().find(|name| has(name));
+            if has(default) { default.clone() } else { other().unwrap_or(default).clone() }
+        });
+        let reference = &self.catalog().reference;
+        let spec = SubscriptionSpec {
+            name: package.to_owned(),
+            source: reference.name.clone(),
+            source_namespace: reference.namespace.clone(),
+            channel: channel.map(str::to_owned).or(followed),
+            ..SubscriptionSpec::default()
+        };
+        let mut subscription = Subscription::new(package, spec);
+        subscription.metadata.namespace = Some(self.supposed.namespace.clone());
+        subscription
+    }
+
+    /// What a Subscription would get.
+    pub async fn resolve(&self, subscription: &Subscription) -> Result<Resolved, Refusal> {
+        self.supposed.resolve(&self.catalogs, subscription).await
+    }
+
+    /// What it would change.
+    pub async fn plan(&self, subscription: &Subscription) -> Result<Plan, Failure> {
+        let resolved = self.resolve(subscription).await.map_err(refused)?;
+        let package = self.package(&subscription.spec.name)?;
+        let to = package.bundles.get(&resolved.chosen.name);
+        let to = to.ok_or_else(|| gone(&resolved.chosen.name, &self.source))?;
+        self.planned(subscription, &resolved, self.supposed.of_package(&package.name), to).await
+    }
+
+    /// What going from what is installed to another version would change, whether or not a way leads there.
+    pub async fn compare(&self, subscription: &Subscription, to: &BundleEntry) -> Result<Plan, Failure> {
+        let from = self.supposed.of_package(&to.package);
+        let resolved = step(subscription, &self.catalog().reference, from, to);
+        self.planned(subscription, &resolved, from, to).await
+    }
+
+    /// What removing the installed version, or the newest where none is said to be installed, would do.
+    pub async fn plan_uninstall(
+        &self,
+        subscription: &Subscription,
+        options: &UninstallOptions,
+    ) -> Result<Plan, Failure> {
+        let package = self.package(&subscription.spec.name)?;
+        let entry = self.supposed.of_package(&package.name).or_else(|| package.head());
+        let entry = entry.ok_or_else(|| gone(&package.name, &self.source))?;
+        let bundle = self.bundle(entry).await?;
+        let resolved = step(subscription, &self.catalog().reference, None, entry);
+        let draft = Draft {
+            subscription,
+            resolved: &resolved,
+            catalog: self.catalog(),
+            bundle: &bundle,
+            previous: None,
+        };
+        Ok(self.supposed.plan_uninstall(&draft, options.policy()))
+    }
+
+    async fn planned(
+        &self,
+        subscription: &Subscription,
+        resolved: &Resolved,
+        from: Option<&BundleEntry>,
+        to: &BundleEntry,
+    ) -> Result<Plan, Failure> {
+        let bundle = self.bundle(to).await?;
+        let previous = match from {
+            Some(from) => Some(self.bundle(from).await?),
+            None => None,
+        };
+        Ok(self.supposed.plan(&Draft {
+            subscription,
+            resolved,
+            catalog: self.catalog(),
+            bundle: &bundle,
+            previous: previous.as_ref(),
+        }))
+    }
+
+    /// A bundle: its manifests inside the catalog, or those of its image, which is pulled.
+    async fn bundle(&self, entry: &BundleEntry) -> Result<Bundle, Failure> {
+        let broken = |text: String| {
+            Failure::new(Code::Refused, format!("bundle {} cannot be read: {text}", entry.name))
+        };
+        let Some(image) = entry.image.as_ref().filter(|_| !entry.is_inline()) else {
+            return entry.bundle().map_err(|error| broken(error.to_string()));
+        };
+        let named = Named::Source(Source::Image { reference: image.clone() });
+        let options = source::options(&RegistryArgs::default())?;
+        let opened = OpenedBundle::open(&named, &options).await.map_err(|failure| {
+            let message = format!("bundle {} is in an image: {}", entry.name, failure.message);
+            let mut failed = Failure { message, ..failure };
+            failed.hints.push(format!(
+                "reasons need no manifests: olm why {} --catalog-dir {}",
+                entry.package, self.source
+            ));
+            failed
+        })?;
+        let bundle = source::blocking(move || Bundle::from_dir(&opened.path)).await?;
+        bundle.map_err(|error| broken(error.to_string()))
+    }
+}
+
+/// A refusal where there is no cluster: hints that would ask or change one are left out.
+pub fn refused(refusal: Refusal) -> Failure {
+    let mut failure = wait::failure(refusal.into());
+    failure.hints.retain(|hint| !hint.contains("kubectl "));
+    failure
+}
+
+/// A bundle of a package by its version or its name, or the error that names the nearest.
+pub fn version_of<'a>(package: &'a Package, text: &str) -> Result<&'a BundleEntry, Failure> {
+    let wanted = olm_version::parse_lenient(text).ok();
+    let fits = |entry: &&BundleEntry| match (&entry.version, &wanted) {
+        (Some(version), Some(wanted)) => olm_version::precedence(version, wanted).is_eq(),
+        _ => false,
+    };
+    let found = package.bundles.get(text).or_else(|| package.bundles.values().find(fits));
+    found.ok_or_else(|| Failure::from(&package.nearest_version(text)))
+}
+
+fn gone(bundle: &str, source: &str) -> Failure {
+    Failure::new(Code::NotFound, format!("{bundle} has no bundle in {source} that could be read"))
+}
+
+/// The last part of a path, an image or a URL, for messages.
+fn short(source: &str) -> String {
+    let last = source.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+    let stem = last.split(['.', ':', '@']).next().unwrap_or_default();
+    if stem.is_empty() { "catalog".to_owned() } else { stem.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::short;
+
+    #[test]
+    fn a_catalog_is_called_after_its_source() {
+        assert_eq!(short("/data/community-dev.json.zst"), "community-dev");
+        assert_eq!(short("registry.example/org/catalog:v1"), "catalog");
+        assert_eq!(short("./catalog/"), "catalog");
+        assert_eq!(short("-"), "-");
+        assert_eq!(short("."), "catalog");
+    }
+}

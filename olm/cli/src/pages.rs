@@ -1,0 +1,163 @@
+//! The page of every code that users meet: findings of a plan, reasons of the resolver, problems of catalogs and bundles.
+
+use serde::Serialize;
+
+/// Folder, code and text of the pages in `docs/`.
+const PAGES: &[(&str, &str, &str)] = include!(concat!(env!("OUT_DIR"), "/pages.rs"));
+
+/// Problems of catalogs and bundles have a line each in the tables of this page.
+const CATALOGS: &str = include_str!("../../../docs/catalogs.md");
+
+/// Where a code comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// The preflight of a plan.
+    Finding,
+    /// The resolver.
+    Reason,
+    /// A check of a catalog, a bundle or a build.
+    Problem,
+}
+
+impl Kind {
+    /// What such codes are, as a heading.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Finding => "Findings of plans",
+            Self::Reason => "Reasons of the resolver",
+            Self::Problem => "Problems of catalogs and bundles",
+        }
+    }
+}
+
+/// What there is to say about a code.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Page {
+    pub code: String,
+    pub kind: Kind,
+    /// In one sentence.
+    pub title: String,
+    /// Markdown.
+    pub text: String,
+}
+
+/// Every page, by kind and code.
+pub fn all() -> Vec<Page> {
+    let written = PAGES.iter().map(|(folder, code, text)| Page {
+        code: (*code).to_owned(),
+        kind: if *folder == "findings" { Kind::Finding } else { Kind::Reason },
+        title: title(text),
+        text: (*text).to_owned(),
+    });
+    let mut pages: Vec<Page> = written.chain(CATALOGS.lines().filter_map(problem)).collect();
+    pages.sort_by(|a, b| (a.kind, &a.code).cmp(&(b.kind, &b.code)));
+    pages
+}
+
+/// The pages of a code, whatever its letters' case; a finding and a reason may share a word. Where there is none, the
+/// nearest codes.
+pub fn find(code: &str) -> Result<Vec<Page>, Vec<String>> {
+    let pages = all();
+    let found: Vec<Page> =
+        pages.iter().filter(|page| page.code.eq_ignore_ascii_case(code)).cloned().collect();
+    if found.is_empty() {
+        return Err(olm_version::suggest(code, pages.iter().map(|page| page.code.as_str()), 3));
+    }
+    Ok(found)
+}
+
+/// The first sentence: the first line that is neither a heading nor the severity.
+fn title(text: &str) -> String {
+    let mut lines = text.lines().map(str::trim);
+    let first = lines.find(|line| !line.is_empty() && !line.starts_with('#') && !line.starts_with("**"));
+    first.unwrap_or_default().to_owned()
+}
+
+/// A row of a table of codes: code, meaning, fix.
+fn problem(line: &str) -> Option<Page> {
+    let cells: Vec<&str> = line.strip_prefix("| ")?.strip_suffix(" |")?.split(" | ").collect();
+    let [code, meaning, fix] = cells.as_slice() else { return None };
+    let code = code.strip_prefix('`')?.strip_suffix('`')?;
+    if code.bytes().any(|b| !(b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')) {
+        return None;
+    }
+    let title = format!("{}.", capital(meaning));
+    let text = format!("# {code}\n\n{title}\n\n## What to do\n\n{}.\n", capital(fix));
+    Some(Page { code: code.to_owned(), kind: Kind::Problem, title, text })
+}
+
+fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    let first = chars.next().map(|c| c.to_uppercase().to_string()).unwrap_or_default();
+    first + chars.as_str()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use olm_plan::FINDING_CODES;
+
+    use super::*;
+
+    fn codes(kind: Kind) -> BTreeSet<String> {
+        all().into_iter().filter(|page| page.kind == kind).map(|page| page.code).collect()
+    }
+
+    /// Which page is missing, and which one has no code any more.
+    fn compare(folder: &str, kind: Kind, known: BTreeSet<String>) {
+        let written = codes(kind);
+        let missing: Vec<_> = known.difference(&written).map(|c| format!("docs/{folder}/{c}.md")).collect();
+        assert!(missing.is_empty(), "write these pages: {missing:?}");
+        let gone: Vec<_> = written.difference(&known).map(|c| format!("docs/{folder}/{c}.md")).collect();
+        assert!(gone.is_empty(), "no such code: remove these pages: {gone:?}");
+    }
+
+    /// The resolver's codes, read off the table that gives them their words.
+    fn reasons() -> BTreeSet<String> {
+        let source = include_str!("../../resolver/src/code.rs");
+        let words = source.lines().filter_map(|line| {
+            let (variant, word) = line.trim().strip_prefix("Self::")?.split_once(" => \"")?;
+            (word.strip_suffix("\",")? == variant).then(|| variant.to_owned())
+        });
+        words.collect()
+    }
+
+    #[test]
+    fn every_reason_has_a_page_and_every_page_a_reason() {
+        let known = reasons();
+        assert!(known.contains("NoUpgradeEdge") && known.len() > 20, "{known:?}");
+        compare("reasons", Kind::Reason, known);
+    }
+
+    #[test]
+    fn every_finding_has_a_page_and_every_page_a_finding() {
+        compare("findings", Kind::Finding, FINDING_CODES.iter().map(ToString::to_string).collect());
+    }
+
+    #[test]
+    fn a_page_says_what_why_and_what_to_do() {
+        for page in all().into_iter().filter(|page| page.kind == Kind::Reason) {
+            let mut at = 0;
+            for part in [&format!("# {}\n", page.code), "## Cause\n", "## Example\n", "## What to do\n"] {
+                let found = page.text[at..].find(part);
+                at += found.unwrap_or_else(|| panic!("docs/reasons/{}.md lacks {part:?}", page.code));
+            }
+            assert!(page.title.ends_with('.'), "{}: {}", page.code, page.title);
+        }
+    }
+
+    #[test]
+    fn a_code_is_found_in_any_case_and_a_wrong_one_answered_with_the_nearest() {
+        assert_eq!(find("noupgradeedge").unwrap()[0].code, "NoUpgradeEdge");
+        // a word that the preflight and the resolver share has both pages
+        assert_eq!(find("KubernetesTooOld").unwrap().len(), 2);
+        let problem = find("channel-several-heads").unwrap().remove(0);
+        assert_eq!(problem.kind, Kind::Problem);
+        assert!(problem.text.contains("## What to do"), "{}", problem.text);
+        assert_eq!(find("NoUpgradeEdges").unwrap_err(), ["NoUpgradeEdge"]);
+        assert!(find("").unwrap_err().is_empty());
+    }
+}

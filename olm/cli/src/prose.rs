@@ -1,0 +1,84 @@
+//! Sentences and Markdown for terminals of 80 columns.
+
+/// The width that text is broken at. It is the same everywhere, so that what is piped into a file reads as it did on the
+/// screen.
+pub const COLUMNS: usize = 80;
+
+/// Words on as many lines as they need: the first begins with `first`, the others with `rest`. A word that is longer than
+/// a line stays whole: it is a name or a command, which is copied.
+pub fn wrapped(first: &str, rest: &str, text: &str) -> String {
+    let mut out = String::new();
+    let mut line = first.to_owned();
+    let mut empty = true;
+    for word in text.split_whitespace() {
+        if !empty && line.chars().count() + 1 + word.chars().count() > COLUMNS {
+            out.push_str(line.trim_end());
+            out.push('\n');
+            rest.clone_into(&mut line);
+            empty = true;
+        }
+        if !empty {
+            line.push(' ');
+        }
+        line.push_str(word);
+        empty = false;
+    }
+    out.push_str(line.trim_end());
+    out.push('\n');
+    out
+}
+
+/// Our own Markdown as text: paragraphs and list items are broken at [`COLUMNS`], what is indented stays as it is, marks
+/// of emphasis go.
+pub fn markdown(text: &str) -> String {
+    let mut out = String::new();
+    let mut paragraph = String::new();
+    for line in text.lines() {
+        if line.starts_with("    ") || line.trim().is_empty() || line.starts_with('#') {
+            flush(&mut out, &mut paragraph);
+            match line.trim_start_matches('#') {
+                heading if heading.len() < line.len() => out.push_str(heading.trim()),
+                line => out.push_str(line),
+            }
+            out.push('\n');
+            continue;
+        }
+        if line.starts_with("- ") {
+            flush(&mut out, &mut paragraph);
+        }
+        paragraph.push_str(line);
+        paragraph.push(' ');
+    }
+    flush(&mut out, &mut paragraph);
+    out
+}
+
+fn flush(out: &mut String, paragraph: &mut String) {
+    if !paragraph.is_empty() {
+        let rest = if paragraph.starts_with("- ") { "  " } else { "" };
+        out.push_str(&wrapped("", rest, &paragraph.replace("**", "")));
+        paragraph.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_broken_between_words_and_never_within() {
+        let long = "x".repeat(90);
+        let text = wrapped("- ", "  ", &format!("{} {long} end", "word ".repeat(20)));
+        for line in text.lines() {
+            assert!(line.chars().count() <= COLUMNS || line.trim() == long, "{line}");
+        }
+        assert_eq!(text.split_whitespace().filter(|w| *w == "word").count(), 20);
+        assert!(text.lines().skip(1).all(|line| line.starts_with("  ")), "{text}");
+    }
+
+    #[test]
+    fn markdown_keeps_commands_and_loses_marks() {
+        let text = markdown("# Code\n\n**Severity:** blocks\n\nOne\ntwo.\n\n    olm show  x\n\n- a\n- b\n");
+        assert_eq!(text, "Code\n\nSeverity: blocks\n\nOne two.\n\n    olm show  x\n\n- a\n- b\n");
+    }
+}

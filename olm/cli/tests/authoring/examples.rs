@@ -1,0 +1,54 @@
+//! The examples of docs/plans.md are run, and say what stands there. `UPDATE=1` writes them anew.
+
+use std::{fs, path::Path};
+
+use crate::{program, without_digests};
+
+/// A command that is followed by this tells its exit code as well.
+const TELL: &str = "; echo \"exit code $?\"";
+
+fn run(root: &Path, line: &str) -> String {
+    let (command, tells) = match line.strip_suffix(TELL) {
+        Some(command) => (command, true),
+        None => (line, false),
+    };
+    let mut words = command.split_whitespace();
+    assert_eq!(words.next(), Some("olm"), "{line}");
+    let output = program().args(words).current_dir(root).output().unwrap();
+    let mut said = String::from_utf8_lossy(&output.stdout).into_owned();
+    said.push_str(&String::from_utf8_lossy(&output.stderr));
+    if tells {
+        said.push_str(&format!("exit code {}\n", output.status.code().unwrap_or(-1)));
+    }
+    said
+}
+
+#[test]
+fn the_examples_of_the_page_are_what_the_program_says() {
+    // given the page with its commands
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let path = root.join("docs/plans.md");
+    let page = fs::read_to_string(&path).unwrap();
+    // when each command is run
+    let (mut anew, mut inside, mut commands) = (String::new(), false, 0);
+    for line in page.lines() {
+        match (inside, line.strip_prefix("$ ")) {
+            (true, Some(command)) => {
+                commands += 1;
+                anew.push_str(&format!("{line}\n{}", run(&root, command)));
+            }
+            (true, None) if line != "```" => {}
+            (inside_now, _) => {
+                inside = !inside_now && line == "```console";
+                anew.push_str(&format!("{line}\n"));
+            }
+        }
+    }
+    assert!(commands > 5, "{commands}");
+    if std::env::var_os("UPDATE").is_some() {
+        fs::write(&path, &anew).unwrap();
+    }
+    // then it says what the page says, digests aside
+    let page = fs::read_to_string(&path).unwrap();
+    assert_eq!(without_digests(&anew), without_digests(&page), "UPDATE=1 writes docs/plans.md anew");
+}

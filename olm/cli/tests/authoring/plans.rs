@@ -1,0 +1,336 @@
+//! plan, why, graph and diff without a cluster: small catalogs, and real ones where they are at hand.
+
+use serde_json::Value;
+
+use crate::{Ran, data, folder, olm, told, without_digests};
+
+/// `demo` in three versions and a candidate; `needy`, which needs what nobody has; `old`, which nobody should use.
+const CATALOG: &str = "\
+schema: olm.package
+name: demo
+defaultChannel: stable
+---
+schema: olm.channel
+package: demo
+name: stable
+entries:
+- {name: demo.v1.0.0}
+- {name: demo.v1.1.0, replaces: demo.v1.0.0}
+- {name: demo.v1.2.0, replaces: demo.v1.1.0}
+- {name: demo.v1.3.0, replaces: demo.v1.2.0}
+---
+schema: olm.channel
+package: demo
+name: candidate
+entries:
+- {name: demo.v1.2.0}
+- {name: demo.v2.0.0, replaces: demo.v1.2.0}
+---
+{schema: olm.bundle, package: demo, name: demo.v1.0.0, image: registry.example/demo:v1.0.0, properties: [{type: olm.package, value: {packageName: demo, version: 1.0.0}}]}
+---
+{schema: olm.bundle, package: demo, name: demo.v1.1.0, image: registry.example/demo:v1.1.0, properties: [{type: olm.package, value: {packageName: demo, version: 1.1.0}}]}
+---
+{schema: olm.bundle, package: demo, name: demo.v1.2.0, image: registry.example/demo:v1.2.0, properties: [{type: olm.package, value: {packageName: demo, version: 1.2.0}}]}
+---
+{schema: olm.bundle, package: demo, name: demo.v1.3.0, image: registry.example/demo:v1.3.0, properties: [{type: olm.package, value: {packageName: demo, version: 1.3.0}}, {type: olm.csv.metadata, value: {minKubeVersion: 1.40.0}}]}
+---
+{schema: olm.bundle, package: demo, name: demo.v2.0.0, image: registry.example/demo:v2.0.0, properties: [{type: olm.package, value: {packageName: demo, version: 2.0.0}}]}
+---
+schema: olm.package
+name: needy
+defaultChannel: stable
+---
+schema: olm.channel
+package: needy
+name: stable
+entries:
+- {name: needy.v0.1.0}
+---
+{schema: olm.bundle, package: needy, name: needy.v0.1.0, image: registry.example/needy:v0.1.0, properties: [{type: olm.package, value: {packageName: needy, version: 0.1.0}}, {type: olm.package.required, value: {packageName: demo, versionRange: '>=3.0.0'}}, {type: olm.gvk.required, value: {group: example.com, version: v1, kind: Bucket}}]}
+---
+schema: olm.package
+name: old
+defaultChannel: stable
+---
+schema: olm.channel
+package: old
+name: stable
+entries:
+- {name: old.v0.1.0}
+---
+{schema: olm.bundle, package: old, name: old.v0.1.0, image: registry.example/old:v0.1.0, properties: [{type: olm.package, value: {packageName: old, version: 0.1.0}}]}
+---
+schema: olm.deprecations
+package: old
+entries:
+- {reference: {schema: olm.package}, message: the package old is not maintained any more; use demo}
+";
+
+/// An operator with a CRD, of which the second version changes an image and a right.
+fn repository() -> tempfile::TempDir {
+    let csv = |version: &str, replaces: &str, verbs: &str| {
+        format!(
+            "apiVersion: operators.coreos.com/v1alpha1
+kind: ClusterServiceVersion
+metadata:
+  name: widget.v{version}
+  annotations: {{capabilities: Basic Install}}
+spec:
+  displayName: Widgets
+  version: {version}
+{replaces}  installModes:
+  - {{type: OwnNamespace, supported: true}}
+  - {{type: SingleNamespace, supported: true}}
+  - {{type: MultiNamespace, supported: false}}
+  - {{type: AllNamespaces, supported: false}}
+  customresourcedefinitions:
+    owned:
+    - {{name: widgets.example.com, version: v1, kind: Widget}}
+  install:
+    strategy: deployment
+    spec:
+      permissions:
+      - serviceAccountName: widget
+        rules:
+        - {{apiGroups: [''], resources: [secrets], verbs: [{verbs}]}}
+      deployments:
+      - name: widget
+        spec:
+          replicas: 1
+          selector: {{matchLabels: {{name: widget}}}}
+          template:
+            metadata: {{labels: {{name: widget}}}}
+            spec:
+              serviceAccountName: widget
+              containers:
+              - {{name: widget, image: 'registry.example/widget:{version}'}}
+"
+        )
+    };
+    let crd = "apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {kind: Widget, listKind: WidgetList, plural: widgets, singular: widget}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {size: {type: integer}}}}}}
+";
+    let annotations = "annotations:
+  operators.operatorframework.io.bundle.mediatype.v1: registry+v1
+  operators.operatorframework.io.bundle.manifests.v1: manifests/
+  operators.operatorframework.io.bundle.metadata.v1: metadata/
+  operators.operatorframework.io.bundle.package.v1: widget
+  operators.operatorframework.io.bundle.channels.v1: stable
+  operators.operatorframework.io.bundle.channel.default.v1: stable
+";
+    let (first, second) = (csv("1.0.0", "", "get"), csv("1.1.0", "  replaces: widget.v1.0.0\n", "get, list"));
+    folder(&[
+        ("operators/widget/1.0.0/manifests/csv.yaml", &first),
+        ("operators/widget/1.0.0/manifests/crd.yaml", crd),
+        ("operators/widget/1.0.0/metadata/annotations.yaml", annotations),
+        ("operators/widget/1.1.0/manifests/csv.yaml", &second),
+        ("operators/widget/1.1.0/manifests/crd.yaml", crd),
+        ("operators/widget/1.1.0/metadata/annotations.yaml", annotations),
+    ])
+}
+
+/// What is said fits on a terminal; commands and names that are copied are whole.
+fn readable(ran: &Ran) {
+    for line in ran.out.lines() {
+        let command = ["kubectl ", "olm ", "plan sha256:"].iter().any(|c| line.trim_start().starts_with(c));
+        let one_word = line.split_whitespace().count() <= 3;
+        assert!(line.chars().count() <= 80 || command || one_word, "{line}");
+    }
+}
+
+fn ask(dir: &std::path::Path, lines: &[&str]) -> String {
+    let path = dir.to_str().unwrap();
+    let mut all = String::new();
+    for line in lines {
+        let args: Vec<&str> = line.split(' ').chain(["--catalog-dir", path]).collect();
+        let ran = olm(&args);
+        readable(&ran);
+        all.push_str(&format!("$ olm {line} --catalog-dir DIR\n{}\n\n", without_digests(&told(&ran, dir))));
+    }
+    all
+}
+
+#[test]
+fn why_says_what_is_chosen_and_what_is_not() {
+    let dir = folder(&[("catalog.yaml", CATALOG)]);
+    insta::assert_snapshot!(
+        "why_chosen",
+        ask(
+            dir.path(),
+            &[
+                "why demo",
+                "why demo --installed demo.v1.1.0 --kube-version 1.33",
+                "why demo --installed demo@1.0.0 --kube-version 1.33",
+                "why demo --version 1.1.0",
+                "why old",
+            ]
+        )
+    );
+}
+
+#[test]
+fn why_explains_what_cannot_be_had() {
+    let dir = folder(&[("catalog.yaml", CATALOG)]);
+    insta::assert_snapshot!(
+        "why_refused",
+        ask(
+            dir.path(),
+            &[
+                "why needy",
+                "why dmeo",
+                "why demo --channel stabel",
+                "why demo --version 7.0.0",
+                "why demo --version 1.1.0 --installed demo.v1.2.0",
+                "why demo --installed demo.v9",
+                "why demo --kube-version new",
+            ]
+        )
+    );
+}
+
+#[test]
+fn answers_are_data_too() {
+    let dir = folder(&[("catalog.yaml", CATALOG)]);
+    let path = dir.path().to_str().unwrap();
+    let why = olm(&["why", "demo", "--installed", "demo.v1.0.0", "--catalog-dir", path, "-o", "json"]);
+    let why: Value = serde_json::from_str(&why.out).unwrap();
+    assert_eq!(why["apiVersion"], "cli.olm/v1");
+    assert_eq!(why["resolved"]["chosen"]["version"], "1.1.0");
+    assert_eq!(why["resolved"]["path"].as_array().unwrap().len(), 3);
+    assert_eq!((&why["supposed"], &why["installed"]), (&true.into(), &"demo.v1.0.0".into()));
+    let refused = olm(&["why", "needy", "--catalog-dir", path, "-o", "json"]);
+    assert_eq!(refused.code, Some(5));
+    let refused: Value = serde_json::from_str(&refused.out).unwrap();
+    assert_eq!(refused["explanation"]["code"], "DependencyUnsatisfied");
+}
+
+#[test]
+fn graphs_mark_what_is_installed_and_the_way_from_there() {
+    let dir = folder(&[("catalog.yaml", CATALOG)]);
+    insta::assert_snapshot!(
+        "package_graph",
+        ask(
+            dir.path(),
+            &[
+                "graph demo",
+                "graph demo --installed demo.v1.1.0",
+                "graph demo --from 1.0.0 --to 1.2.0",
+                "graph demo --from 1.0.0 --to 1.1.0 -o dot",
+                "graph demo --from 1.0.0 --to 1.1.0 -o mermaid",
+                "graph demo --from 1.1.0 --to 1.0.0",
+                "graph demo --from 3.0.0",
+                "graph demo --channel none",
+            ]
+        )
+    );
+}
+
+#[test]
+fn a_plan_without_a_cluster_shows_all_that_can_be_known() {
+    let dir = repository();
+    insta::assert_snapshot!(
+        "plans",
+        ask(
+            dir.path(),
+            &[
+                "plan install widget -n shop",
+                "plan install widget -n shop --version 1.0.0 --exit-code",
+                "plan upgrade widget -n shop --installed widget.v1.0.0",
+                "plan upgrade widget -n shop --installed widget.v1.1.0 --exit-code",
+                "plan upgrade widget -n shop",
+                "plan rollback widget -n shop --installed widget.v1.1.0",
+                "plan rollback widget -n shop --installed widget.v1.0.0",
+                "plan uninstall widget -n shop --installed widget.v1.1.0 --instances keep",
+                "plan uninstall widget -n shop --installed widget.v1.1.0",
+            ]
+        )
+    );
+    let path = dir.path().to_str().unwrap();
+    let json = olm(&["plan", "install", "widget", "--catalog-dir", path, "-o", "json"]);
+    let plan: Value = serde_json::from_str(&json.out).unwrap();
+    assert_eq!((&plan["apiVersion"], &plan["to"]), (&"plan.olm/v1".into(), &"1.1.0".into()));
+    let yaml = olm(&["plan", "install", "widget", "--catalog-dir", path, "-o", "yaml"]);
+    assert_eq!(serde_yaml::from_str::<Value>(&yaml.out).unwrap(), plan);
+}
+
+#[test]
+fn diff_ends_as_kubectl_diff_does() {
+    let dir = repository();
+    insta::assert_snapshot!(
+        "package_diff",
+        ask(
+            dir.path(),
+            &[
+                "diff widget -n shop --from 1.0.0 --to 1.1.0",
+                "diff widget -n shop --from 1.0.0",
+                "diff widget -n shop --from 1.1.0 --to 1.1.0",
+                "diff widget -n shop --from 1.1.0",
+                "diff widget -n shop --from 1.0.0 --to 9.0.0",
+                "diff widget -n shop",
+            ]
+        )
+    );
+}
+
+#[test]
+fn real_packages_have_readable_answers() {
+    let Some(catalog) = data("catalogs/community-dev.json") else { return };
+    let root = catalog.parent().unwrap();
+    let path = catalog.to_str().unwrap();
+    let mut all = String::new();
+    for line in [
+        "why etcd",
+        "why etcd --installed etcdoperator.v0.6.1",
+        "why kuadrant-operator --kube-version 1.33",
+        "why l5-operator",
+        "why strimzi-kafka-operator --installed strimzi-kafka-operator@0.15.0 --kube-version 1.33",
+        "graph etcd --from 0.9.0 --to 0.9.4",
+    ] {
+        let args: Vec<&str> = line.split(' ').chain(["--catalog-dir", path]).collect();
+        let ran = olm(&args);
+        readable(&ran);
+        // what is wrong with other packages of the catalog is another command's business
+        let ran = Ran { err: ran.err.lines().filter(|l| !l.starts_with("warning: ")).collect(), ..ran };
+        all.push_str(&format!("$ olm {line}\n{}\n\n", without_digests(&told(&ran, root))));
+    }
+    insta::assert_snapshot!("why_real", all);
+}
+
+#[test]
+fn a_real_bundle_is_planned_without_a_cluster() {
+    let Some(bundles) = data("bundles/operators/etcd") else { return };
+    let path = bundles.to_str().unwrap();
+    // given the versions of the etcd operator as they were published
+    let ran = olm(&["plan", "install", "etcd", "-n", "db", "--catalog-dir", path, "--kube-version", "1.33"]);
+    readable(&ran);
+    // then its CRDs, rights and workload are in the plan
+    assert_eq!(ran.code, Some(0), "{}{}", ran.out, ran.err);
+    for part in ["install etcd 0.9.4 in namespace db", "etcdclusters.etcd.database.coreos.com", "+ MED"] {
+        assert!(ran.out.contains(part), "no {part:?} in {}", ran.out);
+    }
+    // and an upgrade shows what it changes
+    let ran = olm(&["diff", "etcd", "--from", "0.9.2", "--to", "0.9.4", "--catalog-dir", path]);
+    assert_eq!(ran.code, Some(1), "{}{}", ran.out, ran.err);
+    assert!(ran.out.contains("Deployment operators/etcd-operator changed"), "{}", ran.out);
+}
+
+#[test]
+fn a_bundle_in_an_image_that_is_out_of_reach_is_named() {
+    let text = CATALOG.replace("registry.example/", "127.0.0.1:1/");
+    let dir = folder(&[("catalog.yaml", &text)]);
+    let path = dir.path().to_str().unwrap();
+    let ran = olm(&["plan", "install", "demo", "--catalog-dir", path, "--exit-code"]);
+    // not being able to tell is not the answer that something changes
+    assert_eq!(ran.code, Some(10), "{}{}", ran.out, ran.err);
+    assert!(ran.err.contains("demo.v1.3.0") && ran.err.contains("olm why demo --catalog-dir"), "{}", ran.err);
+}

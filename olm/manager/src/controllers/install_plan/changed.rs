@@ -1,0 +1,114 @@
+//! A plan that is not what was reviewed any more: pure.
+
+use kube::ResourceExt;
+use olm_api::{InstallPlan, names};
+use olm_plan::{Parts, Plan, what_changed};
+
+use crate::ops::PLAN_CHANGED;
+
+/// Reason of the condition and of the event; [`PLAN_CHANGED`] is the same for programs.
+pub(super) const REASON: &str = "PlanChanged";
+
+/// What is different, as far as the InstallPlan tells what it was made of.
+pub(super) fn how(plan: &InstallPlan, digest: &str, now: &Plan) -> String {
+    let digests = format!("what was planned was {digest}, and now is {}", now.digest);
+    let annotation = plan.annotations().get(names::ANNOTATION_PLAN_PARTS);
+    match annotation.and_then(|text| serde_json::from_str::<Parts>(text).ok()) {
+        Some(reviewed) => format!("{}; {digests}", what_changed(&reviewed, now.parts())),
+        None => digests,
+    }
+}
+
+/// What the condition says.
+pub(super) fn message(plan: &InstallPlan, how: &str) -> String {
+    let approved = if plan.spec.approved { "approved" } else { "made" };
+    format!(
+        "{PLAN_CHANGED}: InstallPlan {} is not carried out, because it is not what was {approved}: {how}. Nothing was \
+         done; a new plan takes its place",
+        plan.name_any()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use olm_api::InstallPlanSpec;
+    use olm_bundle::{Bundle, RenderOptions};
+    use olm_plan::{ClusterFacts, Live, PlanInput, make_plan};
+    use olm_resolver::{Action, CatalogRef, ChosenBundle, Resolved};
+    use serde_json::json;
+
+    use super::*;
+
+    /// The plan of an operator that runs an image.
+    fn planned(image: &str) -> Plan {
+        let csv = json!({
+            "apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion", "metadata": { "name": "a.v1" },
+            "spec": { "installModes": [{ "type": "OwnNamespace", "supported": true }],
+                "install": { "strategy": "deployment", "spec": { "deployments": [{ "name": "a", "spec": {
+                    "selector": { "matchLabels": { "app": "a" } },
+                    "template": { "metadata": { "labels": { "app": "a" } },
+                                  "spec": { "containers": [{ "name": "a", "image": image }] } } } }] } } }
+        });
+        let bundle = Bundle::from_objects(vec![csv]).unwrap();
+        let options = RenderOptions {
+            install_namespace: "ns".into(),
+            target_namespaces: vec!["ns".into()],
+            ..RenderOptions::default()
+        };
+        let resolved = Resolved {
+            subscription: "ns/a".into(),
+            action: Action::Install,
+            chosen: ChosenBundle {
+                catalog: CatalogRef::new("olm", "c"),
+                package: "a".into(),
+                channel: "stable".into(),
+                name: "a.v1".into(),
+                version: None,
+            },
+            from: None,
+            path: vec![],
+            why: String::new(),
+            rejected: vec![],
+            dependencies: vec![],
+            deprecations: vec![],
+        };
+        let rendered = olm_bundle::render(&bundle, &options);
+        let input = PlanInput {
+            namespace: "ns",
+            subscription: "a",
+            approval: olm_api::subscription::Approval::Manual,
+            resolved: &resolved,
+            catalog_digest: "",
+            bundle: &bundle,
+            rendered: rendered.as_ref(),
+            previous: None,
+            operator_groups: &[],
+            target_namespaces: &options.target_namespaces,
+            facts: &ClusterFacts::default(),
+        };
+        make_plan(&input, &Live::new())
+    }
+
+    #[test]
+    fn a_plan_that_changed_says_what_changed() {
+        // given a plan that was approved, and a catalog that now has another image under the same name
+        let (reviewed, now) = (planned("localhost/a:1"), planned("localhost/evil:1"));
+        let spec = InstallPlanSpec {
+            approved: true,
+            plan_digest: Some(reviewed.digest.clone()),
+            ..Default::default()
+        };
+        let mut plan = InstallPlan::new("install-a", spec);
+        let parts = crate::controllers::subscription::parts(&reviewed).unwrap();
+        plan.annotations_mut().insert(names::ANNOTATION_PLAN_PARTS.into(), parts);
+        // then the refusal has its code, names the objects, and both digests
+        assert_ne!(reviewed.digest, now.digest);
+        let text = message(&plan, &how(&plan, &reviewed.digest, &now));
+        assert!(text.starts_with("plan-changed: InstallPlan install-a is not carried out"), "{text}");
+        assert!(text.contains("`apply apps/v1 Deployment ns/a` has another content"), "{text}");
+        assert!(text.contains(&reviewed.digest) && text.contains(&now.digest), "{text}");
+        // one that was made by an older manager says at least that it changed
+        plan.annotations_mut().clear();
+        assert!(how(&plan, &reviewed.digest, &now).starts_with("what was planned was sha256:"));
+    }
+}

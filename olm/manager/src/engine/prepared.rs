@@ -1,0 +1,83 @@
+//! Packages as the resolver sees them, kept by the digest of their catalog: preparing one takes longer than resolving it.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Arc, LazyLock, Mutex, PoisonError},
+};
+
+use olm_plan::prepare;
+use olm_resolver::Package;
+
+use super::{refusal::Refusal, request::read};
+use crate::catalogs::LoadedCatalog;
+
+/// How many bundles are kept, over all packages: a few kilobytes each.
+const MOST_BUNDLES: usize = 2_000;
+
+/// Digest of the catalog, and name of the package.
+type Key = (String, String);
+
+#[derive(Default)]
+struct Kept {
+    packages: HashMap<Key, Arc<Package>>,
+    /// The oldest first.
+    order: VecDeque<Key>,
+    bundles: usize,
+}
+
+static KEPT: LazyLock<Mutex<Kept>> = LazyLock::new(Mutex::default);
+
+impl Kept {
+    fn insert(&mut self, key: Key, package: Arc<Package>) {
+        self.bundles += package.bundles().len();
+        if self.packages.insert(key.clone(), package).is_none() {
+            self.order.push_back(key);
+        }
+        while self.bundles > MOST_BUNDLES && self.order.len() > 1 {
+            let Some(oldest) = self.order.pop_front().and_then(|key| self.packages.remove(&key)) else {
+                break;
+            };
+            self.bundles -= oldest.bundles().len();
+        }
+    }
+}
+
+/// A package of a catalog as the resolver sees it; `None` when the catalog has none of that name.
+pub(crate) async fn prepared(catalog: &LoadedCatalog, name: &str) -> Result<Option<Arc<Package>>, Refusal> {
+    let key = (catalog.catalog.digest.clone(), name.to_owned());
+    if let Some(package) = KEPT.lock().unwrap_or_else(PoisonError::into_inner).packages.get(&key) {
+        return Ok(Some(package.clone()));
+    }
+    let Some(package) = read(catalog, name).await? else { return Ok(None) };
+    let package = Arc::new(prepare(&package));
+    let mut all = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    // another one may have been as fast
+    if !all.packages.contains_key(&key) {
+        all.insert(key, package.clone());
+    }
+    Ok(Some(package))
+}
+
+#[cfg(test)]
+mod tests {
+    use olm_resolver::Bundle;
+
+    use super::*;
+
+    #[test]
+    fn the_oldest_packages_go_first_and_the_newest_stays() {
+        let package = |bundles: usize| {
+            let bundle = |at| Bundle { name: format!("b{at}"), ..Bundle::default() };
+            Arc::new(Package::new("p", "c", None, Vec::new(), (0..bundles).map(bundle).collect()))
+        };
+        let key = |name: &str| ("sha256:0".to_owned(), name.to_owned());
+        let mut kept = Kept::default();
+        kept.insert(key("a"), package(MOST_BUNDLES / 2));
+        kept.insert(key("b"), package(MOST_BUNDLES / 2));
+        kept.insert(key("c"), package(10));
+        assert_eq!(kept.order, [key("b"), key("c")]);
+        assert_eq!(kept.bundles, MOST_BUNDLES / 2 + 10);
+        kept.insert(key("d"), package(2 * MOST_BUNDLES));
+        assert_eq!(kept.order, [key("d")]);
+    }
+}

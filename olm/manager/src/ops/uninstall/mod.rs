@@ -1,0 +1,142 @@
+//! Taking an operator away, the whole of it: nothing is left half-bound.
+//!
+//! [`Leaving::read`] looks at the cluster, [`Leaving::plan`] says what goes (the same plan that is previewed), and
+//! [`uninstall`] carries that plan out and nothing else.
+
+mod leaving;
+mod remove;
+
+use kube::Client;
+use olm_api::subscription::{CrdPolicy, DeletionPolicy, OperandPolicy};
+use olm_plan::{Op, Plan, PlannedObject, Severity};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    approve::{changed, same_digest},
+    error::Error,
+};
+
+pub use leaving::Leaving;
+
+/// What to do with custom resources of the operator.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Operands {
+    /// Refuse to uninstall while there are any.
+    #[default]
+    Abort,
+    /// Leave them, without an operator.
+    Keep,
+    /// Delete them first, while the operator can still clean up after them.
+    Delete,
+}
+
+/// How far to go.
+#[derive(Debug, Clone, Default)]
+pub struct UninstallOptions {
+    /// Custom resources of the operator.
+    pub operands: Operands,
+    /// Whether its CRDs go too, and with them every object of their kinds.
+    pub delete_crds: bool,
+    /// The digest of the plan that was reviewed, or its first twelve digits: another plan is not carried out.
+    pub digest: Option<String>,
+}
+
+impl UninstallOptions {
+    /// The same as a Subscription says it.
+    #[must_use]
+    pub fn policy(&self) -> DeletionPolicy {
+        DeletionPolicy {
+            operands: match self.operands {
+                Operands::Abort => OperandPolicy::Abort,
+                Operands::Keep => OperandPolicy::Orphan,
+                Operands::Delete => OperandPolicy::Delete,
+            },
+            crds: if self.delete_crds { CrdPolicy::Delete } else { CrdPolicy::Keep },
+        }
+    }
+}
+
+/// What an uninstall did.
+#[derive(Debug, Clone, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UninstallReport {
+    /// Namespace of the operator.
+    pub namespace: String,
+    /// The package.
+    pub package: String,
+    /// Digest of the plan that was carried out.
+    pub digest: String,
+    /// What is gone, in order, as `Kind namespace/name`.
+    pub removed: Vec<String>,
+    /// What stays on purpose.
+    pub kept: Vec<String>,
+    /// What should have gone with its ClusterServiceVersion and was still there a few seconds later, or could not be
+    /// looked at.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub leftovers: Vec<String>,
+}
+
+/// What [`uninstall`] would do.
+///
+/// # Errors
+/// [`Error::NotFound`], [`Error::Forbidden`]. That instances stand in the way is no error: it is a finding of the plan.
+pub async fn preview_uninstall(
+    client: &Client,
+    namespace: Option<&str>,
+    target: &str,
+    options: &UninstallOptions,
+) -> Result<Plan, Error> {
+    Ok(Leaving::read(client, namespace, target).await?.plan(options))
+}
+
+/// Uninstalls an operator: its instances if asked for, its Subscription, its ClusterServiceVersion with all that
+/// belongs to it, the OperatorGroup if a plan made it and nobody else needs it, and its CRDs if asked for. What is done
+/// is the plan of [`preview_uninstall`].
+///
+/// # Errors
+/// [`Error::NotFound`]; [`Error::Refused`] with the code of the finding that stands in the way, with `plan-changed` when
+/// the plan is not the one that was reviewed, or with `StuckFinalizer` when an object does not go.
+pub async fn uninstall(
+    client: &Client,
+    namespace: Option<&str>,
+    target: &str,
+    options: &UninstallOptions,
+) -> Result<UninstallReport, Error> {
+    let leaving = Leaving::read(client, namespace, target).await?;
+    let plan = leaving.plan(options);
+    refuse_another(&plan, options.digest.as_deref())?;
+    if let Some(finding) = plan.findings.iter().find(|finding| finding.severity == Severity::Block) {
+        return Err(Error::Refused {
+            code: finding.code.to_string(),
+            text: format!("cannot uninstall {}: {}", plan.package, finding.text),
+            fix: finding.fix.clone(),
+        });
+    }
+    remove::carry_out(client, &leaving, &plan).await
+}
+
+/// What was agreed to is what is lost; anything else has to be agreed to anew.
+fn refuse_another(plan: &Plan, reviewed: Option<&str>) -> Result<(), Error> {
+    match reviewed {
+        Some(reviewed) if !same_digest(reviewed, &plan.digest) => {
+            let deleted = plan.objects.iter().filter(|o| o.op == Op::Delete && o.goes_with.is_none());
+            let names: Vec<String> = deleted.map(|o| o.reference.to_string()).collect();
+            let how = format!(
+                "reviewed was {reviewed}, and now it is {}, which deletes {}",
+                plan.digest,
+                names.join(", ")
+            );
+            Err(changed(&format!("to uninstall {}", plan.package), &how))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// An object with the remark that the plan has about it.
+fn described(object: &PlannedObject) -> String {
+    match &object.note {
+        Some(note) => format!("{} ({note})", object.reference),
+        None => object.reference.to_string(),
+    }
+}

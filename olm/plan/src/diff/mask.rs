@@ -1,0 +1,121 @@
+//! Values that nobody should see.
+//!
+//! Masked are the data of Secrets, and the values of environment variables whose names say that they hold a credential
+//! (`DB_PASSWORD`, `API_TOKEN`). A variable that only says where a credential is (`TOKEN_FILE`, `SECRET_NAME`) is shown,
+//! and so is one whose value is a switch or a number. ConfigMaps are shown: they are not made to keep secrets.
+
+use std::borrow::Cow;
+
+use serde_json::{Map, Value, json};
+
+/// What stands in place of a secret value.
+pub(super) const MASK: &str = "***";
+
+const CREDENTIALS: &[&str] = &[
+    "PASSWORD",
+    "PASSWD",
+    "PASS",
+    "PWD",
+    "PASSPHRASE",
+    "SECRET",
+    "TOKEN",
+    "CREDENTIAL",
+    "CREDENTIALS",
+    "APIKEY",
+];
+/// `KEY` alone may be any key.
+const KEYS: &[&str] = &["API", "ACCESS", "PRIVATE", "SECRET", "ENCRYPTION", "SIGNING", "AUTH"];
+/// What names a place instead of the thing.
+const PLACES: &[&str] = &[
+    "NAME",
+    "NAMES",
+    "REF",
+    "FILE",
+    "PATH",
+    "DIR",
+    "URL",
+    "URI",
+    "NAMESPACE",
+    "TYPE",
+    "KIND",
+    "TTL",
+    "ISSUER",
+];
+
+/// A value with its secrets masked, and whether there were any.
+pub(super) fn masked<'a>(kind: &str, path: &str, value: &'a Value) -> (Cow<'a, Value>, bool) {
+    if kind == "Secret" && (path.starts_with("/data") || path.starts_with("/stringData")) {
+        return (Cow::Owned(all_masked(value)), true);
+    }
+    // the value of one variable
+    let variable = path.strip_suffix("/value").and_then(|path| path.rsplit_once("env[name="));
+    if let Some((_, name)) = variable.and_then(|(head, name)| Some((head, name.strip_suffix(']')?))) {
+        return match is_credential(name, value) {
+            true => (json_mask(), true),
+            false => (Cow::Borrowed(value), false),
+        };
+    }
+    if kind == "CustomResourceDefinition" || !holds_credentials(value) {
+        return (Cow::Borrowed(value), false);
+    }
+    (Cow::Owned(without_credentials(value)), true)
+}
+
+fn json_mask() -> Cow<'static, Value> {
+    Cow::Owned(json!(MASK))
+}
+
+/// The keys stay, so that one sees which value it is.
+fn all_masked(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => map.keys().map(|key| (key.clone(), json!(MASK))).collect::<Map<_, _>>().into(),
+        _ => json!(MASK),
+    }
+}
+
+/// Whether a value is, or has in it, an element `{name: DB_PASSWORD, value: ...}`.
+fn holds_credentials(value: &Value) -> bool {
+    match value {
+        Value::Object(map) => is_variable(map) || map.values().any(holds_credentials),
+        Value::Array(list) => list.iter().any(holds_credentials),
+        _ => false,
+    }
+}
+
+fn is_variable(map: &Map<String, Value>) -> bool {
+    match (map.get("name").and_then(Value::as_str), map.get("value")) {
+        (Some(name), Some(value)) => is_credential(name, value),
+        _ => false,
+    }
+}
+
+fn without_credentials(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let secret = is_variable(map);
+            let shown = |(key, value): (&String, &Value)| {
+                let value = if secret && key == "value" { json!(MASK) } else { without_credentials(value) };
+                (key.clone(), value)
+            };
+            map.iter().map(shown).collect::<Map<_, _>>().into()
+        }
+        Value::Array(list) => list.iter().map(without_credentials).collect(),
+        other => other.clone(),
+    }
+}
+
+/// Whether the name of a variable says that its value is a credential.
+fn is_credential(name: &str, value: &Value) -> bool {
+    let Some(text) = value.as_str().filter(|text| !text.is_empty()) else { return false };
+    if text.parse::<f64>().is_ok() || ["true", "false"].contains(&text.to_lowercase().as_str()) {
+        return false;
+    }
+    let upper = name.to_uppercase();
+    let words: Vec<&str> =
+        upper.split(|c: char| !c.is_ascii_alphanumeric()).filter(|w| !w.is_empty()).collect();
+    if words.last().is_none_or(|last| PLACES.contains(last)) {
+        return false;
+    }
+    let key = words.windows(2).any(|pair| pair[1] == "KEY" && KEYS.contains(&pair[0]));
+    key || words.iter().any(|word| CREDENTIALS.contains(word))
+}

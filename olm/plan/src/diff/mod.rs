@@ -1,0 +1,86 @@
+//! Field differences between what is there, what was applied last, and what will be there.
+//!
+//! Server-side apply is what carries a plan out, so the differences follow its rules: fields that the manifest does not
+//! set are left alone unless they were ours before; lists whose elements have keys are merged by key; all other lists are
+//! replaced as a whole. What servers fill in by themselves is no difference.
+//!
+//! Paths are JSON pointers, in which an element of a list that is merged by key is named by it:
+//! `/spec/template/spec/containers[name=manager]/image`.
+
+mod applied;
+mod compare;
+mod defaults;
+mod lists;
+mod manager;
+mod mask;
+mod view;
+
+use std::borrow::Cow;
+
+use base64::Engine as _;
+use serde_json::{Value, json};
+
+use crate::planned::FieldDiff;
+use applied::Last;
+use compare::{Change, compare};
+
+/// The differences of one object.
+#[derive(Debug, Default)]
+pub(crate) struct Diff {
+    /// By path.
+    pub(crate) fields: Vec<FieldDiff>,
+    /// Whether a value among them was left out because it is secret.
+    pub(crate) masked: bool,
+}
+
+/// The fields that change when `new` is applied over `live`, where `previous` is what was applied last. Without it, the
+/// live object may tell: by the fields that are ours, or by the annotation of `kubectl apply`.
+pub(crate) fn difference(live: &Value, previous: Option<&Value>, new: &Value) -> Diff {
+    let new = normalized(new);
+    let previous = previous.map(normalized);
+    let last = match &previous {
+        Some(previous) => Last::rendered(previous),
+        None => Last::read(live),
+    };
+    let mut diff = Diff::default();
+    for change in changes(live, &last, &new) {
+        let (field, masked) = view::view(&change, live, &new);
+        diff.fields.push(field);
+        diff.masked |= masked;
+    }
+    diff
+}
+
+/// The fields of [`difference`].
+pub(crate) fn diff(live: &Value, previous: Option<&Value>, new: &Value) -> Vec<FieldDiff> {
+    difference(live, previous, new).fields
+}
+
+fn changes<'a>(live: &'a Value, last: &'a Last<'a>, new: &'a Value) -> Vec<Change<'a>> {
+    let mut list = compare(live, last, new);
+    list.sort_by(|a, b| a.path.cmp(&b.path));
+    list
+}
+
+/// `stringData` is another spelling of `data`.
+fn normalized(manifest: &Value) -> Cow<'_, Value> {
+    let strings = manifest.get("stringData").and_then(Value::as_object);
+    let Some(strings) = strings.filter(|_| manifest["kind"] == "Secret") else {
+        return Cow::Borrowed(manifest);
+    };
+    let mut out = manifest.clone();
+    for (key, value) in strings {
+        let text = base64::engine::general_purpose::STANDARD.encode(value.as_str().unwrap_or_default());
+        if !out["data"].is_object() {
+            out["data"] = json!({});
+        }
+        out["data"][key] = json!(text);
+    }
+    if let Some(object) = out.as_object_mut() {
+        object.remove("stringData");
+    }
+    Cow::Owned(out)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,114 @@
+//! The images that a plan will run.
+
+use std::collections::BTreeMap;
+
+use olm_bundle::{Bundle, Rendered};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// An image that a plan runs, or that the operator may run later.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PlanImage {
+    /// As it will be pulled.
+    pub image: String,
+    /// Whether the plan itself runs it. Others are named in the bundle for the operator to use.
+    pub runs: bool,
+    /// Where it is named: `Deployment etcd-operator, container manager`, `relatedImages etcd`.
+    pub named_by: Vec<String>,
+    /// A remark, such as that its tag may mean another image tomorrow.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub note: Option<String>,
+}
+
+/// Variables by which an operator is told what to run.
+const RELATED: &str = "RELATED_IMAGE_";
+
+/// The images of a bundle by name, those that run first.
+pub(crate) fn images(bundle: &Bundle, rendered: &Rendered) -> Vec<PlanImage> {
+    let mut found: BTreeMap<&str, (bool, Vec<String>)> = BTreeMap::new();
+    for (_, object) in rendered.objects() {
+        let Some(pod) = object.pointer("/spec/template/spec") else { continue };
+        let (kind, name) = (text(object, "/kind"), text(object, "/metadata/name"));
+        for list in ["initContainers", "containers"] {
+            for container in pod.get(list).and_then(Value::as_array).into_iter().flatten() {
+                let here = format!("{kind} {name}, container {}", text(container, "/name"));
+                add_image(&mut found, text(container, "/image"), true, here.clone());
+                for variable in container.get("env").and_then(Value::as_array).into_iter().flatten() {
+                    let variable_name = text(variable, "/name");
+                    if variable_name.starts_with(RELATED) {
+                        let named_by = format!("{here}, variable {variable_name}");
+                        add_image(&mut found, text(variable, "/value"), false, named_by);
+                    }
+                }
+            }
+        }
+    }
+    for related in
+        bundle.csv_raw.pointer("/spec/relatedImages").and_then(Value::as_array).into_iter().flatten()
+    {
+        let named_by = format!("relatedImages {}", text(related, "/name"));
+        add_image(&mut found, text(related, "/image"), false, named_by);
+    }
+    let mut list: Vec<PlanImage> = found
+        .into_iter()
+        .map(|(image, (runs, named_by))| PlanImage {
+            image: image.to_owned(),
+            runs,
+            named_by,
+            note: note(image),
+        })
+        .collect();
+    list.sort_by_key(|image| !image.runs);
+    list
+}
+
+fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
+    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn add_image<'a>(
+    found: &mut BTreeMap<&'a str, (bool, Vec<String>)>,
+    image: &'a str,
+    runs: bool,
+    named_by: String,
+) {
+    if image.is_empty() {
+        return;
+    }
+    let entry = found.entry(image).or_default();
+    entry.0 |= runs;
+    if !entry.1.contains(&named_by) {
+        entry.1.push(named_by);
+    }
+}
+
+/// Only a digest says which image it is.
+fn note(image: &str) -> Option<String> {
+    if image.split_once('@').is_some_and(|(_, digest)| digest.contains(':')) {
+        return None;
+    }
+    // a colon before the last slash belongs to a port
+    let tag = image.rsplit('/').next().and_then(|last| last.split_once(':')).map(|(_, tag)| tag);
+    Some(match tag {
+        None | Some("" | "latest") => "without a digest: whoever pushes it anew changes what runs".to_owned(),
+        Some(tag) => format!("without a digest: tag {tag} may mean another image tomorrow"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_is_no_promise() {
+        assert_eq!(note("localhost/a@sha256:00"), None);
+        assert_eq!(note("localhost/a:v1@sha256:00"), None);
+        assert!(note("localhost:5000/a:v1").unwrap().contains("tag v1"));
+        assert!(note("localhost:5000/a").unwrap().contains("pushes it anew"));
+        assert!(note("localhost/a:latest").unwrap().contains("pushes it anew"));
+        // a digest that is cut off is none
+        assert!(note("localhost/a@").is_some());
+    }
+}

@@ -1,0 +1,273 @@
+//! Rights that somebody has, as the API server judges them.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::json::strings;
+
+/// A rule as roles and reviews hold it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Rule {
+    /// What may be done.
+    pub verbs: Vec<String>,
+    /// In which API groups.
+    pub groups: Vec<String>,
+    /// With which resources: `pods`, `pods/exec`, `*/scale`, `*`.
+    pub resources: Vec<String>,
+    /// With which objects; empty means all.
+    pub names: Vec<String>,
+    /// With which paths outside of resources.
+    pub urls: Vec<String>,
+}
+
+impl Rule {
+    /// Reads a `PolicyRule`, a `ResourceRule` or a `NonResourceRule`: their fields have the same names.
+    pub fn of(rule: &Value) -> Self {
+        Self {
+            verbs: strings(rule, "/verbs"),
+            groups: strings(rule, "/apiGroups"),
+            resources: strings(rule, "/resources"),
+            names: strings(rule, "/resourceNames"),
+            urls: strings(rule, "/nonResourceURLs"),
+        }
+    }
+
+    /// The rules of a Role or ClusterRole.
+    pub(crate) fn of_role(role: &Value) -> Vec<Self> {
+        super::json::list(role, "/rules").iter().map(Self::of).collect()
+    }
+
+    /// Whether it lets somebody do this. `resource` is with its subresource; a `name` of `None` asks for all objects.
+    pub(crate) fn allows(&self, verb: &str, group: &str, resource: &str, name: Option<&str>) -> bool {
+        has(&self.verbs, verb)
+            && has(&self.groups, group)
+            && self.resources.iter().any(|r| covers_resource(r, resource))
+            && (self.names.is_empty() || name.is_some_and(|name| self.names.iter().any(|n| n == name)))
+    }
+
+    /// The rule taken apart into rules of one verb on one resource, one object or one path each.
+    fn parts(&self) -> Vec<Self> {
+        let one = |text: &String| vec![text.clone()];
+        let mut parts = Vec::new();
+        for verb in &self.verbs {
+            parts.extend(self.urls.iter().map(|url| Self {
+                verbs: one(verb),
+                urls: one(url),
+                ..Self::default()
+            }));
+            for group in &self.groups {
+                for resource in &self.resources {
+                    let part = Self {
+                        verbs: one(verb),
+                        groups: one(group),
+                        resources: one(resource),
+                        ..Self::default()
+                    };
+                    if self.names.is_empty() {
+                        parts.push(part);
+                        continue;
+                    }
+                    parts.extend(self.names.iter().map(|name| Self { names: one(name), ..part.clone() }));
+                }
+            }
+        }
+        parts
+    }
+
+    /// Whether it gives all that a part of another rule gives.
+    fn covers(&self, part: &Self) -> bool {
+        let verb = part.verbs.first().map_or("", String::as_str);
+        if let Some(url) = part.urls.first() {
+            return has(&self.verbs, verb) && self.urls.iter().any(|own| covers_url(own, url));
+        }
+        let text = |list: &'_ [String]| list.first().cloned().unwrap_or_default();
+        self.allows(verb, &text(&part.groups), &text(&part.resources), part.names.first().map(String::as_str))
+    }
+}
+
+impl std::fmt::Display for Rule {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let verbs = self.verbs.join(",");
+        if !self.urls.is_empty() {
+            return write!(f, "{verbs} {}", self.urls.join(","));
+        }
+        let mut resources = Vec::new();
+        for resource in &self.resources {
+            for group in &self.groups {
+                resources.push(match group.as_str() {
+                    "" => resource.clone(),
+                    group => format!("{resource}.{group}"),
+                });
+            }
+        }
+        write!(f, "{verbs} {}", resources.join(","))?;
+        if self.names.is_empty() { Ok(()) } else { write!(f, " named {}", self.names.join(",")) }
+    }
+}
+
+fn has(list: &[String], wanted: &str) -> bool {
+    list.iter().any(|own| own == "*" || own == wanted)
+}
+
+/// `*` covers everything, `*/scale` that subresource of everything.
+fn covers_resource(own: &str, wanted: &str) -> bool {
+    own == "*"
+        || own == wanted
+        || own
+            .strip_prefix("*/")
+            .is_some_and(|sub| wanted.split_once('/').is_some_and(|(_, wanted)| wanted == sub))
+}
+
+fn covers_url(own: &str, wanted: &str) -> bool {
+    own == wanted || own.strip_suffix('*').is_some_and(|prefix| wanted.starts_with(prefix))
+}
+
+/// What somebody may do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Access {
+    cluster: Option<Vec<Rule>>,
+    namespaces: BTreeMap<String, Vec<Rule>>,
+}
+
+impl Access {
+    /// Rights of which nothing is known.
+    pub fn unknown() -> Self {
+        Self::default()
+    }
+
+    /// Adds what somebody may do everywhere: with objects of the cluster and in all namespaces.
+    #[must_use]
+    pub fn with_cluster(mut self, rules: Vec<Rule>) -> Self {
+        self.cluster = Some(rules);
+        self
+    }
+
+    /// Adds what somebody may do in a namespace, what they may do everywhere included.
+    #[must_use]
+    pub fn with_namespace(mut self, namespace: &str, rules: Vec<Rule>) -> Self {
+        self.namespaces.insert(namespace.to_owned(), rules);
+        self
+    }
+
+    /// Whether they may do this; `None` when that is not known. Without a namespace it is about an object of the
+    /// cluster (or all namespaces), without a name about every object.
+    pub fn allows(
+        &self,
+        verb: &str,
+        group: &str,
+        resource: &str,
+        subresource: Option<&str>,
+        name: Option<&str>,
+        namespace: Option<&str>,
+    ) -> Option<bool> {
+        let full = subresource.map_or_else(|| resource.to_owned(), |sub| format!("{resource}/{sub}"));
+        let allowed = |rules: &[Rule]| rules.iter().any(|rule| rule.allows(verb, group, &full, name));
+        self.judge(namespace, allowed)
+    }
+
+    /// What of `rules` they do not have themselves in a scope, merged where only the verb differs; `None` when that is
+    /// not known.
+    pub fn lacks(&self, rules: &[Rule], namespace: Option<&str>) -> Option<Vec<Rule>> {
+        let mut missing: Vec<Rule> = Vec::new();
+        for part in rules.iter().flat_map(Rule::parts) {
+            if self.judge(namespace, |own| own.iter().any(|rule| rule.covers(&part)))? {
+                continue;
+            }
+            add(&mut missing, part);
+        }
+        Some(missing)
+    }
+
+    fn judge(&self, namespace: Option<&str>, test: impl Fn(&[Rule]) -> bool) -> Option<bool> {
+        if self.cluster.as_deref().is_some_and(&test) {
+            return Some(true);
+        }
+        match namespace {
+            Some(namespace) => self.namespaces.get(namespace).map(|rules| test(rules)),
+            None => self.cluster.as_ref().map(|_| false),
+        }
+    }
+}
+
+/// Adds a rule of one verb to rules that are otherwise the same.
+pub(crate) fn add(rules: &mut Vec<Rule>, part: Rule) {
+    let same = |r: &&mut Rule| {
+        (&r.groups, &r.resources, &r.names, &r.urls)
+            == (&part.groups, &part.resources, &part.names, &part.urls)
+    };
+    match rules.iter_mut().find(same) {
+        Some(rule) => {
+            for verb in part.verbs {
+                if !rule.verbs.contains(&verb) {
+                    rule.verbs.push(verb);
+                }
+            }
+        }
+        None => rules.push(part),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn rule(verbs: &[&str], group: &str, resources: &[&str]) -> Rule {
+        Rule::of(&json!({ "verbs": verbs, "apiGroups": [group], "resources": resources }))
+    }
+
+    #[test]
+    fn rights_of_the_cluster_hold_in_every_namespace_and_those_of_a_namespace_nowhere_else() {
+        let access = Access::unknown()
+            .with_cluster(vec![rule(&["get"], "", &["pods"])])
+            .with_namespace("a", vec![rule(&["get"], "", &["pods"]), rule(&["create"], "", &["pods"])]);
+        let may = |verb: &str, namespace| access.allows(verb, "", "pods", None, None, namespace);
+        assert_eq!(may("get", None), Some(true));
+        assert_eq!(may("get", Some("b")), Some(true));
+        assert_eq!(may("create", Some("a")), Some(true));
+        assert_eq!(may("create", None), Some(false));
+        // what holds in a namespace that nobody asked about is not known
+        assert_eq!(may("create", Some("b")), None);
+        assert_eq!(Access::unknown().allows("get", "", "pods", None, None, None), None);
+    }
+
+    #[test]
+    fn wildcards_subresources_and_names() {
+        let access = Access::unknown().with_cluster(vec![
+            rule(&["get"], "*", &["*/log"]),
+            rule(&["*"], "apps", &["deployments"]),
+            Rule { names: vec!["x".into()], ..rule(&["delete"], "", &["secrets"]) },
+        ]);
+        let may = |verb: &str, group: &str, resource: &str, sub, name| {
+            access.allows(verb, group, resource, sub, name, None) == Some(true)
+        };
+        assert!(may("get", "", "pods", Some("log"), None));
+        assert!(!may("get", "", "pods", Some("exec"), None) && !may("get", "", "pods", None, None));
+        assert!(may("deletecollection", "apps", "deployments", None, None));
+        // a resource without its subresource does not cover it
+        assert!(!may("get", "apps", "deployments", Some("scale"), None));
+        assert!(may("delete", "", "secrets", None, Some("x")));
+        assert!(!may("delete", "", "secrets", None, Some("y")) && !may("delete", "", "secrets", None, None));
+    }
+
+    #[test]
+    fn what_is_lacking_is_named_verb_by_verb() {
+        let access = Access::unknown().with_cluster(vec![
+            rule(&["get", "list"], "", &["pods"]),
+            Rule::of(&json!({ "verbs": ["get"], "nonResourceURLs": ["/metrics/*"] })),
+        ]);
+        let granted = [
+            rule(&["get", "create", "delete"], "", &["pods"]),
+            Rule::of(&json!({ "verbs": ["get", "post"], "nonResourceURLs": ["/metrics/a"] })),
+        ];
+        let lacking: Vec<String> =
+            access.lacks(&granted, None).unwrap().iter().map(ToString::to_string).collect();
+        assert_eq!(lacking, ["create,delete pods", "post /metrics/a"]);
+        // a wildcard is covered by a wildcard alone
+        assert_eq!(access.lacks(&[rule(&["get"], "*", &["pods"])], None).unwrap().len(), 1);
+        let all = Access::unknown().with_cluster(vec![rule(&["*"], "*", &["*"])]);
+        assert_eq!(all.lacks(&[rule(&["*"], "*", &["*"])], None).unwrap(), []);
+    }
+}

@@ -1,0 +1,68 @@
+//! What the operator needs beside itself.
+
+use olm_resolver::{Gvk, Need, SatisfiedBy};
+use serde_json::Value;
+
+use super::json::{list, text};
+use super::{Context, Report};
+use crate::finding::{Finding, FindingCode};
+use crate::input::PlanInput;
+
+pub(super) fn check(context: &Context<'_>, report: &mut Report) {
+    let input = context.input;
+    report.extend(missing_apis(input).into_iter().filter(|g| !input.facts.apis.contains(g)).map(|gvk| {
+        let text = format!("{} needs this API, and nothing serves it", input.resolved.chosen.name);
+        Finding::new(FindingCode::RequiredApiMissing, &gvk, text).fix(format!("olm search {}", gvk.kind))
+    }));
+    report.extend(dependencies(input));
+}
+
+/// The APIs that the operator says it needs, and that nothing that was resolved brings.
+pub(super) fn missing_apis(input: &PlanInput<'_>) -> Vec<Gvk> {
+    let owned = crds(input, "owned");
+    let resolved = |wanted: &Gvk| {
+        input.resolved.dependencies.iter().any(|d| {
+            let by_need = d.need == Need::Api(wanted.clone());
+            // a package that is installed along may be what brings the API
+            by_need || matches!(d.satisfied_by, SatisfiedBy::Install(_))
+        })
+    };
+    crds(input, "required").into_iter().filter(|g| !owned.contains(g) && !resolved(g)).collect()
+}
+
+fn crds(input: &PlanInput<'_>, key: &str) -> Vec<Gvk> {
+    let gvk = |v: &Value| {
+        let group = text(v, "/name").split_once('.').map_or("", |(_, group)| group);
+        Gvk {
+            group: group.to_owned(),
+            version: text(v, "/version").to_owned(),
+            kind: text(v, "/kind").to_owned(),
+        }
+    };
+    let pointer = format!("/spec/customresourcedefinitions/{key}");
+    list(&input.bundle.csv_raw, &pointer).iter().map(gvk).collect()
+}
+
+/// A plan is about one operator. What else its bundle needs has to be there first.
+fn dependencies(input: &PlanInput<'_>) -> Vec<Finding> {
+    let needed = |d: &olm_resolver::Dependency| match &d.satisfied_by {
+        SatisfiedBy::Install(bundle) => Some((d.clone(), bundle.clone())),
+        _ => None,
+    };
+    input
+        .resolved
+        .dependencies
+        .iter()
+        .filter_map(needed)
+        .map(|(dependency, bundle)| {
+            let text = format!(
+                "{} needs {}, which {} provides; it is not installed, and this plan does not install it",
+                dependency.required_by, dependency.need, bundle.name
+            );
+            Finding::new(FindingCode::DependencyMissing, &bundle.name, text).fix(format!(
+                "olm install {} -n {} --channel {}",
+                bundle.package, input.namespace, bundle.channel
+            ))
+        })
+        .collect()
+}

@@ -1,0 +1,71 @@
+//! Whether the bundle can be installed here at all, and what its publisher says of it.
+
+use olm_bundle::RenderError;
+use olm_version::{parse_lenient, precedence};
+
+use super::json::{list, text};
+use super::{Context, Report};
+use crate::finding::{Finding, FindingCode};
+
+pub(super) fn check(context: &Context<'_>, report: &mut Report) {
+    report.extend(not_renderable(context));
+    report.extend(kubernetes_too_old(context));
+    let deprecations = &context.input.resolved.deprecations;
+    report.extend(deprecations.iter().map(|text| deprecated(context, text)));
+}
+
+fn not_renderable(context: &Context<'_>) -> Option<Finding> {
+    let input = context.input;
+    let error = input.rendered.err()?;
+    let package = &input.resolved.chosen.package;
+    let webhooks = !list(&input.bundle.csv_raw, "/spec/webhookdefinitions").is_empty();
+    let (code, fix) = match error {
+        RenderError::InstallMode { .. } if super::upgrade::watched_it(context) => (
+            FindingCode::InstallModeRemoved,
+            format!(
+                "kubectl patch subscription {} -n {} --type merge -p '{{\"spec\":{{\"skipVersions\":[\"{}\"]}}}}'",
+                input.subscription,
+                input.namespace,
+                input.resolved.chosen.version_text()
+            ),
+        ),
+        RenderError::InstallMode { .. } => (
+            FindingCode::UnsupportedInstallMode,
+            format!("kubectl edit operatorgroup -n {}  # spec.targetNamespaces", input.namespace),
+        ),
+        RenderError::Unsupported { .. } if webhooks => (
+            FindingCode::WebhooksUnsupported,
+            format!("olm show {package}  # look for a version without webhooks"),
+        ),
+        _ => (FindingCode::BundleNotRenderable, format!("olm show {package}  # choose another version")),
+    };
+    Some(Finding::new(code, &input.resolved.chosen.name, error.to_string()).fix(fix))
+}
+
+fn kubernetes_too_old(context: &Context<'_>) -> Option<Finding> {
+    let input = context.input;
+    let minimum = Some(text(&input.bundle.csv_raw, "/spec/minKubeVersion")).filter(|t| !t.is_empty())?;
+    let needed = parse_lenient(minimum).ok()?;
+    let have = input.facts.kubernetes.as_ref()?;
+    let plain = olm_version::Version::new(have.major, have.minor, have.patch);
+    precedence(&plain, &needed).is_lt().then(|| {
+        let text =
+            format!("it needs Kubernetes {needed} or newer (spec.minKubeVersion), this cluster has {have}");
+        Finding::new(FindingCode::KubernetesTooOld, &input.resolved.chosen.name, text)
+            .fix(format!("olm show {}  # choose an older version", input.resolved.chosen.package))
+    })
+}
+
+/// `what` is what the catalog says, with the schema of what it is about in front: `olm.channel/stable: use fast`.
+fn deprecated(context: &Context<'_>, what: &str) -> Finding {
+    let chosen = &context.input.resolved.chosen;
+    let (code, subject) = if what.starts_with("olm.package") {
+        (FindingCode::DeprecatedPackage, format!("package {}", chosen.package))
+    } else if what.starts_with("olm.channel") {
+        (FindingCode::DeprecatedChannel, format!("channel {} of package {}", chosen.channel, chosen.package))
+    } else {
+        (FindingCode::DeprecatedBundle, chosen.name.clone())
+    };
+    Finding::new(code, subject, format!("the catalog says: {what}"))
+        .fix(format!("olm show {}", chosen.package))
+}

@@ -1,0 +1,94 @@
+//! Objects of the plan that are there already and are not the package's own.
+
+use std::collections::BTreeSet;
+
+use super::json::{list, text};
+use super::{Context, Report, bundle_names};
+use crate::finding::{Finding, FindingCode, Severity};
+use crate::object::ObjectRef;
+use crate::owner::{Owner, owner_of};
+use crate::plan::PlannedObject;
+
+pub(super) fn check(context: &Context<'_>, report: &mut Report) {
+    let input = context.input;
+    let bundles = bundle_names(input);
+    for object in context.objects.iter().filter(|o| o.phase.is_some()) {
+        let reference = &object.reference;
+        // CRDs have a code of their own; a namespace is nobody's, and the version has the package's own name.
+        let own = ["CustomResourceDefinition", "Namespace", "ClusterServiceVersion", "OperatorGroup"];
+        if own.contains(&reference.kind.as_str()) {
+            continue;
+        }
+        let Some(live) = context.live.get(reference) else { continue };
+        let owner = owner_of(live, &input.resolved.chosen.package, input.namespace, &bundles);
+        report.extend(collision(object, owner));
+    }
+    report.extend(default_account(context));
+}
+
+fn collision(object: &PlannedObject, owner: Owner) -> Option<Finding> {
+    let reference = &object.reference;
+    // Labels are how ownership is written down; they alone overwrite nothing.
+    let changes: Vec<&str> =
+        object.diff.iter().map(|d| d.path.as_str()).filter(|p| !p.starts_with("/metadata/")).collect();
+    let (severity, text) = match owner {
+        Owner::Ours => return None,
+        Owner::Other(other) => (
+            Severity::Block,
+            format!("it exists and belongs to {other}; two owners would overwrite each other"),
+        ),
+        Owner::Nobody | Owner::Shared(_) if changes.is_empty() => return None,
+        Owner::Nobody => (
+            Severity::Warn,
+            format!(
+                "it exists, nobody is known to own it, and {} of its fields would be overwritten",
+                changes.len()
+            ),
+        ),
+        Owner::Shared(namespace) => (
+            Severity::Warn,
+            format!(
+                "the same package in namespace {namespace} uses it, and {} of its fields would be overwritten for both",
+                changes.len()
+            ),
+        ),
+    };
+    Some(
+        Finding::new(FindingCode::NameCollision, reference, text)
+            .severity(severity)
+            .fix(format!("kubectl get {} -o yaml", named(reference))),
+    )
+}
+
+/// `deployment.apps/x -n ns`, as kubectl takes it.
+fn named(reference: &ObjectRef) -> String {
+    let kind = match reference.group() {
+        "" => reference.kind.to_lowercase(),
+        group => format!("{}.{group}", reference.kind.to_lowercase()),
+    };
+    match &reference.namespace {
+        Some(namespace) => format!("{kind}/{} -n {namespace}", reference.name),
+        None => format!("{kind}/{}", reference.name),
+    }
+}
+
+/// Every pod that names no account runs as `default`: rights that are given to it are given to all of them.
+fn default_account(context: &Context<'_>) -> Option<Finding> {
+    let mut namespaces = BTreeSet::new();
+    for kind in ["RoleBinding", "ClusterRoleBinding"] {
+        for (_, binding) in context.of_kind("rbac.authorization.k8s.io", kind) {
+            for subject in list(binding, "/subjects") {
+                if text(subject, "/kind") == "ServiceAccount" && text(subject, "/name") == "default" {
+                    namespaces.insert(text(subject, "/namespace"));
+                }
+            }
+        }
+    }
+    let namespace = namespaces.first()?;
+    let subject = ObjectRef::new("v1", "ServiceAccount", Some(namespace), "default");
+    let text = "the operator's rights go to the account that every pod of the namespace has by default, so all of them \
+                get these rights";
+    Some(Finding::new(FindingCode::NameCollision, subject, text).severity(Severity::Warn).fix(format!(
+        "kubectl get pods -n {namespace}  # use a namespace of its own: olm install -n NAMESPACE"
+    )))
+}

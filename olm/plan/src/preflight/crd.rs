@@ -1,0 +1,276 @@
+//! What new CustomResourceDefinitions do to the objects that exist and to those who use them.
+
+use olm_crd::change::{Change, ChangeCode, Severity as Harm};
+use olm_crd::live::{LiveReport, ObjectReport};
+use serde_json::Value;
+
+use super::json::{list, some_of, text};
+use super::report::MOST_NAMED;
+use super::{Context, Report, bundle_names};
+use crate::facts::{CustomObjects, Fact, Principal, Who};
+use crate::finding::{Finding, FindingCode, Severity};
+use crate::object::ObjectRef;
+use crate::owner::{Owner, owner_of};
+
+/// Fields that are named for one object.
+const MOST_FIELDS: usize = 3;
+
+pub(super) fn check(context: &Context<'_>, report: &mut Report) {
+    for (reference, new) in context.crds() {
+        report.extend(conversion(reference, new));
+        let Some(live) = context.live.get(reference) else { continue };
+        report.extend(owned_by_other(context, reference, live));
+        report.extend(stored_version_removed(reference, live, new));
+        report.extend(scope(reference, live, new));
+        schema(context, reference, live, new, report);
+    }
+}
+
+fn owned_by_other(context: &Context<'_>, reference: &ObjectRef, live: &Value) -> Option<Finding> {
+    let input = context.input;
+    let package = &input.resolved.chosen.package;
+    let Owner::Other(other) = owner_of(live, package, input.namespace, &bundle_names(input)) else {
+        return None;
+    };
+    let text = format!("{other} owns this CRD; two owners would overwrite each other");
+    Some(
+        Finding::new(FindingCode::CrdOwnedByOther, reference, text)
+            .fix(format!("kubectl describe crd {}", reference.name)),
+    )
+}
+
+/// The versions that a live CRD has objects stored in, and the new one does not know.
+pub(crate) fn removed_stored_versions(live: &Value, new: &Value) -> Vec<String> {
+    let known: Vec<&str> = list(new, "/spec/versions").iter().map(|v| text(v, "/name")).collect();
+    let stored = list(live, "/status/storedVersions").iter().filter_map(Value::as_str);
+    stored.filter(|v| !known.contains(v)).map(str::to_owned).collect()
+}
+
+fn stored_version_removed(reference: &ObjectRef, live: &Value, new: &Value) -> Option<Finding> {
+    let gone = removed_stored_versions(live, new);
+    (!gone.is_empty()).then(|| {
+        let text = format!(
+            "objects may be stored in version {} (status.storedVersions), which the new CRD does not have",
+            gone.join(", ")
+        );
+        Finding::new(FindingCode::CrdStoredVersionRemoved, reference, text)
+            .fix(format!("kubectl get crd {} -o jsonpath='{{.status.storedVersions}}'", reference.name))
+    })
+}
+
+fn scope(reference: &ObjectRef, live: &Value, new: &Value) -> Option<Finding> {
+    let (before, after) = (text(live, "/spec/scope"), text(new, "/spec/scope"));
+    (before != after && !before.is_empty()).then(|| {
+        let text = format!(
+            "its scope would change from {before} to {after}, which the API server refuses; the CRD has to be deleted \
+             first, and all its objects go with it"
+        );
+        Finding::new(FindingCode::CrdScopeChanged, reference, text)
+            .fix(format!("kubectl get {} -A -o yaml > backup.yaml", reference.name))
+    })
+}
+
+/// Webhooks of a bundle are refused as a whole, so a CRD that names one is not served by the bundle.
+fn conversion(reference: &ObjectRef, new: &Value) -> Option<Finding> {
+    if text(new, "/spec/conversion/strategy") != "Webhook" {
+        return None;
+    }
+    let client = new.pointer("/spec/conversion/webhook/clientConfig");
+    let there = |key: &str| client.and_then(|c| c.get(key)).is_some_and(|v| !v.is_null());
+    let (severity, text) = if there("service") || there("url") {
+        (
+            Severity::Warn,
+            "its objects are converted by a webhook that the bundle does not bring; while that does not answer, none of them can be read or written",
+        )
+    } else {
+        (
+            Severity::Block,
+            "its objects are converted by a webhook, and this version of olm does not set webhooks up",
+        )
+    };
+    Some(
+        Finding::new(FindingCode::CrdConversionUnsupported, reference, text)
+            .severity(severity)
+            .fix(format!("kubectl get crd {} -o jsonpath='{{.spec.conversion}}'", reference.name)),
+    )
+}
+
+/// The changes that other findings do not tell already.
+fn harmful(live: &Value, new: &Value) -> Vec<Change> {
+    const TOLD: &[ChangeCode] = &[
+        ChangeCode::GroupChanged,
+        ChangeCode::ScopeChanged,
+        ChangeCode::KindChanged,
+        ChangeCode::PluralChanged,
+        ChangeCode::StoredVersionRemoved,
+        ChangeCode::ConversionWebhookAdded,
+    ];
+    if untouched(live, new) {
+        return Vec::new();
+    }
+    let mut changes = olm_crd::compare(live, new);
+    changes.retain(|c| c.severity != Harm::Safe && !TOLD.contains(&c.code));
+    changes
+}
+
+/// Whether versions with their schemas and what happens between them are the same, as in most upgrades: quicker to see
+/// than by comparing rule by rule.
+fn untouched(live: &Value, new: &Value) -> bool {
+    let same = |pointer: &str, default: Value| {
+        let of =
+            |crd: &Value| crd.pointer(pointer).filter(|v| !v.is_null()).cloned().unwrap_or(default.clone());
+        of(live) == of(new)
+    };
+    live.pointer("/spec/versions") == new.pointer("/spec/versions")
+        && same("/spec/conversion/strategy", "None".into())
+        && same("/spec/preserveUnknownFields", false.into())
+}
+
+/// Whether a change of the definition can hurt objects, so that these are of interest.
+pub(super) fn matters(live: &Value, new: &Value) -> bool {
+    !harmful(live, new).is_empty()
+}
+
+fn schema(context: &Context<'_>, reference: &ObjectRef, live: &Value, new: &Value, report: &mut Report) {
+    let changes = harmful(live, new);
+    if changes.is_empty() {
+        return;
+    }
+    let fact = context.input.facts.custom_objects.get(&reference.name).unwrap_or(&Fact::NotAsked);
+    let breaking: Vec<String> = changes
+        .iter()
+        .filter(|c| c.severity == Harm::Breaking)
+        .map(|c| match &c.version {
+            Some(version) => format!("{version} {}: {}", c.path, c.text),
+            None => format!("{}: {}", c.path, c.text),
+        })
+        .collect();
+    let found = fact.known().map(|objects| olm_crd::check_objects(new, &objects.items));
+    if !breaking.is_empty() {
+        report.push(breaking_change(context, reference, &breaking, fact, found.as_ref()));
+    }
+    if let (Some(found), Some(objects)) = (&found, fact.known()) {
+        live_objects(reference, found, objects, report);
+    }
+    if let Some(why) = fact.why_unknown() {
+        report.not_checked(format!("objects of {}", reference.name), why);
+    }
+}
+
+/// What the definitions alone tell to be incompatible. It stands in the way unless it is known to hurt no object: there is
+/// none, or every one was held against the new schema and fits.
+fn breaking_change(
+    context: &Context<'_>,
+    reference: &ObjectRef,
+    breaking: &[String],
+    fact: &Fact<CustomObjects>,
+    found: Option<&LiveReport>,
+) -> Finding {
+    let (severity, who) = match (fact, found) {
+        (Fact::Known(objects), _) if objects.items.is_empty() => {
+            (Severity::Warn, "there are no objects of it".to_owned())
+        }
+        (Fact::Known(objects), Some(found)) if found.is_clean() && !objects.more => {
+            (Severity::Warn, format!("all {} objects of it fit the new schema", found.checked))
+        }
+        (Fact::Known(objects), _) => {
+            let more = if objects.more { "more than " } else { "" };
+            (Severity::Block, format!("there are {more}{} objects of it", objects.items.len()))
+        }
+        (Fact::Unknown(why), _) => {
+            (Severity::Block, format!("whether there are objects of it could not be found out: {why}"))
+        }
+        (Fact::NotAsked, _) => (Severity::Block, "nobody looked whether there are objects of it".to_owned()),
+    };
+    let text = format!("the new version is not compatible: {}; {who}", some_of(breaking, MOST_NAMED));
+    // Whoever carries the plan out may have no right to look at the objects; that right is all that is missing.
+    let fix = match (fact, context.input.facts.installer.known()) {
+        (
+            Fact::Unknown(_),
+            Some(Principal { who: Who::ServiceAccount { namespace, name: account }, exact: true, .. }),
+        ) => {
+            let name = format!("olm-reads-{}", reference.name);
+            format!(
+                "kubectl create clusterrole {name} --verb=list --resource={} && kubectl create clusterrolebinding {name} \
+                 --clusterrole={name} --serviceaccount={namespace}:{account}",
+                reference.name
+            )
+        }
+        _ => format!("kubectl get {} -A", reference.name),
+    };
+    Finding::new(FindingCode::CrdBreakingChange, reference, text).severity(severity).fix(fix)
+}
+
+fn live_objects(reference: &ObjectRef, found: &LiveReport, objects: &CustomObjects, report: &mut Report) {
+    if found.failing > 0 {
+        let text = format!(
+            "the new schema refuses {} of {} objects: {}",
+            found.failing,
+            found.checked,
+            in_words(&found.failures, found.failing)
+        );
+        report.push(
+            Finding::new(FindingCode::CrdObjectsInvalid, reference, text)
+                .fix(edit(reference, &found.failures)),
+        );
+    }
+    if found.losing > 0 {
+        let text = format!(
+            "{} of {} objects lose fields that the new schema does not know: {}",
+            found.losing,
+            found.checked,
+            in_words(&found.losses, found.losing)
+        );
+        report.push(
+            Finding::new(FindingCode::CrdFieldsPruned, reference, text)
+                .fix(format!("kubectl get {} -A -o yaml > backup.yaml", reference.name)),
+        );
+    }
+    unchecked(reference, found, objects.more, report);
+}
+
+fn unchecked(reference: &ObjectRef, found: &LiveReport, more: bool, report: &mut Report) {
+    for open in &found.unchecked {
+        report.not_checked(format!("{} {}", reference.name, open.what), &open.why);
+    }
+    if more {
+        report.not_checked(
+            format!("objects of {} beyond the first {}", reference.name, found.checked),
+            "there are too many to look at all",
+        );
+    }
+}
+
+fn in_words(objects: &[ObjectReport], total: usize) -> String {
+    let one = |object: &ObjectReport| {
+        let fields: Vec<String> = object.fields.iter().map(|f| format!("{}: {}", f.path, f.text)).collect();
+        let name = match &object.namespace {
+            Some(namespace) => format!("{namespace}/{}", object.name),
+            None => object.name.clone(),
+        };
+        format!("{name} ({})", some_of(&fields, MOST_FIELDS))
+    };
+    let mut shown: Vec<String> = objects.iter().take(MOST_NAMED).map(one).collect();
+    if total > shown.len() {
+        shown.push(format!("and {} more", total - shown.len()));
+    }
+    shown.join(", ")
+}
+
+fn edit(reference: &ObjectRef, objects: &[ObjectReport]) -> String {
+    match objects.first() {
+        Some(ObjectReport { namespace: Some(namespace), name, .. }) => {
+            format!("kubectl edit {} {name} -n {namespace}", reference.name)
+        }
+        Some(object) => format!("kubectl edit {} {}", reference.name, object.name),
+        None => format!("kubectl get {} -A", reference.name),
+    }
+}
+
+/// `namespace/name` of a custom resource.
+pub(super) fn name_of(object: &Value) -> String {
+    match text(object, "/metadata/namespace") {
+        "" => text(object, "/metadata/name").to_owned(),
+        namespace => format!("{namespace}/{}", text(object, "/metadata/name")),
+    }
+}

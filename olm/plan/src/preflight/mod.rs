@@ -1,0 +1,114 @@
+//! What could stand in the way of an install or an upgrade: everything at once.
+//!
+//! Each module looks at one thing. All are functions of the plan's input, the live objects and the facts; what is not
+//! known gives no finding, and where it matters one line of [`FindingCode::NotChecked`].
+
+mod access;
+mod apis;
+mod bundle;
+mod collision;
+mod crd;
+mod immutable;
+pub(crate) mod json;
+mod namespace;
+mod needed;
+mod pod;
+mod pod_security;
+mod priority_class;
+mod quota;
+mod report;
+mod rights;
+mod rollback;
+mod trap;
+mod upgrade;
+mod webhook;
+
+use olm_bundle::Phase;
+use serde_json::Value;
+
+use crate::finding::Finding;
+use crate::input::{Live, PlanInput};
+use crate::object::ObjectRef;
+use crate::plan::{PermissionDelta, PlanAction, PlannedObject, Reversible};
+
+pub use access::{Access, Rule};
+pub(crate) use crd::removed_stored_versions;
+pub use needed::{FactsNeeded, KindNeeded, kinds_needed, namespaces_to_ask, roles_needed, services_needed};
+use report::Report;
+
+/// What the checks look at: the input of a plan, and what has been worked out of the plan.
+pub(crate) struct Context<'a> {
+    pub(crate) input: &'a PlanInput<'a>,
+    pub(crate) live: &'a Live,
+    /// The manifests that will be applied.
+    pub(crate) wanted: &'a [(Phase, ObjectRef, Value)],
+    /// What happens to which object.
+    pub(crate) objects: &'a [PlannedObject],
+    pub(crate) action: PlanAction,
+    pub(crate) permissions: &'a PermissionDelta,
+    pub(crate) reversible: &'a Reversible,
+}
+
+impl<'a> Context<'a> {
+    /// The manifests to apply of one kind, whatever their API version.
+    fn of_kind(&self, group: &'a str, kind: &'a str) -> impl Iterator<Item = (&'a ObjectRef, &'a Value)> {
+        let matching = move |r: &ObjectRef| r.kind == kind && r.group() == group;
+        self.wanted.iter().filter(move |(_, r, _)| matching(r)).map(|(_, r, manifest)| (r, manifest))
+    }
+
+    /// The CRDs to apply.
+    fn crds(&self) -> impl Iterator<Item = (&'a ObjectRef, &'a Value)> {
+        self.of_kind("apiextensions.k8s.io", "CustomResourceDefinition")
+    }
+
+    /// The ClusterServiceVersion that is replaced.
+    fn replaced(&self) -> Option<&'a Value> {
+        let from = self.input.resolved.from.as_ref()?;
+        if from.name == self.input.resolved.chosen.name {
+            return None;
+        }
+        self.live.get(&crate::desired::csv_ref(self.input.namespace, &from.name))
+    }
+
+    /// The namespace of the operator as it is on the cluster.
+    fn namespace(&self) -> Option<&'a Value> {
+        self.live.get(&crate::desired::namespace_ref(self.input.namespace))
+    }
+}
+
+/// Every check. None depends on another, so the order does not matter.
+const CHECKS: &[fn(&Context<'_>, &mut Report)] = &[
+    bundle::check,
+    namespace::check,
+    apis::check,
+    rights::check,
+    crd::check,
+    collision::check,
+    immutable::check,
+    pod_security::check,
+    quota::check,
+    priority_class::check,
+    webhook::check,
+    trap::check,
+    upgrade::check,
+    rollback::check,
+];
+
+/// All findings, the worst first.
+pub(crate) fn findings(context: &Context<'_>) -> Vec<Finding> {
+    let mut report = Report::default();
+    for reference in &context.input.facts.unreadable {
+        report.not_checked(format!("what {reference} is now"), "no right to read it");
+    }
+    for check in CHECKS {
+        check(context, &mut report);
+    }
+    report.into_findings(context.input)
+}
+
+/// Names of the bundle's versions whose objects count as the package's own.
+pub(crate) fn bundle_names<'a>(input: &PlanInput<'a>) -> Vec<&'a str> {
+    let mut names = vec![input.resolved.chosen.name.as_str()];
+    names.extend(input.resolved.from.as_ref().map(|from| from.name.as_str()));
+    names
+}

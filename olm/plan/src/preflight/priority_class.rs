@@ -1,0 +1,43 @@
+//! Whether the priority classes that pods name exist.
+
+use std::collections::BTreeSet;
+
+use super::json::text;
+use super::pod;
+use super::{Context, Report};
+use crate::finding::{Finding, FindingCode};
+use crate::input::PlanInput;
+
+/// Every cluster has these.
+const BUILT_IN: &[&str] = &["system-cluster-critical", "system-node-critical"];
+
+pub(super) fn check(context: &Context<'_>, report: &mut Report) {
+    let facts = &context.input.facts.priority_classes;
+    for pods in pod::changed(context) {
+        let name = text(pods.spec(), "/priorityClassName");
+        let Some(fact) = facts.get(name) else { continue };
+        if report.know(fact, &format!("PriorityClass {name}")) == Some(&false) {
+            let text =
+                format!("its pods name PriorityClass {name}, which does not exist, so none can be created");
+            report.push(
+                Finding::new(FindingCode::PriorityClassMissing, pods.reference, text)
+                    .fix(format!("kubectl create priorityclass {name} --value=1000000")),
+            );
+        }
+    }
+}
+
+/// The priority classes that the bundle's pods name and the bundle does not bring.
+pub(super) fn needed(input: &PlanInput<'_>) -> BTreeSet<String> {
+    let objects = || input.rendered.ok().into_iter().flat_map(|r| r.objects()).map(|(_, object)| object);
+    let brought: BTreeSet<&str> =
+        objects().filter(|o| o["kind"] == "PriorityClass").map(|o| text(o, "/metadata/name")).collect();
+    objects()
+        .filter_map(|object| {
+            let reference = crate::object::ObjectRef::of(object)?;
+            Some(text(&pod::template(&reference, object)?["spec"], "/priorityClassName"))
+        })
+        .filter(|name| !name.is_empty() && !BUILT_IN.contains(name) && !brought.contains(name))
+        .map(str::to_owned)
+        .collect()
+}

@@ -1,0 +1,61 @@
+//! Whether there is a way back.
+
+use super::json::some_of;
+use super::report::MOST_NAMED;
+use super::{Context, Report, crd};
+use crate::facts::Fact;
+use crate::finding::{Finding, FindingCode, Severity};
+use crate::plan::PlanAction;
+
+pub(super) fn check(context: &Context<'_>, report: &mut Report) {
+    let chosen = &context.input.resolved.chosen;
+    match context.action {
+        PlanAction::Rollback => {
+            let reasons = reasons(context);
+            if !reasons.is_empty() {
+                let text = format!(
+                    "there is no way back to this version: {}; restore a backup, or go forward",
+                    some_of(&reasons, MOST_NAMED)
+                );
+                report.push(
+                    Finding::new(FindingCode::RollbackImpossible, &chosen.name, text)
+                        .fix(format!("olm show {}  # choose a newer version", chosen.package)),
+                );
+            }
+        }
+        PlanAction::Upgrade if !context.reversible.possible => {
+            let reason = context
+                .reversible
+                .reason
+                .as_deref()
+                .unwrap_or("the old version cannot read what the new one writes");
+            let text = format!("this step cannot be taken back: {reason}");
+            report.push(
+                Finding::new(FindingCode::RollbackImpossible, &chosen.name, text).severity(Severity::Warn),
+            );
+        }
+        _ => {}
+    }
+}
+
+/// What holds the older version's CRDs off.
+fn reasons(context: &Context<'_>) -> Vec<String> {
+    let mut reasons = Vec::new();
+    for (reference, new) in context.crds() {
+        let Some(live) = context.live.get(reference) else { continue };
+        let gone = crd::removed_stored_versions(live, new);
+        if !gone.is_empty() {
+            reasons.push(format!("{} has objects stored in version {}", reference.name, gone.join(", ")));
+        }
+        if let Some(Fact::Known(objects)) = context.input.facts.custom_objects.get(&reference.name) {
+            let report = olm_crd::check_objects(new, &objects.items);
+            if report.failing > 0 {
+                reasons.push(format!(
+                    "{} of the objects of {} do not fit its schema",
+                    report.failing, reference.name
+                ));
+            }
+        }
+    }
+    reasons
+}

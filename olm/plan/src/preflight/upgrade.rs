@@ -1,0 +1,95 @@
+//! What an upgrade takes away.
+
+use olm_bundle::InstallMode;
+use serde_json::Value;
+
+use super::json::{list, some_of, text};
+use super::report::MOST_NAMED;
+use super::{Context, Report};
+use crate::facts::Fact;
+use crate::finding::{Finding, FindingCode, Severity};
+
+pub(super) fn check(context: &Context<'_>, report: &mut Report) {
+    let Some(old) = context.replaced() else { return };
+    install_modes(context, old, report);
+    removed_crds(context, old, report);
+}
+
+fn supports(csv: &Value, mode: &str) -> bool {
+    list(csv, "/spec/installModes").iter().any(|m| text(m, "/type") == mode && m["supported"] == true)
+}
+
+/// Whether the version that is installed can watch what it is asked to: the same that the new one cannot.
+pub(super) fn watched_it(context: &Context<'_>) -> bool {
+    let Some(old) = context.replaced() else { return false };
+    let input = context.input;
+    let (_, targets) = crate::desired::operator_group_of(input.operator_groups, input.target_namespaces);
+    let fits = match targets.as_slice() {
+        [] => &[InstallMode::AllNamespaces][..],
+        [one] if one == input.namespace => &[InstallMode::OwnNamespace, InstallMode::MultiNamespace],
+        [_] => &[InstallMode::SingleNamespace, InstallMode::MultiNamespace],
+        _ => &[InstallMode::MultiNamespace],
+    };
+    fits.iter().any(|mode| supports(old, mode.as_str()))
+}
+
+/// Modes that nobody uses here may go; it is good to know before the next installation.
+fn install_modes(context: &Context<'_>, old: &Value, report: &mut Report) {
+    let new = &context.input.bundle.csv_raw;
+    if context.input.rendered.is_err() {
+        return;
+    }
+    let gone: Vec<&str> = list(old, "/spec/installModes")
+        .iter()
+        .map(|m| text(m, "/type"))
+        .filter(|mode| supports(old, mode) && !supports(new, mode))
+        .collect();
+    if !gone.is_empty() {
+        let text = format!(
+            "the new version gives up install mode {}; this installation does not use it",
+            gone.join(", ")
+        );
+        report.push(
+            Finding::new(FindingCode::InstallModeRemoved, &context.input.resolved.chosen.name, text)
+                .severity(Severity::Info),
+        );
+    }
+}
+
+/// The CRDs that the installed version owns and the new one does not: names with version and kind.
+pub(super) fn given_up<'a>(old: &'a Value, new: &Value) -> Vec<&'a Value> {
+    const OWNED: &str = "/spec/customresourcedefinitions/owned";
+    let kept = |name: &str| list(new, OWNED).iter().any(|c| text(c, "/name") == name);
+    let mut seen = std::collections::BTreeSet::new();
+    list(old, OWNED)
+        .iter()
+        .filter(|c| !text(c, "/name").is_empty() && !kept(text(c, "/name")))
+        .filter(|c| seen.insert(text(c, "/name")))
+        .collect()
+}
+
+fn removed_crds(context: &Context<'_>, old: &Value, report: &mut Report) {
+    let chosen = &context.input.resolved.chosen;
+    for crd in given_up(old, &context.input.bundle.csv_raw) {
+        let (name, kind) = (text(crd, "/name"), text(crd, "/kind"));
+        let many = match context.input.facts.custom_objects.get(name) {
+            Some(Fact::Known(objects)) if objects.items.is_empty() => continue,
+            Some(Fact::Known(objects)) => {
+                let names: Vec<String> = objects.items.iter().map(super::crd::name_of).collect();
+                let more = if objects.more { "more than " } else { "" };
+                format!("{more}{} {kind} objects ({})", names.len(), some_of(&names, MOST_NAMED))
+            }
+            Some(Fact::Unknown(why)) => {
+                report.not_checked(format!("objects of {name}"), why);
+                format!("an unknown number of {kind} objects")
+            }
+            Some(Fact::NotAsked) | None => format!("an unknown number of {kind} objects"),
+        };
+        let text =
+            format!("{} does not own it any more: {many} stay and nothing looks after them", chosen.name);
+        report.push(
+            Finding::new(FindingCode::CrdRemoved, format!("CustomResourceDefinition {name}"), text)
+                .fix(format!("kubectl get {name} -A")),
+        );
+    }
+}

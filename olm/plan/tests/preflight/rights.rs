@@ -1,0 +1,151 @@
+//! Rights of those who ask and those who carry out.
+
+use olm_plan::{Access, Fact, FindingCode, Principal, Rule, Severity, Who, namespaces_to_ask};
+use serde_json::{Value, json};
+
+use crate::world::{World, allow, config, everything, manager, principal};
+
+fn rule(verbs: &[&str], groups: &[&str], resources: &[&str]) -> Rule {
+    Rule::of(&json!({ "verbs": verbs, "apiGroups": groups, "resources": resources }))
+}
+
+const KINDS: &[(&str, &[&str])] = &[
+    ("", &["configmaps", "secrets", "serviceaccounts", "services"]),
+    ("apps", &["deployments"]),
+    ("operators.coreos.com", &["clusterserviceversions", "operatorgroups"]),
+    ("apiextensions.k8s.io", &["customresourcedefinitions"]),
+    ("rbac.authorization.k8s.io", &["roles", "clusterroles", "rolebindings", "clusterrolebindings"]),
+];
+
+fn writing(left_out: &[(&str, &str)]) -> Vec<Rule> {
+    let mut rules = Vec::new();
+    for (group, resources) in KINDS {
+        let kept: Vec<&str> =
+            resources.iter().copied().filter(|r| !left_out.contains(&(*group, *r))).collect();
+        rules.push(rule(&["create", "patch", "delete"], &[group], &kept));
+    }
+    rules
+}
+
+/// What a manager has, without one resource.
+pub(crate) fn all_but(group: &str, resource: &str) -> Vec<Rule> {
+    let mut rules = writing(&[(group, resource)]);
+    rules.push(rule(&["escalate", "bind"], &["rbac.authorization.k8s.io"], &["roles", "clusterroles"]));
+    rules
+}
+
+/// What a manager has, without the right to hand out what it does not have.
+pub(crate) fn all_but_granting() -> Vec<Rule> {
+    writing(&[])
+}
+
+#[test]
+fn what_the_installer_lacks_is_named_with_the_role_that_gives_it() {
+    let mut world = World::install(vec![config("1")], |_| {});
+    let access = Access::unknown().with_cluster(all_but("", "configmaps"));
+    world.facts.installer = Fact::Known(Principal { who: manager(), access, exact: true });
+    // rights of the namespace are not known: nothing is claimed of them
+    assert_eq!(
+        world.only().text,
+        "not checked: what ServiceAccount olm/olm-manager may do in namespace ns (the rights are not known)"
+    );
+    // once they are, what is missing there is told
+    let access = Access::unknown().with_cluster(all_but("", "configmaps")).with_namespace(
+        "ns",
+        [all_but("", "configmaps"), vec![rule(&["create"], &[""], &["configmaps"])]].concat(),
+    );
+    world.facts.installer = Fact::Known(Principal { who: manager(), access: access.clone(), exact: true });
+    let finding = world.only();
+    assert_eq!((finding.code, finding.severity), (FindingCode::InstallerLacksRights, Severity::Block));
+    assert_eq!(
+        finding.text,
+        "ServiceAccount olm/olm-manager may not patch configmaps in namespace ns, and the plan has to patch configmaps settings"
+    );
+    let fix = finding.fix.unwrap();
+    let manifest =
+        fix.strip_prefix("echo '").and_then(|rest| rest.strip_suffix("' | kubectl apply -f -")).unwrap();
+    let list: Value = serde_json::from_str(manifest).unwrap();
+    let [role, binding] = list["items"].as_array().unwrap().as_slice() else { panic!("{list}") };
+    assert_eq!((&role["kind"], &role["metadata"]["namespace"]), (&json!("Role"), &json!("ns")));
+    let rules = json!([{ "verbs": ["patch"], "apiGroups": [""], "resources": ["configmaps"] }]);
+    assert_eq!(role["rules"], rules);
+    assert_eq!(binding["roleRef"]["name"], role["metadata"]["name"]);
+    assert_eq!(
+        binding["subjects"],
+        json!([{ "kind": "ServiceAccount", "namespace": "olm", "name": "olm-manager" }])
+    );
+    // read off a role, the same does not stand in the way
+    world.facts.installer = Fact::Known(Principal { who: manager(), access, exact: false });
+    assert_eq!(world.codes(), [(FindingCode::InstallerLacksRights, Severity::Warn)]);
+}
+
+#[test]
+fn what_is_there_already_needs_no_right_to_create() {
+    let mut world = World::install(vec![config("1")], |_| {});
+    world.live = world.applied();
+    world.facts.installer = principal(manager(), vec![]);
+    assert_eq!(world.findings(), []);
+    // an upgrade creates the new version and deletes the old one
+    let mut world = world.upgrade("1.0.1", vec![config("1")], |_| {});
+    let mut rules = all_but("operators.coreos.com", "clusterserviceversions");
+    rules.push(rule(&["create", "patch"], &["operators.coreos.com"], &["clusterserviceversions"]));
+    world.facts.installer = principal(manager(), rules);
+    let finding = world.only();
+    assert!(
+        finding.text.contains("may not delete clusterserviceversions.operators.coreos.com in namespace ns"),
+        "{}",
+        finding.text
+    );
+}
+
+#[test]
+fn nobody_gives_away_what_they_do_not_have() {
+    let patch_nodes = |csv: &mut Value| {
+        allow(csv, json!({ "apiGroups": [""], "resources": ["nodes"], "verbs": ["patch"] }));
+    };
+    let mut world = World::install(vec![], patch_nodes);
+    world.facts.installer = principal(manager(), all_but_granting());
+    // the role and its binding give the same away, and one command helps with both
+    let finding = world.only();
+    assert_eq!(finding.code, FindingCode::InstallerCannotGrant);
+    let fix = finding.fix.unwrap();
+    assert!(fix.contains(r#""verbs":["escalate"]"#) && fix.contains(r#""verbs":["bind"]"#), "{fix}");
+    // who has the rights may give them, without further ones
+    let mut rules = all_but_granting();
+    rules.push(rule(&["get", "list", "watch"], &["example.com"], &["things"]));
+    rules.push(rule(&["patch"], &[""], &["nodes"]));
+    world.facts.installer = principal(manager(), rules.clone());
+    assert_eq!(world.findings(), []);
+    // and who lacks one of them is told of that one
+    rules.pop();
+    world.facts.installer = principal(manager(), rules);
+    let text = world.only().text;
+    assert!(text.starts_with("ServiceAccount olm/olm-manager would give away rights that it does not have: patch nodes (by ClusterRole "), "{text}");
+}
+
+#[test]
+fn a_user_needs_the_subscription_and_the_namespace_alone() {
+    let mut world = World::install(vec![], |_| {});
+    let subscriptions = |verb: &str| rule(&[verb], &["operators.coreos.com"], &["subscriptions"]);
+    world.facts.user = principal(Who::You, vec![subscriptions("create")]);
+    assert_eq!(world.findings(), []);
+    // a namespace that is to be made is the user's to make
+    world.live.clear();
+    let codes: Vec<_> = world.codes().into_iter().map(|(code, _)| code).collect();
+    assert_eq!(codes, [FindingCode::UserLacksRights, FindingCode::NamespaceMissing]);
+    // an upgrade changes a Subscription
+    let mut world = World::install(vec![], |_| {}).upgrade("1.0.1", vec![], |_| {});
+    world.facts.user = principal(Who::You, vec![subscriptions("patch")]);
+    assert_eq!(world.findings(), []);
+}
+
+#[test]
+fn rights_in_a_namespace_are_asked_for_where_those_of_the_cluster_do_not_suffice() {
+    let ask = |rules: Vec<Rule>| {
+        let world = World::install(vec![config("1")], |_| {});
+        world.with_input(|input| namespaces_to_ask(input, &Access::unknown().with_cluster(rules)))
+    };
+    assert!(ask(everything()).is_empty());
+    assert!(ask(all_but("", "services")).is_empty());
+    assert_eq!(ask(all_but("", "configmaps")).into_iter().collect::<Vec<_>>(), ["ns"]);
+}

@@ -1,0 +1,194 @@
+//! What every question is asked against, with indexes.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use olm_constraint::{Constraint, Gvk, Rule};
+
+use crate::facts::{Facts, Installed};
+use crate::operators::{Held, Operators};
+use crate::request::Request;
+use crate::resolution::SatisfiedBy;
+use crate::universe::Universe;
+
+/// What every question is asked against: the requests of one namespace, and all that does not change.
+pub(crate) struct Context<'a> {
+    pub(crate) universe: &'a Universe,
+    pub(crate) facts: &'a Facts,
+    pub(crate) requests: &'a [&'a Request],
+    operators: &'a Operators<'a>,
+    /// Requests that cannot be met. What they have installed stays.
+    failed: BTreeSet<usize>,
+    /// Per request that may be met: the operator that it has installed.
+    pub(crate) tied: Vec<Option<&'a Installed>>,
+    /// Those operators, where they are in memory: there is one of each.
+    tied_set: HashSet<*const Installed>,
+    /// APIs of those operators.
+    tied_apis: HashMap<&'a Gvk, Vec<usize>>,
+    /// Which requests are about a package.
+    by_package: HashMap<&'a str, Vec<usize>>,
+    pub(crate) namespace: &'a str,
+}
+
+impl<'a> Context<'a> {
+    /// `requests` are of one namespace.
+    pub(crate) fn new(
+        universe: &'a Universe,
+        facts: &'a Facts,
+        operators: &'a Operators<'a>,
+        requests: &'a [&'a Request],
+        failed: BTreeSet<usize>,
+    ) -> Self {
+        let mut context = Self {
+            universe,
+            facts,
+            requests,
+            operators,
+            tied: vec![None; requests.len()],
+            tied_set: HashSet::new(),
+            tied_apis: HashMap::new(),
+            by_package: HashMap::new(),
+            namespace: requests.first().map_or("", |request| namespace_of(request)),
+            failed,
+        };
+        for (at, request) in requests.iter().enumerate() {
+            context.by_package.entry(&request.package).or_default().push(at);
+            let Some(installed) = request.installed.as_ref().filter(|_| !context.failed.contains(&at)) else {
+                continue;
+            };
+            let mine = |operator: &&&Installed| {
+                operator.subscription.as_deref().is_none_or(|s| s == request.subscription)
+            };
+            let found = operators.at(context.namespace, &installed.name).iter().find(mine);
+            let Some(operator) = found.copied() else { continue };
+            context.tied[at] = Some(operator);
+            if context.tied_set.insert(operator) {
+                for gvk in &operator.provides {
+                    context.tied_apis.entry(gvk).or_default().push(at);
+                }
+            }
+        }
+        context
+    }
+
+    /// The same, with more requests that cannot be met.
+    pub(crate) fn without(&self, failed: &[usize]) -> Self {
+        let failed = self.failed.iter().chain(failed).copied().collect();
+        Self::new(self.universe, self.facts, self.operators, self.requests, failed)
+    }
+
+    /// Whether an operator stays as it is: no request that may be met is about it.
+    fn stays(&self, operator: &Installed) -> bool {
+        !self.tied_set.contains(&(operator as *const Installed))
+    }
+
+    /// Operators that stay and are of that package, or are the bundle of that name already.
+    pub(crate) fn fixed_as(&self, package: &str, bundle: &str) -> impl Iterator<Item = &'a Installed> {
+        let of_package = self.operators.named(package).iter();
+        let of_package = of_package.filter(move |operator| operator.package.as_deref() == Some(package));
+        let of_bundle = self.operators.named(bundle).iter().filter(move |operator| operator.name == bundle);
+        of_package.chain(of_bundle).copied().filter(|operator| self.stays(operator))
+    }
+
+    /// Operators that stay and provide an API.
+    pub(crate) fn fixed_owners(&self, gvk: &Gvk) -> impl Iterator<Item = &'a Installed> {
+        self.operators.owners(gvk).iter().copied().filter(|operator| self.stays(operator))
+    }
+
+    /// What operators that stay need: of a package by name, of one of these APIs, and of nobody in particular.
+    pub(crate) fn held(&self, package: &str, apis: &[Gvk]) -> Vec<Held<'a>> {
+        self.operators.held(package, apis).filter(|(operator, _)| self.stays(operator)).collect()
+    }
+
+    /// The request about a package that cannot be met, where all of them are so: nobody can have the package installed
+    /// along.
+    pub(crate) fn failed_for(&self, package: &str) -> Option<&'a Request> {
+        if self.met_request(package).is_some() {
+            return None;
+        }
+        let failed = self.requests_of(package).iter().find(|at| self.failed.contains(at))?;
+        Some(self.requests[*failed])
+    }
+
+    /// The first request about a package that may be met.
+    pub(crate) fn met_request(&self, package: &str) -> Option<&'a Request> {
+        let met = self.requests_of(package).iter().find(|at| !self.failed.contains(at))?;
+        Some(self.requests[*met])
+    }
+
+    /// Requests whose operator provides an API.
+    pub(crate) fn tied_owners(&self, gvk: &Gvk) -> &[usize] {
+        self.tied_apis.get(gvk).map_or(&[], Vec::as_slice)
+    }
+
+    /// The requests that are about a package.
+    pub(crate) fn requests_of(&self, package: &str) -> &[usize] {
+        self.by_package.get(package).map_or(&[], Vec::as_slice)
+    }
+
+    /// The first request that has the same operator of the same package installed: two Subscriptions may share one.
+    pub(crate) fn same_installed(&self, request: usize) -> usize {
+        let it = self.requests[request];
+        let same = |other: &&usize| self.requests[**other].installed == it.installed;
+        self.requests_of(&it.package).iter().find(same).copied().unwrap_or(request)
+    }
+
+    /// Requests whose operator meets a need now.
+    pub(crate) fn tied_meeting(&self, need: &Constraint) -> Vec<usize> {
+        let meets = |at: &usize| {
+            let package = self.requests[*at].package.as_str();
+            self.tied[*at].is_some_and(|operator| need.met_by(&operator.subject(Some(package))))
+        };
+        match &need.rule {
+            Rule::Api(gvk) => self.tied_owners(gvk).to_vec(),
+            Rule::Package { name, .. } => self.requests_of(name).iter().copied().filter(meets).collect(),
+            _ => (0..self.requests.len()).filter(meets).collect(),
+        }
+    }
+
+    /// What meets the need already and will not change: an operator that no request is about, or an API of the cluster.
+    pub(crate) fn present(&self, need: &Constraint) -> Option<SatisfiedBy> {
+        let meets = |operator: &&Installed| self.stays(operator) && need.met_by(&operator.subject(None));
+        let fixed = match &need.rule {
+            Rule::Api(gvk) => self.fixed_owners(gvk).next(),
+            Rule::Package { name, .. } => self.operators.named(name).iter().copied().find(meets),
+            _ => self.operators.all.iter().copied().find(meets),
+        };
+        if let Some(installed) = fixed {
+            return Some(SatisfiedBy::Installed {
+                name: installed.name.clone(),
+                namespace: installed.namespace.clone(),
+            });
+        }
+        // an API of an operator that a request is about may go with its next version: that is for the solver
+        let served = |gvk: &Gvk| self.facts.apis.get(gvk).filter(|_| !self.tied_apis.contains_key(gvk));
+        let fact = match &need.rule {
+            Rule::Api(gvk) => served(gvk),
+            Rule::Any(several) => several.iter().find_map(|one| match &one.rule {
+                Rule::Api(gvk) => served(gvk),
+                _ => None,
+            }),
+            // what serves an API is not known to meet anything else
+            _ => None,
+        };
+        fact.map(|fact| SatisfiedBy::Cluster { owner: fact.owner.clone() })
+    }
+}
+
+/// The namespace of the Subscription that asks.
+pub(crate) fn namespace_of(request: &Request) -> &str {
+    request.subscription.split_once('/').map_or("", |(namespace, _)| namespace)
+}
+
+/// The name of the Subscription that asks.
+pub(crate) fn name_of(request: &Request) -> &str {
+    request.subscription.split_once('/').map_or(request.subscription.as_str(), |(_, name)| name)
+}
+
+/// The command that changes one field of the Subscription.
+pub(crate) fn patch(request: &Request, field: &str, value: &str) -> String {
+    format!(
+        "kubectl patch subscription {} -n {} --type merge -p '{{\"spec\":{{\"{field}\":{value}}}}}'",
+        name_of(request),
+        namespace_of(request)
+    )
+}

@@ -1,0 +1,229 @@
+//! Why requests cannot be met.
+
+use std::collections::BTreeMap;
+
+use crate::candidates::{Candidates, Nothing, channels_text, is_skip_version};
+use crate::code::Code;
+use crate::context::{Context, name_of, namespace_of, patch};
+use crate::explain::{Explanation, Fix, Node};
+use crate::need::to_need;
+use crate::request::Request;
+use crate::solve::{Cause, Search, Unsolved};
+use crate::why::Why;
+
+/// How many candidates of one request an explanation shows.
+const SHOWN: usize = 8;
+
+fn subject(request: &Request) -> String {
+    format!("Subscription {}", request.subscription)
+}
+
+pub(crate) fn no_choice(request: &Request, nothing: Nothing) -> Explanation {
+    Explanation {
+        code: nothing.code,
+        summary: format!(
+            "cannot resolve {} for Subscription {}: {}",
+            request.package, request.subscription, nothing.text
+        ),
+        nodes: vec![Node::leaf(subject(request), nothing.code, nothing.text)],
+        fixes: nothing.fixes,
+        nearest: nothing.nearest,
+    }
+}
+
+/// Every candidate is ruled out by facts.
+pub(crate) fn all_ruled_out(request: &Request, list: &Candidates<'_>) -> Explanation {
+    let mut children: Vec<Node> = list
+        .excluded
+        .iter()
+        .map(|(place, why)| Node::leaf(&place.bundle.name, why.code, &why.text))
+        .collect();
+    let skipped = list.package.bundles().iter().filter(|b| is_skip_version(request, b));
+    children.extend(skipped.map(|b| Node::leaf(&b.name, Code::SkipVersions, "skipVersions lists it")));
+    let mut fixes: Vec<Fix> = Vec::new();
+    for fix in list.excluded.iter().filter_map(|(_, why)| why.fix.clone()) {
+        if !fixes.contains(&fix) {
+            fixes.push(fix);
+        }
+    }
+    if children.iter().any(|c| c.code == Code::SkipVersions) {
+        fixes.push(Fix { text: "skip fewer versions".into(), command: patch(request, "skipVersions", "[]") });
+    }
+    let code = children.first().map_or(Code::UnknownVersion, |c| c.code);
+    explanation(request, list, code, children, fixes)
+}
+
+fn explanation(
+    request: &Request,
+    list: &Candidates<'_>,
+    code: Code,
+    mut children: Vec<Node>,
+    mut fixes: Vec<Fix>,
+) -> Explanation {
+    if fixes.is_empty() {
+        fixes.push(Fix {
+            text: "look for another version".into(),
+            command: format!("olm show {}", request.package),
+        });
+    }
+    let total = children.len();
+    children.truncate(SHOWN);
+    let place = channels_text(request, list.package);
+    let text = match total {
+        0 => format!("{place} of catalog {} has no bundles", request.catalog),
+        1 => format!("the only candidate in {place} of catalog {} cannot be used", request.catalog),
+        n if n > SHOWN => {
+            format!(
+                "none of {n} candidates in {place} of catalog {} can be used, the first are",
+                request.catalog
+            )
+        }
+        n => format!("none of {n} candidates in {place} of catalog {} can be used", request.catalog),
+    };
+    Explanation {
+        code,
+        summary: format!(
+            "cannot resolve {} for Subscription {}: {text}",
+            request.package, request.subscription
+        ),
+        nodes: vec![Node { subject: subject(request), code, text, children }],
+        fixes,
+        nearest: Vec::new(),
+    }
+}
+
+/// Why the solver found nothing for these requests.
+pub(crate) fn explain<'a>(
+    ctx: &Context<'a>,
+    found: &BTreeMap<usize, Candidates<'a>>,
+    to_blame: &[usize],
+    unsolved: &Unsolved<'a>,
+) -> Explanation {
+    match unsolved {
+        Unsolved::GaveUp(search) => gave_up(ctx, to_blame, search),
+        Unsolved::Conflict(causes) => match to_blame {
+            [only] => unmet(ctx, *only, &found[only], causes),
+            _ => in_each_others_way(ctx, found, to_blame, causes),
+        },
+    }
+}
+
+fn gave_up(ctx: &Context<'_>, to_blame: &[usize], search: &Search<'_>) -> Explanation {
+    let requests: Vec<&Request> = to_blame.iter().map(|at| ctx.requests[*at]).collect();
+    let subjects: Vec<&str> = requests.iter().map(|r| r.subscription.as_str()).collect();
+    let node = |request: &&Request| {
+        let text = format!(
+            "gave up after {} decisions about {} bundles, with neither a choice nor a contradiction found for package {}; \
+             among others it met",
+            search.steps, search.bundles, request.package
+        );
+        Node { subject: subject(request), code: Code::GaveUp, text, children: shared(&search.met) }
+    };
+    let fix = |request: &&Request| Fix {
+        text: "ask for one version".into(),
+        command: patch(request, "version", "\"VERSION\""),
+    };
+    Explanation {
+        code: Code::GaveUp,
+        summary: format!("the search for {} gave up after {} decisions", subjects.join(", "), search.steps),
+        nodes: requests.iter().map(node).collect(),
+        fixes: requests.first().map(fix).into_iter().collect(),
+        nearest: Vec::new(),
+    }
+}
+
+/// One request cannot be met, whatever becomes of the others.
+fn unmet<'a>(ctx: &Context<'a>, at: usize, list: &Candidates<'a>, causes: &[Cause<'a>]) -> Explanation {
+    let request = ctx.requests[at];
+    let mut why = Why::new(ctx);
+    let mut children = Vec::new();
+    let mut fixes: Vec<Fix> = Vec::new();
+    for candidate in &list.allowed {
+        let name = &candidate.place.bundle.name;
+        children.push(match why.unmet(candidate.place) {
+            Some(unmet) => {
+                for fix in why.fixes(&unmet) {
+                    if !fixes.contains(&fix) {
+                        fixes.push(fix);
+                    }
+                }
+                unmet.of(name)
+            }
+            None => Node {
+                subject: name.clone(),
+                code: Code::RequestsConflict,
+                text: "what it needs cannot be had together".into(),
+                children: shared(causes),
+            },
+        });
+    }
+    children.extend(list.excluded.iter().map(|(p, why)| Node::leaf(&p.bundle.name, why.code, &why.text)));
+    let code = children.first().map_or(Code::DependencyUnsatisfied, |c| c.code);
+    explanation(request, list, code, children, fixes)
+}
+
+/// What things can be had once only, and what asks for them.
+fn shared(causes: &[Cause<'_>]) -> Vec<Node> {
+    let nodes = causes.iter().filter_map(|cause| match cause {
+        Cause::Request(_) | Cause::Candidates | Cause::Held(_) => None,
+        Cause::Need(bundle, need) => {
+            let text = format!("needs {}", to_need(need));
+            Some(Node::leaf(*bundle, Code::DependencyUnsatisfied, text))
+        }
+        Cause::Package(package) => {
+            let text = "there can be one version of a package";
+            Some(Node::leaf(format!("package {package}"), Code::RequestsConflict, text))
+        }
+        Cause::Api(gvk) => {
+            Some(Node::leaf(format!("API {gvk}"), Code::ApiOwnedBy, "an API can have one owner"))
+        }
+    });
+    let mut nodes: Vec<Node> = nodes.collect();
+    nodes.sort_by(|a, b| (&a.subject, &a.text).cmp(&(&b.subject, &b.text)));
+    nodes.dedup();
+    nodes.truncate(SHOWN);
+    nodes
+}
+
+/// Each of the requests can be met without one of the others, but not all together.
+fn in_each_others_way<'a>(
+    ctx: &Context<'a>,
+    found: &BTreeMap<usize, Candidates<'a>>,
+    to_blame: &[usize],
+    causes: &[Cause<'a>],
+) -> Explanation {
+    let requests: Vec<&Request> = to_blame.iter().map(|at| ctx.requests[*at]).collect();
+    let names: Vec<&str> = requests.iter().map(|r| r.subscription.as_str()).collect();
+    let mut nodes: Vec<Node> = to_blame
+        .iter()
+        .map(|at| {
+            let (request, list) = (ctx.requests[*at], &found[at]);
+            let best = list.allowed.iter().take(SHOWN).map(|c| c.place.bundle.name.as_str());
+            let stays = request.installed.iter().map(|i| i.name.as_str());
+            let options: Vec<&str> = best.chain(stays).collect();
+            let more = if list.allowed.len() > SHOWN { ", ..." } else { "" };
+            Node::leaf(
+                subject(request),
+                Code::RequestsConflict,
+                format!("it wants package {}: {}{more}", request.package, options.join(", ")),
+            )
+        })
+        .collect();
+    nodes.extend(shared(causes));
+    let fix = |request: &&Request| Fix {
+        text: "give one of them up".into(),
+        command: format!("olm uninstall {} -n {}", name_of(request), namespace_of(request)),
+    };
+    Explanation {
+        code: Code::RequestsConflict,
+        summary: match names.as_slice() {
+            [all @ .., last] => {
+                format!("Subscriptions {} and {last} cannot be met together", all.join(", "))
+            }
+            [] => String::new(),
+        },
+        nodes,
+        fixes: requests.last().map(fix).into_iter().collect(),
+        nearest: Vec::new(),
+    }
+}

@@ -1,0 +1,41 @@
+//! Case 46: what is said when there is nothing.
+
+use olm_resolver::{Code, VersionWish};
+
+use crate::world::{World, b, catalog_ref};
+
+/// Each name that does not exist is told apart, with what is near it. OLM says "no operators found from catalog ...
+/// / in package ... / in channel ... / with name ..."; ours are sentences of their own.
+#[test]
+fn case_46_names_that_do_not_exist() {
+    let base = || World::new().channel("cat", "etcd", "stable", &[b("etcdoperator.v0.10.0", "0.10.0")]);
+    let e = base().sub("ectd", "stable").refused();
+    assert_eq!((e.code, e.nearest.clone()), (Code::UnknownPackage, vec!["etcd".to_owned()]));
+    let e = base().sub("etcd", "stabel").refused();
+    assert_eq!((e.code, e.nearest.clone()), (Code::UnknownChannel, vec!["stable".to_owned()]));
+    let e =
+        base().sub("etcd", "stable").with(|r| r.starting_csv = Some("etcdoperator.v0.10.1".into())).refused();
+    assert_eq!(
+        (e.code, e.nearest.clone()),
+        (Code::UnknownStartingCsv, vec!["etcdoperator.v0.10.0".to_owned()])
+    );
+    let e = base().sub("etcd", "stable").with(|r| r.version = VersionWish::parse("0.10.9").ok()).refused();
+    assert_eq!((e.code, e.nearest.clone()), (Code::UnknownVersion, vec!["0.10.0".to_owned()]));
+    let e = base().sub("etcd", "stable").with(|r| r.catalog = catalog_ref("kat")).refused();
+    assert_eq!((e.code, e.nearest.clone()), (Code::UnknownCatalog, vec!["ns/cat".to_owned()]));
+    assert!(e.code.is_not_found());
+}
+
+/// A missing dependency is told from the Subscription down: who asks, which bundle, and for what.
+#[test]
+fn case_46_missing_dependency() {
+    let refused = World::new()
+        .channel("cat", "a", "alpha", &[b("a.v1", "1.0.0").requires(&["k"])])
+        .sub("a", "alpha")
+        .refused();
+    assert_eq!(refused.code, Code::DependencyUnsatisfied);
+    let [root] = refused.nodes.as_slice() else { panic!("{refused:?}") };
+    assert_eq!(root.subject, "Subscription ns/a");
+    assert_eq!(root.children[0].subject, "a.v1");
+    assert_eq!(root.children[0].children[0].subject, "API k (g/v)");
+}

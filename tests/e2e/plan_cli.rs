@@ -1,0 +1,89 @@
+//! plan, why, graph and diff on a cluster: what is said before a change is what the change does.
+
+use anyhow::{Result, ensure};
+use olm_tests::{Cluster, eventually};
+use serde_json::Value;
+
+use crate::{
+    operator::{LIMIT, delete_namespace},
+    scenario,
+};
+
+/// Runs `olm`; what it printed, where it ended as expected.
+fn olm(cluster: &Cluster, args: &[&str], code: i32) -> Result<String> {
+    let out = cluster.olm(args)?;
+    let (text, errors) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    ensure!(out.status.code() == Some(code), "olm {}: {}: {text}{errors}", args.join(" "), out.status);
+    Ok(text.into_owned())
+}
+
+#[test]
+fn a_plan_is_read_before_it_is_carried_out() {
+    scenario("a_plan_is_read_before_it_is_carried_out", async |cluster| {
+        let ns = "plan-cli";
+        // given nothing but a wish
+        let plan = olm(&cluster, &["plan", "install", "etcd", "-n", ns, "--version", "0.10.0"], 0)?;
+        ensure!(plan.contains("install etcd 0.10.0 in namespace plan-cli"), "{plan}");
+        olm(&cluster, &["plan", "install", "etcd", "-n", ns, "--exit-code"], 1)?;
+        ensure!(cluster.kubectl(&["get", "namespace", ns]).is_err(), "a plan made the namespace");
+        olm(&cluster, &["plan", "install", "ectd", "-n", ns], 3)?;
+        olm(&cluster, &["plan", "upgrade", "etcd", "-n", ns], 3)?;
+        let why = olm(&cluster, &["why", "etcd", "-n", ns, "--version", "0.9.9"], 3)?;
+        ensure!(why.contains("hint:"), "{why}");
+
+        // when it is carried out
+        let install = ["install", "etcd", "-n", ns, "--version", "0.10.0", "--approval", "manual"];
+        cluster.olm_ok(&install)?;
+        eventually("a plan that waits", LIMIT, async || {
+            let listed = cluster.olm_ok(&["list", "-n", ns])?;
+            Ok(listed.contains("Needs approval").then_some(()))
+        })
+        .await?;
+        let waits = olm(&cluster, &["why", "etcd", "-n", ns], 0)?;
+        ensure!(
+            waits.contains("waiting for approval since") && waits.contains("  olm approve etcd"),
+            "{waits}"
+        );
+        cluster.olm_ok(&["approve", "etcd", "-n", ns, "--wait", "--timeout", "60s"])?;
+
+        // then the next one is said to be held back, and by what
+        let why = olm(&cluster, &["why", "etcd", "-n", ns], 0)?;
+        for part in
+            ["etcd 0.10.0 installed in namespace plan-cli", "updates: ask", "[Pinned]", "version 0.10.0"]
+        {
+            ensure!(why.contains(part), "no {part:?} in {why}");
+        }
+        let graph = olm(&cluster, &["graph", "etcd", "-n", ns, "-c", "singlenamespace-alpha"], 0)?;
+        ensure!(graph.contains("etcdoperator.v0.10.0  installed"), "{graph}");
+
+        // and the upgrade can be looked at from every side
+        let upgrade = ["plan", "upgrade", "etcd", "-n", ns, "--version", "0.10.1", "-o", "json"];
+        let planned: Value = serde_json::from_str(&olm(&cluster, &upgrade, 0)?)?;
+        ensure!(planned["from"] == "0.10.0" && planned["to"] == "0.10.1", "{planned}");
+        for against in ["live", "installed"] {
+            let args = ["diff", "etcd", "-n", ns, "--to", "0.10.1", "--against", against];
+            let diff = olm(&cluster, &args, 1)?;
+            ensure!(diff.contains("Deployment plan-cli/etcd-operator changed"), "{against}: {diff}");
+        }
+        let way = olm(&cluster, &["graph", "etcd", "-n", ns, "--from", "0.10.0", "--to", "0.10.1"], 0)?;
+        ensure!(way.contains("way: etcdoperator.v0.10.0 -> etcdoperator.v0.10.1"), "{way}");
+
+        // and the plan that comes of it is the one that was shown
+        cluster.olm_ok(&["upgrade", "etcd", "-n", ns, "--to", "0.10.1", "--wait", "--timeout", "60s"])?;
+        let plans = cluster.kubectl(&["get", "installplans", "-n", ns, "-o", "json"])?;
+        let digest = planned["digest"].as_str().unwrap_or_default();
+        ensure!(!digest.is_empty() && plans.contains(digest), "{digest} is not in {plans}");
+
+        // and afterwards there is nothing left to do
+        olm(&cluster, &["plan", "upgrade", "etcd", "-n", ns, "--exit-code"], 0)?;
+        let back = olm(&cluster, &["plan", "rollback", "etcd", "-n", ns], 0)?;
+        ensure!(back.contains("rollback etcd 0.10.1 -> 0.10.0"), "{back}");
+
+        // when it is to go, then what goes and what stays is said, and nothing is gone
+        let plan = olm(&cluster, &["plan", "uninstall", "etcd", "-n", ns], 0)?;
+        ensure!(plan.contains("uninstall etcd 0.10.1") && plan.contains("- Deployment"), "{plan}");
+        cluster.kubectl(&["get", "csv", "etcdoperator.v0.10.1", "-n", ns])?;
+        cluster.olm_ok(&["uninstall", "etcd", "-n", ns, "--yes"])?;
+        delete_namespace(&cluster, ns)
+    });
+}

@@ -1,0 +1,82 @@
+//! What it costs to say why.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use anyhow::{Context as _, Result, ensure};
+use olm_resolver::{Catalog, Facts, Universe, choose, resolve};
+
+use super::{
+    super::table::Row,
+    alone::Alone,
+    median, ms,
+    world::{World, catalog_ref},
+};
+
+/// How much longer the answer with its reasons may take than without.
+const TWICE: f64 = 2.0;
+
+/// A package with a dependency that can be taken away from it.
+const NEEDY: (&str, &str) = ("kuadrant-operator", "limitador-operator");
+
+const RUNS: usize = 15;
+
+pub(super) fn rows(world: &World, all: &[Alone], rows: &mut Vec<Row>) -> Result<()> {
+    let possible = || all.iter().filter(|it| it.resolved.is_some());
+    let chosen: Duration = possible().map(|it| it.time).sum();
+    let explained: Duration = possible().map(|it| it.explained).sum();
+    let mut ratios: Vec<f64> =
+        possible().map(|it| it.explained.as_secs_f64() / it.time.as_secs_f64()).collect();
+    ratios.sort_by(f64::total_cmp);
+    let reasons: usize = possible().flat_map(|it| &it.resolved).map(|it| it.rejected.len()).sum();
+    ensure!(reasons > possible().count(), "{reasons} reasons for all of them");
+    rows.push(Row {
+        what: "resolver: with reasons, of the time without",
+        measured: explained.as_secs_f64() / chosen.as_secs_f64(),
+        limit: TWICE,
+        unit: "x",
+        note: format!(
+            "every channel that can be had, together: {:.1} ms, without {:.1} (of a single one p50 {:.1} x, worst {:.1} x); \
+             {reasons} bundles with the reason why not",
+            ms(explained),
+            ms(chosen),
+            ratios[ratios.len() / 2],
+            ratios[ratios.len() - 1]
+        ),
+    });
+    rows.push(refusal(world, all)?);
+    Ok(())
+}
+
+/// The same request where it can be met, and where what it needs was taken away.
+fn refusal(world: &World, all: &[Alone]) -> Result<Row> {
+    let (package, needed) = NEEDY;
+    let default = &world.packages()[package].default_channel;
+    let it =
+        all.iter().find(|it| it.package == package && it.channel == *default).context("no such channel")?;
+    ensure!(it.along().iter().any(|name| name.starts_with(needed)), "{package} does not need {needed}");
+    let mut packages: BTreeMap<String, Arc<olm_resolver::Package>> = world.packages().clone();
+    packages.remove(needed);
+    let poorer = Universe::new([(catalog_ref(), Catalog { packages, ..Catalog::default() })]);
+    let (requests, facts) = (std::slice::from_ref(&it.request), Facts::default());
+    let answer = resolve(&poorer, requests, &facts).items.pop().context("no answer")?;
+    let why = answer.err().context("it was met although what it needs is not there")?;
+    let text = why.text(80);
+    ensure!(
+        text.contains(needed) && !why.nodes.is_empty(),
+        "the explanation does not tell what is missing: {text}"
+    );
+    let met = median(RUNS, || choose(&world.universe, requests, &facts));
+    let refused = median(RUNS, || resolve(&poorer, requests, &facts));
+    Ok(Row {
+        what: "resolver: a refusal with its reasons, of a choice",
+        measured: refused.as_secs_f64() / met.as_secs_f64(),
+        limit: TWICE,
+        unit: "x",
+        note: format!(
+            "{package} without {needed}: {:.2} ms, {} lines; with it {:.2} ms",
+            ms(refused),
+            text.lines().count(),
+            ms(met)
+        ),
+    })
+}
