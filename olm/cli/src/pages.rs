@@ -115,21 +115,9 @@ mod tests {
         assert!(gone.is_empty(), "no such code: remove these pages: {gone:?}");
     }
 
-    /// The resolver's codes, read off the table that gives them their words.
-    fn reasons() -> BTreeSet<String> {
-        let source = include_str!("../../resolver/src/code.rs");
-        let words = source.lines().filter_map(|line| {
-            let (variant, word) = line.trim().strip_prefix("Self::")?.split_once(" => \"")?;
-            (word.strip_suffix("\",")? == variant).then(|| variant.to_owned())
-        });
-        words.collect()
-    }
-
     #[test]
     fn every_reason_has_a_page_and_every_page_a_reason() {
-        let known = reasons();
-        assert!(known.contains("NoUpgradeEdge") && known.len() > 20, "{known:?}");
-        compare("reasons", Kind::Reason, known);
+        compare("reasons", Kind::Reason, olm_resolver::Code::ALL.iter().map(ToString::to_string).collect());
     }
 
     #[test]

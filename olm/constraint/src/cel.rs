@@ -98,7 +98,9 @@ impl Cel {
     /// too much work, is not.
     #[must_use]
     pub fn holds(&self, properties: &[Property]) -> bool {
-        let Some(properties) = values::list(properties) else { return false };
+        let properties: Vec<(&str, serde_json::Value)> =
+            properties.iter().map(|property| (property.kind.as_str(), property.value())).collect();
+        let Some(properties) = values::list(&properties) else { return false };
         let mut context = Context::with_env(functions::environment());
         context.add_variable_as_val("properties", properties);
         meter::start();

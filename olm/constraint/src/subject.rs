@@ -1,19 +1,37 @@
 //! What is judged.
 
 use olm_version::Version;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::Gvk;
 
-/// A property of a bundle, as catalogs list it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A property of a bundle, as catalogs list it. Few rules ever look at one, and a tree of values takes ten times the memory
+/// of its text, so the text is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Property {
     /// Its type, such as `olm.package`.
-    #[serde(rename = "type")]
     pub kind: String,
-    /// Its value.
-    pub value: Value,
+    json: Box<str>,
+}
+
+impl Property {
+    /// A property.
+    #[must_use]
+    pub fn new(kind: impl Into<String>, value: &Value) -> Self {
+        Self::from_json(kind, &value.to_string())
+    }
+
+    /// A property whose value is at hand as JSON.
+    #[must_use]
+    pub fn from_json(kind: impl Into<String>, json: &str) -> Self {
+        Self { kind: kind.into(), json: json.into() }
+    }
+
+    /// Its value; what is no JSON is null.
+    #[must_use]
+    pub fn value(&self) -> Value {
+        serde_json::from_str(&self.json).unwrap_or_default()
+    }
 }
 
 /// A bundle, or an installed operator, as constraints see it. What is not known is empty, and meets nothing.

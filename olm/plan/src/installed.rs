@@ -42,7 +42,7 @@ pub fn installed_of(csv: &Value, subscription: Option<&str>) -> Installed {
         }
         // what cannot be read does not hold anything back: the operator is there already
         demands.take(kind, value);
-        installed.properties.push(Property { kind: kind.to_owned(), value: value.clone() });
+        installed.properties.push(Property::new(kind, value));
     }
     installed.requires = demands.requires;
     installed.labels = demands.labels;

@@ -109,7 +109,7 @@ pub fn bundle_of(entry: &BundleEntry) -> Bundle {
     for property in entry.properties.iter().filter(|property| !HEAVY.contains(&property.type_.as_str())) {
         let value = property.value();
         demands.take(&property.type_, &value);
-        properties.push(Property { kind: property.type_.clone(), value });
+        properties.push(Property::from_json(property.type_.as_str(), property.json()));
     }
     let gvk = |g: olm_bundle::Gvk| Gvk { group: g.group, version: g.version, kind: g.kind };
     Bundle {

@@ -219,10 +219,18 @@ fn all_entries<'a>(
     channels: &[&'a Channel],
 ) -> Vec<Place<'a>> {
     let Some(catalog) = catalog_of(ctx, request) else { return Vec::new() };
-    let bundles = package.newest().iter().map(|place| &package.bundles()[*place as usize]);
-    let places = bundles.flat_map(|bundle| {
-        let inside = channels.iter().filter(|channel| contains(package, channel, &bundle.name));
-        inside.map(move |channel| Place { catalog, package: &package.name, channel: &channel.name, bundle })
+    let places = package.newest().iter().flat_map(|&at| {
+        let bundle = &package.bundles()[at as usize];
+        let inside =
+            move |channel: &&&'a Channel| package.channels_of(at).any(|own| std::ptr::eq(own, **channel));
+        let inside = channels.iter().filter(inside);
+        inside.map(move |channel| Place {
+            catalog,
+            package: &package.name,
+            channel: &channel.name,
+            bundle,
+            at,
+        })
     });
     places.collect()
 }
@@ -430,8 +438,9 @@ pub(crate) fn direct<'a>(
     for channel in channels {
         let Some(graph) = package.graph(channel) else { continue };
         for (entry, via) in graph.successors(channel, installed) {
-            if let Some(bundle) = graph.bundle(package, entry) {
-                let place = Place { catalog, package: &package.name, channel: &channel.name, bundle };
+            if let Some(at) = graph.bundle(entry) {
+                let bundle = &package.bundles()[at as usize];
+                let place = Place { catalog, package: &package.name, channel: &channel.name, bundle, at };
                 found.push(Candidate { place, via, on_the_way: false });
             }
         }

@@ -2,9 +2,29 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Why a bundle was not chosen, or why nothing could be. The words are part of the interface.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Code {
+macro_rules! codes {
+    ($($(#[doc = $doc:literal])+ $code:ident,)+) => {
+        /// Why a bundle was not chosen, or why nothing could be. The words are part of the interface.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        pub enum Code {
+            $($(#[doc = $doc])+ $code,)+
+        }
+
+        impl Code {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$(Self::$code,)+];
+
+            /// The word.
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$code => stringify!($code),)+
+                }
+            }
+        }
+    };
+}
+
+codes! {
     /// The catalog does not exist.
     UnknownCatalog,
     /// The catalog exists but cannot be read.
@@ -54,35 +74,6 @@ pub enum Code {
 }
 
 impl Code {
-    /// The word.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::UnknownCatalog => "UnknownCatalog",
-            Self::CatalogUnavailable => "CatalogUnavailable",
-            Self::UnknownPackage => "UnknownPackage",
-            Self::UnknownChannel => "UnknownChannel",
-            Self::UnknownVersion => "UnknownVersion",
-            Self::UnknownStartingCsv => "UnknownStartingCsv",
-            Self::BrokenChannel => "BrokenChannel",
-            Self::NotInChannel => "NotInChannel",
-            Self::NoUpgradeEdge => "NoUpgradeEdge",
-            Self::Skipped => "Skipped",
-            Self::SkipVersions => "SkipVersions",
-            Self::Deprecated => "Deprecated",
-            Self::KubernetesTooOld => "KubernetesTooOld",
-            Self::OpenShiftTooNew => "OpenShiftTooNew",
-            Self::ForbiddenByPolicy => "ForbiddenByPolicy",
-            Self::DependencyUnsatisfied => "DependencyUnsatisfied",
-            Self::ApiOwnedBy => "ApiOwnedBy",
-            Self::Pinned => "Pinned",
-            Self::RequiredByInstalled => "RequiredByInstalled",
-            Self::RequestsConflict => "RequestsConflict",
-            Self::UnsupportedConstraint => "UnsupportedConstraint",
-            Self::Older => "Older",
-            Self::GaveUp => "GaveUp",
-        }
-    }
-
     /// Whether the request names something that does not exist (exit code 3 of the command line).
     pub fn is_not_found(self) -> bool {
         matches!(

@@ -8,7 +8,8 @@ use crate::context::{Context, name_of, namespace_of, patch};
 use crate::explain::{Explanation, Fix, Node};
 use crate::need::to_need;
 use crate::request::Request;
-use crate::solve::{Cause, Search, Unsolved};
+use crate::solve::{Cause, Search, Told, Unsolved, solve};
+use crate::solver::BUDGET;
 use crate::why::Why;
 
 /// How many candidates of one request an explanation shows.
@@ -102,7 +103,7 @@ pub(crate) fn explain<'a>(
     match unsolved {
         Unsolved::GaveUp(search) => gave_up(ctx, to_blame, search),
         Unsolved::Conflict(causes) => match to_blame {
-            [only] => unmet(ctx, *only, &found[only], causes),
+            [only] => unmet(ctx, *only, found, causes),
             _ => in_each_others_way(ctx, found, to_blame, causes),
         },
     }
@@ -133,8 +134,14 @@ fn gave_up(ctx: &Context<'_>, to_blame: &[usize], search: &Search<'_>) -> Explan
 }
 
 /// One request cannot be met, whatever becomes of the others.
-fn unmet<'a>(ctx: &Context<'a>, at: usize, list: &Candidates<'a>, causes: &[Cause<'a>]) -> Explanation {
-    let request = ctx.requests[at];
+fn unmet<'a>(
+    ctx: &Context<'a>,
+    at: usize,
+    found: &BTreeMap<usize, Candidates<'a>>,
+    causes: &[Cause<'a>],
+) -> Explanation {
+    let (request, list) = (ctx.requests[at], &found[&at]);
+    let mut together = None;
     let mut why = Why::new(ctx);
     let mut children = Vec::new();
     let mut fixes: Vec<Fix> = Vec::new();
@@ -153,13 +160,30 @@ fn unmet<'a>(ctx: &Context<'a>, at: usize, list: &Candidates<'a>, causes: &[Caus
                 subject: name.clone(),
                 code: Code::RequestsConflict,
                 text: "what it needs cannot be had together".into(),
-                children: shared(causes),
+                children: together.get_or_insert_with(|| shared(&minimal(ctx, found, causes))).clone(),
             },
         });
     }
     children.extend(list.excluded.iter().map(|(p, why)| Node::leaf(&p.bundle.name, why.code, &why.text)));
     let code = children.first().map_or(Code::DependencyUnsatisfied, |c| c.code);
     explanation(request, list, code, children, fixes)
+}
+
+/// The contradiction of a single request, cut down to what it needs; that of several is so already.
+fn minimal<'a>(
+    ctx: &Context<'a>,
+    found: &BTreeMap<usize, Candidates<'a>>,
+    causes: &[Cause<'a>],
+) -> Vec<Cause<'a>> {
+    let lenient = found.keys().copied().collect();
+    let mut budget = BUDGET;
+    match found.len() {
+        1 => match solve(ctx, found, &lenient, Told::Minimal, &mut budget) {
+            Err(Unsolved::Conflict(causes)) => causes,
+            _ => causes.to_vec(),
+        },
+        _ => causes.to_vec(),
+    }
 }
 
 /// What things can be had once only, and what asks for them.

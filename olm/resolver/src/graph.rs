@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use crate::package::Package;
 use crate::request::InstalledRef;
 use crate::resolution::HopVia;
-use crate::universe::{Bundle, Channel, Entry};
+use crate::universe::{Channel, Entry};
 
 /// Why the entries of a channel have no order.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -76,9 +76,9 @@ impl Graph {
         self.position[entry as usize]
     }
 
-    /// The bundle of an entry.
-    pub(crate) fn bundle<'a>(&self, package: &'a Package, entry: u32) -> Option<&'a Bundle> {
-        self.bundle[entry as usize].map(|place| &package.bundles()[place as usize])
+    /// The place of an entry's bundle in the package.
+    pub(crate) fn bundle(&self, entry: u32) -> Option<u32> {
+        self.bundle[entry as usize]
     }
 
     /// Edges into entries from the bundle of that name.
@@ -193,65 +193,6 @@ pub(crate) fn edge(installed: &InstalledRef, entry: &Entry) -> Option<HopVia> {
 mod tests {
     use super::*;
     use olm_version::{Range, Version};
-
-    /// `a<b` means a replaces b; `a-b` means a skips b.
-    fn channel(entries: &[(&str, Option<&str>, &[&str])]) -> Channel {
-        let entries = entries.iter().map(|(name, replaces, skips)| Entry {
-            name: (*name).into(),
-            replaces: replaces.map(Into::into),
-            skips: skips.iter().map(|s| (*s).into()).collect(),
-            skip_range: None,
-        });
-        Channel { name: "stable".into(), deprecated: None, entries: entries.collect() }
-    }
-
-    fn names(channel: &Channel) -> Result<Vec<&str>, String> {
-        order("p", channel)
-            .map(|list| list.into_iter().map(|at| channel.entries[at as usize].name.as_str()).collect())
-            .map_err(|e| e.to_string())
-    }
-
-    #[test]
-    fn upstream_case_20_a_replaces_b() {
-        assert_eq!(names(&channel(&[("b", None, &[]), ("a", Some("b"), &[])])), Ok(vec!["a", "b"]));
-    }
-
-    #[test]
-    fn upstream_case_21_no_heads() {
-        let text = names(&channel(&[("a", Some("b"), &[]), ("b", Some("a"), &[])])).unwrap_err();
-        assert!(
-            text.starts_with("no channel heads (entries not replaced by another entry) found in channel"),
-            "{text}"
-        );
-    }
-
-    #[test]
-    fn upstream_case_22_cycle() {
-        let text = names(&channel(&[("a", Some("b"), &[]), ("b", Some("c"), &[]), ("c", Some("b"), &[])]))
-            .unwrap_err();
-        assert!(
-            text.starts_with("a cycle exists in the chain of replacement beginning with \"a\""),
-            "{text}"
-        );
-    }
-
-    #[test]
-    fn upstream_case_23_replaced_and_skipped() {
-        assert_eq!(names(&channel(&[("b", None, &[]), ("a", Some("b"), &["b"])])), Ok(vec!["a"]));
-    }
-
-    #[test]
-    fn upstream_case_24_skipped_end_of_chain() {
-        let channel = channel(&[("c", None, &[]), ("b", Some("c"), &[]), ("a", Some("b"), &["c"])]);
-        assert_eq!(names(&channel), Ok(vec!["a", "b"]));
-    }
-
-    #[test]
-    fn upstream_case_25_several_chains() {
-        let text = names(&channel(&[("a", None, &[]), ("c", None, &[]), ("b", Some("c"), &[])])).unwrap_err();
-        assert!(text.contains("but 2 replacement chains were found"), "{text}");
-        assert!(text.ends_with(": a, b...c"), "{text}");
-    }
 
     #[test]
     fn edges_lead_into_the_entry_that_declares_them() {

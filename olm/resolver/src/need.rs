@@ -18,6 +18,8 @@ pub(crate) struct Place<'a> {
     pub(crate) package: &'a str,
     pub(crate) channel: &'a str,
     pub(crate) bundle: &'a Bundle,
+    /// The bundle's place in its package.
+    pub(crate) at: u32,
 }
 
 impl<'a> Place<'a> {
@@ -137,7 +139,8 @@ pub(crate) fn ordered_places<'a>(
     let graph = package.graph(channel);
     let entries = graph.and_then(|graph| graph.order.as_deref().ok()).unwrap_or_default();
     entries.iter().filter_map(move |entry| {
-        let bundle = graph?.bundle(package, *entry)?;
-        Some(Place { catalog, package: &package.name, channel: &channel.name, bundle })
+        let at = graph?.bundle(*entry)?;
+        let bundle = &package.bundles()[at as usize];
+        Some(Place { catalog, package: &package.name, channel: &channel.name, bundle, at })
     })
 }

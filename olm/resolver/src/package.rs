@@ -23,6 +23,8 @@ pub struct Package {
     /// One for each channel, worked out when it is asked for.
     graphs: Vec<OnceLock<Graph>>,
     newest: OnceLock<Vec<u32>>,
+    /// Of each bundle the places of the channels that it is in.
+    inside: OnceLock<Vec<Vec<u32>>>,
     reach: OnceLock<Reach>,
 }
 
@@ -57,6 +59,7 @@ impl Package {
             channels,
             bundles,
             newest: OnceLock::new(),
+            inside: OnceLock::new(),
             reach: OnceLock::new(),
         }
     }
@@ -109,6 +112,22 @@ impl Package {
             places.sort_by(|a, b| newest_first(&self.bundles[*a as usize], &self.bundles[*b as usize]));
             places
         })
+    }
+
+    /// The channels that a bundle is in, by name.
+    pub(crate) fn channels_of(&self, bundle: u32) -> impl Iterator<Item = &Channel> {
+        let inside = self.inside.get_or_init(|| {
+            let mut inside: Vec<Vec<u32>> = vec![Vec::new(); self.bundles.len()];
+            for (place, channel) in self.channels.iter().enumerate() {
+                for bundle in channel.entries.iter().filter_map(|entry| self.bundle_place(&entry.name)) {
+                    if inside[bundle].last() != Some(&(place as u32)) {
+                        inside[bundle].push(place as u32);
+                    }
+                }
+            }
+            inside
+        });
+        inside[bundle as usize].iter().map(|place| &self.channels[*place as usize])
     }
 
     pub(crate) fn reach(&self) -> &Reach {

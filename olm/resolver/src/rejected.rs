@@ -1,23 +1,24 @@
 //! The candidates that were not chosen, each with its reason.
 
-use std::collections::HashMap;
-
 use olm_constraint::Constraint;
 use olm_version::{Version, precedence};
 
-use crate::candidates::{Candidate, Candidates, contains, is_skip_version};
+use crate::candidates::{Candidate, Candidates, is_skip_version};
 use crate::code::Code;
 use crate::context::patch;
-use crate::exclude::Excluded;
 use crate::explain::Fix;
 use crate::need::{needs_of, to_need};
 use crate::request::Request;
 use crate::resolution::Rejected;
 use crate::solve::Choice;
-use crate::universe::Bundle;
+use crate::universe::{Bundle, Channel};
 use crate::why::Why;
 
-/// Everything of the package that is newer than what was chosen, and everything that the request allowed; newest first.
+/// How many of the bundles that come after the chosen one are listed; a package has hundreds.
+const OLDER: usize = 10;
+
+/// Everything of the package that is newer than what was chosen, everything that the request would rather have had, and
+/// the first of what comes after it; newest first.
 pub(crate) fn rejected<'a>(
     request: &Request,
     list: &Candidates<'a>,
@@ -25,49 +26,55 @@ pub(crate) fn rejected<'a>(
     choices: &[Choice<'a>],
     why: &mut Why<'a, '_>,
 ) -> Vec<Rejected> {
+    let package = list.package;
     let chosen_name = chosen.map(|c| c.place.bundle.name.as_str());
     let installed = request.installed.as_ref().map(|i| i.name.as_str());
     let version = match chosen {
-        Some(candidate) => candidate.place.bundle.version.clone(),
-        None => request.installed.as_ref().and_then(|i| i.version.clone()),
+        Some(candidate) => candidate.place.bundle.version.as_ref(),
+        None => request.installed.as_ref().and_then(|i| i.version.as_ref()),
     };
     let rank = chosen.and_then(|c| list.allowed.iter().position(|o| o.place.key() == c.place.key()));
-    let places: HashMap<&str, usize> =
-        list.allowed.iter().enumerate().map(|(at, c)| (c.place.bundle.name.as_str(), at)).collect();
-    let excluded: HashMap<&str, &Excluded> =
-        list.excluded.iter().map(|(place, reason)| (place.bundle.name.as_str(), reason)).collect();
-    list.package
-        .newest()
-        .iter()
-        .map(|place| &list.package.bundles()[*place as usize])
-        .filter(|b| Some(b.name.as_str()) != chosen_name && Some(b.name.as_str()) != installed)
-        .filter_map(|bundle| {
-            let allowed = places.get(bundle.name.as_str()).copied();
-            let excluded = excluded.get(bundle.name.as_str());
-            let (code, text, fix) = match (allowed, excluded) {
-                (Some(at), _) if rank.is_some_and(|rank| at > rank) => {
+    let last = rank.map_or(list.allowed.len(), |rank| rank + 1 + OLDER).min(list.allowed.len());
+    let mut reasons: Vec<Option<Reason>> = vec![None; package.bundles().len()];
+    let mut known = vec![false; package.bundles().len()];
+    for (at, candidate) in list.allowed.iter().enumerate() {
+        known[candidate.place.at as usize] = true;
+        if at < last && Some(at) != rank {
+            reasons[candidate.place.at as usize] = Some(match rank {
+                Some(rank) if at > rank => {
                     let better = chosen_name.unwrap_or_default();
                     (Code::Older, format!("{better} comes before it in the order of the channel"), None)
                 }
-                (Some(at), _) => lost(&list.allowed[at], choices, why),
-                (None, Some(reason)) => (reason.code, reason.text.clone(), reason.fix.clone()),
-                (None, None) if newer(bundle.version.as_ref(), version.as_ref()) => {
-                    unwanted(request, list, bundle)
-                }
-                (None, None) => return None,
-            };
-            let channels = list.package.channels().iter();
-            let channels = channels.filter(|channel| contains(list.package, channel, &bundle.name));
-            Some(Rejected {
-                name: bundle.name.clone(),
-                version: bundle.version.clone(),
-                channels: channels.map(|c| c.name.clone()).collect(),
-                code,
-                text,
-                fix,
-            })
-        })
-        .collect()
+                _ => lost(candidate, choices, why),
+            });
+        }
+    }
+    for (place, reason) in &list.excluded {
+        known[place.at as usize] = true;
+        reasons[place.at as usize] = Some((reason.code, reason.text.clone(), reason.fix.clone()));
+    }
+    let mut rejected = Vec::new();
+    for &at in package.newest() {
+        let bundle = &package.bundles()[at as usize];
+        let here = Some(bundle.name.as_str());
+        if here == chosen_name || here == installed {
+            continue;
+        }
+        let mut reason = reasons[at as usize].take();
+        if !known[at as usize] && newer(bundle.version.as_ref(), version) {
+            reason = Some(unwanted(request, list, bundle, at));
+        }
+        let Some((code, text, fix)) = reason else { continue };
+        rejected.push(Rejected {
+            name: bundle.name.clone(),
+            version: bundle.version.clone(),
+            channels: package.channels_of(at).map(|channel| channel.name.clone()).collect(),
+            code,
+            text,
+            fix,
+        });
+    }
+    rejected
 }
 
 type Reason = (Code, String, Option<Fix>);
@@ -114,16 +121,10 @@ fn wants_another<'a>(candidate: &Candidate<'a>, choices: &[Choice<'a>]) -> Optio
 }
 
 /// The request did not allow it.
-fn unwanted(request: &Request, list: &Candidates<'_>, bundle: &Bundle) -> Reason {
-    let inside = list.channels.iter().find(|channel| contains(list.package, channel, &bundle.name));
-    let Some(channel) = inside else {
-        let others: Vec<&str> = list
-            .package
-            .channels()
-            .iter()
-            .filter(|channel| contains(list.package, channel, &bundle.name))
-            .map(|channel| channel.name.as_str())
-            .collect();
+fn unwanted(request: &Request, list: &Candidates<'_>, bundle: &Bundle, at: u32) -> Reason {
+    let own = |channel: &&&Channel| list.package.channels_of(at).any(|own| std::ptr::eq(own, **channel));
+    let Some(channel) = list.channels.iter().find(own) else {
+        let others: Vec<&str> = list.package.channels_of(at).map(|channel| channel.name.as_str()).collect();
         let Some(other) = others.first() else {
             return (Code::NotInChannel, "it is in no channel".into(), None);
         };

@@ -14,7 +14,7 @@ use crate::operators::Operators;
 use crate::outcome::resolved;
 use crate::request::Request;
 use crate::resolution::{Resolution, Resolved};
-use crate::solve::{Cause, Choice, Unsolved, solve};
+use crate::solve::{Cause, Choice, Told, Unsolved, solve};
 use crate::solver::BUDGET;
 use crate::universe::Universe;
 
@@ -170,7 +170,7 @@ fn settle<'a>(
     let mut lenient = BTreeSet::new();
     let mut budget = BUDGET;
     loop {
-        match solve(ctx, found, &lenient, &mut budget) {
+        match solve(ctx, found, &lenient, Told::Any, &mut budget) {
             Err(Unsolved::Conflict(causes)) => {
                 // an installed operator that lacks something it needs must not stand in the way of the others
                 let held = causes.iter().filter_map(|cause| match cause {

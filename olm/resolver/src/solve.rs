@@ -60,6 +60,15 @@ pub(crate) enum Cause<'a> {
     Api(&'a Gvk),
 }
 
+/// Which contradiction is told.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// Of a single request any: what it lacks is usually found without. Of several a minimal one, which says who is to blame.
+    Any,
+    /// A minimal one.
+    Minimal,
+}
+
 #[derive(Clone, Copy)]
 enum Item<'a> {
     Request(usize),
@@ -262,6 +271,7 @@ pub(crate) fn solve<'a>(
     ctx: &Context<'a>,
     wanted: &BTreeMap<usize, Candidates<'a>>,
     lenient: &BTreeSet<usize>,
+    told: Told,
     budget: &mut u64,
 ) -> Result<Vec<Choice<'a>>, Unsolved<'a>> {
     let mut domain = Domain {
@@ -291,10 +301,15 @@ pub(crate) fn solve<'a>(
             met: met.into_iter().map(|tag| domain.causes[tag as usize]).collect(),
         })),
         Outcome::Contradiction(tags) => {
-            // Fewest requests first: who can be met without the others is not to blame.
-            let requests: BTreeSet<Tag> = domain.always.iter().filter_map(Rule::must).collect();
-            let tags = fewest(&mut domain, tags, &requests, budget);
-            let tags = minimal(&mut domain, tags, budget);
+            let tags = match (wanted.len(), told) {
+                (1, Told::Any) => tags,
+                _ => {
+                    // Fewest requests first: who can be met without the others is not to blame.
+                    let requests: BTreeSet<Tag> = domain.always.iter().filter_map(Rule::must).collect();
+                    let tags = fewest(&mut domain, tags, &requests, budget);
+                    minimal(&mut domain, tags, budget)
+                }
+            };
             Err(Unsolved::Conflict(tags.into_iter().map(|tag| domain.causes[tag as usize]).collect()))
         }
     }

@@ -1,6 +1,6 @@
 //! Why a bundle's needs cannot be met: from the bundle down to facts.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use olm_constraint::{Constraint, Rule};
 
@@ -9,10 +9,14 @@ use crate::context::{Context, patch};
 use crate::explain::{Fix, Node};
 use crate::need::{Place, needs_of, to_need};
 use crate::request::DependencyPolicy;
-use crate::universe::CatalogRef;
+use crate::universe::{Bundle, CatalogRef};
 
 /// How many providers of one need are worth showing.
 const SHOWN: usize = 5;
+/// How deep a tree is told: catalogs from strangers decide how deep it is.
+const DEEPEST: usize = 8;
+/// How many bundles one tree names.
+const MOST: usize = 100;
 
 /// A need that nothing can meet.
 #[derive(Clone)]
@@ -30,69 +34,161 @@ impl Unmet {
     }
 }
 
-/// Finds needs that nothing can meet. What is being looked at counts as met, so that operators may need each other.
+/// Finds needs that nothing can meet. Bundles that need each other count as met.
 pub(crate) struct Why<'a, 'c> {
     ctx: &'c Context<'a>,
-    known: BTreeMap<(&'a CatalogRef, &'a str, &'a str), Option<Unmet>>,
-    /// What could be done about what was found.
+    /// By where the catalog's name and the bundle are in memory: there is one of each.
+    places: HashMap<(*const CatalogRef, *const Bundle), usize>,
+    bundles: Vec<Looked<'a>>,
+    needs: Vec<Wanted<'a>>,
+    /// What could be done about what was told.
     fixes: Vec<Fix>,
+}
+
+/// A bundle that was looked at.
+struct Looked<'a> {
+    place: Place<'a>,
+    /// The need that cannot be met, as a place in [`Why::needs`].
+    unmet: Option<usize>,
+    /// Needs that it could meet.
+    could_meet: Vec<usize>,
+}
+
+/// A need of a bundle.
+struct Wanted<'a> {
+    need: &'a Constraint,
+    /// The bundle that has it.
+    of: usize,
+    options: Vec<Choosable>,
+    /// How many of the options may still do.
+    open: usize,
+}
+
+/// What could meet a need.
+enum Choosable {
+    Bundle(usize),
+    /// It cannot, whatever else there is.
+    Never(Node, Option<Fix>),
 }
 
 impl<'a, 'c> Why<'a, 'c> {
     pub(crate) fn new(ctx: &'c Context<'a>) -> Self {
-        Self { ctx, known: BTreeMap::new(), fixes: Vec::new() }
+        Self { ctx, places: HashMap::new(), bundles: Vec::new(), needs: Vec::new(), fixes: Vec::new() }
     }
 
     /// The first need of a bundle that cannot be met, if there is one.
     pub(crate) fn unmet(&mut self, place: Place<'a>) -> Option<Unmet> {
-        let key = (place.catalog, place.package, place.bundle.name.as_str());
-        if let Some(known) = self.known.get(&key) {
-            return known.clone();
-        }
-        self.known.insert(key, None);
-        let found =
-            needs_of(place.package, place.bundle).into_iter().find_map(|need| self.unmet_need(need, place));
-        self.known.insert(key, found.clone());
-        found
+        let before = self.bundles.len();
+        let at = self.place(place);
+        self.look_from(before);
+        let need = self.bundles[at].unmet?;
+        let mut room = MOST;
+        Some(self.tell(need, 0, &mut room))
     }
 
-    fn unmet_need(&mut self, need: &'a Constraint, place: Place<'a>) -> Option<Unmet> {
-        if self.ctx.present(need).is_some() {
-            return None;
+    fn place(&mut self, place: Place<'a>) -> usize {
+        let next = self.bundles.len();
+        let at = *self.places.entry((place.catalog, place.bundle)).or_insert(next);
+        if at == next {
+            self.bundles.push(Looked { place, unmet: None, could_meet: Vec::new() });
         }
-        let others = self.ctx.tied_meeting(need);
-        if others.iter().any(|at| self.ctx.requests[*at].package != place.package) {
-            return None;
-        }
-        let only_present = self.asks_for_present(place.package);
-        let mut children = Vec::new();
-        let providers: Vec<_> = self
-            .ctx
-            .providers(need, place.catalog)
-            .into_iter()
-            .filter(|(p, _)| p.package != place.package)
-            .collect();
-        let total = providers.len();
-        for (provider, excluded) in providers {
-            let requested = !self.ctx.requests_of(provider.package).is_empty();
-            let child = if let Some(reason) = excluded {
-                self.fixes.extend(reason.fix);
-                Node::leaf(&provider.bundle.name, reason.code, reason.text)
-            } else if only_present && !requested {
-                self.fixes.extend(self.allow_dependencies(place.package));
-                let text =
-                    "it is not installed, and dependencies: RequirePresent forbids installing it along";
-                Node::leaf(&provider.bundle.name, Code::DependencyUnsatisfied, text)
-            } else {
-                match self.unmet(provider) {
-                    None => return None,
-                    Some(unmet) => unmet.of(&provider.bundle.name),
+        at
+    }
+
+    /// Looks at the bundles from that place on and at all that they could need, and finds out which of them cannot be had.
+    fn look_from(&mut self, mut next: usize) {
+        let mut hopeless = Vec::new();
+        while next < self.bundles.len() {
+            let place = self.bundles[next].place;
+            for need in needs_of(place.package, place.bundle) {
+                let others = self.ctx.tied_meeting(need);
+                let by_others = others.iter().any(|at| self.ctx.requests[*at].package != place.package);
+                if by_others || self.ctx.present(need).is_some() {
+                    continue;
                 }
-            };
-            if children.len() < SHOWN {
-                children.push(child);
+                let options = self.options(need, place);
+                let at = self.needs.len();
+                let mut open = 0;
+                for option in &options {
+                    if let Choosable::Bundle(bundle) = option
+                        && self.bundles[*bundle].unmet.is_none()
+                    {
+                        self.bundles[*bundle].could_meet.push(at);
+                        open += 1;
+                    }
+                }
+                self.needs.push(Wanted { need, of: next, options, open });
+                if open == 0 {
+                    hopeless.push(at);
+                }
+            }
+            next += 1;
+        }
+        // in the order in which they are found out, so that every tree ends
+        let mut at = 0;
+        while let Some(need) = hopeless.get(at).copied() {
+            at += 1;
+            let bundle = &mut self.bundles[self.needs[need].of];
+            if bundle.unmet.is_some() {
+                continue;
+            }
+            bundle.unmet = Some(need);
+            for waiting in std::mem::take(&mut bundle.could_meet) {
+                self.needs[waiting].open -= 1;
+                if self.needs[waiting].open == 0 {
+                    hopeless.push(waiting);
+                }
             }
         }
+    }
+
+    fn options(&mut self, need: &Constraint, place: Place<'a>) -> Vec<Choosable> {
+        let only_present = self.asks_for_present(place.package);
+        let providers = self.ctx.providers(need, place.catalog).into_iter();
+        let providers = providers.filter(|(provider, _)| provider.package != place.package);
+        let mut options = Vec::new();
+        for (provider, excluded) in providers {
+            let name = &provider.bundle.name;
+            options.push(if let Some(reason) = excluded {
+                Choosable::Never(Node::leaf(name, reason.code, reason.text), reason.fix)
+            } else if only_present && self.ctx.requests_of(provider.package).is_empty() {
+                let text =
+                    "it is not installed, and dependencies: RequirePresent forbids installing it along";
+                let node = Node::leaf(name, Code::DependencyUnsatisfied, text);
+                Choosable::Never(node, self.allow_dependencies(place.package))
+            } else {
+                Choosable::Bundle(self.place(provider))
+            });
+        }
+        options
+    }
+
+    /// A need that cannot be met, with the reasons below it.
+    fn tell(&mut self, need: usize, depth: usize, room: &mut usize) -> Unmet {
+        let total = self.needs[need].options.len();
+        let mut children = Vec::new();
+        for option in 0..total.min(SHOWN) {
+            let Some(rest) = room.checked_sub(1) else { break };
+            *room = rest;
+            let child = match &self.needs[need].options[option] {
+                Choosable::Never(node, fix) => {
+                    self.fixes.extend(fix.clone());
+                    node.clone()
+                }
+                Choosable::Bundle(bundle) => {
+                    let name = self.bundles[*bundle].place.bundle.name.clone();
+                    match self.bundles[*bundle].unmet {
+                        Some(below) if depth < DEEPEST => self.tell(below, depth + 1, room).of(&name),
+                        _ => {
+                            let text = "what it needs cannot be had, and so on";
+                            Node::leaf(name, Code::DependencyUnsatisfied, text)
+                        }
+                    }
+                }
+            };
+            children.push(child);
+        }
+        let need = self.needs[need].need;
         let text = match total {
             0 => self.nobody(need),
             shown if shown > SHOWN => {
@@ -101,13 +197,13 @@ impl<'a, 'c> Why<'a, 'c> {
             _ => "no bundle that provides it can be used".to_owned(),
         };
         let subject = to_need(need).to_string();
-        Some(Unmet {
+        Unmet {
             text: match &need.message {
                 Some(message) => format!("its author says: {message}"),
                 None => format!("it needs {subject}"),
             },
             node: Node { subject, code: Code::DependencyUnsatisfied, text, children },
-        })
+        }
     }
 
     /// What to say when no bundle meets the need.

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use super::*;
 
 fn property(kind: &str, value: Value) -> Property {
-    Property { kind: kind.to_owned(), value }
+    Property::new(kind, &value)
 }
 
 fn operator() -> Vec<Property> {

@@ -7,7 +7,6 @@ use cel::common::value::Val;
 use serde_json::Value;
 
 use super::meter::text_units;
-use crate::Property;
 
 /// Properties of more units are not looked at: no rule is met. A unit is a value, or 16 bytes of a text; the properties of
 /// a bundle without its manifests and metadata have some hundreds.
@@ -18,14 +17,14 @@ const MOST_LEVELS: usize = 128;
 type Boxed<'v> = Box<dyn Val + 'v>;
 
 /// The list that rules call `properties`; nothing when there is too much of it.
-pub(super) fn list(properties: &[Property]) -> Option<Boxed<'_>> {
+pub(super) fn list<'v>(properties: &'v [(&'v str, Value)]) -> Option<Boxed<'v>> {
     let mut room = Room(MOST_UNITS);
     let list: Option<Vec<Boxed<'_>>> = properties
         .iter()
-        .map(|property| {
-            room.take(&property.kind)?;
-            let kind: Boxed<'_> = Box::new(CelString::from(property.kind.as_str()));
-            let value = room.value(&property.value, MOST_LEVELS)?;
+        .map(|(kind, value)| {
+            room.take(kind)?;
+            let kind: Boxed<'_> = Box::new(CelString::from(*kind));
+            let value = room.value(value, MOST_LEVELS)?;
             let map = HashMap::from([(CelMapKey::from("type"), kind), (CelMapKey::from("value"), value)]);
             Some(Box::new(CelMap::from(map)) as Boxed<'_>)
         })

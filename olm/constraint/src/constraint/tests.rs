@@ -18,11 +18,9 @@ struct Foo {
 
 fn foo(version: &str, kinds: &[&str]) -> Foo {
     let provides: Vec<Gvk> = kinds.iter().map(|kind| gvk(kind)).collect();
-    let mut properties = vec![Property {
-        kind: "olm.package".to_owned(),
-        value: json!({"packageName": "foo", "version": version}),
-    }];
-    properties.extend(provides.iter().map(|gvk| Property { kind: "olm.gvk".to_owned(), value: json!(gvk) }));
+    let mut properties =
+        vec![Property::new("olm.package", &json!({"packageName": "foo", "version": version}))];
+    properties.extend(provides.iter().map(|gvk| Property::new("olm.gvk", &json!(gvk))));
     Foo { version: version.parse().expect("version"), provides, labels: vec!["fast".to_owned()], properties }
 }
 

@@ -83,7 +83,6 @@ fn ask(
             requires: bundle.requires.clone(),
             labels: bundle.labels.clone(),
             properties: bundle.properties.clone(),
-            ..Installed::default()
         });
     }
     let answer = resolve(universe, &[request], &facts).items.remove(0);

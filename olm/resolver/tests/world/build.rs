@@ -147,16 +147,11 @@ pub fn catalog_ref(name: &str) -> CatalogRef {
 /// The properties that a rule sees: what the bundle is, and what it provides.
 fn properties(package: &str, bundle: &Bundle) -> Vec<Property> {
     let version = bundle.version.as_ref().map(ToString::to_string).unwrap_or_default();
-    let own =
-        Property { kind: "olm.package".into(), value: json!({ "packageName": package, "version": version }) };
-    let apis = bundle.provides.iter().map(|g| Property {
-        kind: "olm.gvk".into(),
-        value: json!({ "group": g.group, "version": g.version, "kind": g.kind }),
+    let own = Property::new("olm.package", &json!({ "packageName": package, "version": version }));
+    let apis = bundle.provides.iter().map(|g| {
+        Property::new("olm.gvk", &json!({ "group": g.group, "version": g.version, "kind": g.kind }))
     });
-    let labels = bundle
-        .labels
-        .iter()
-        .map(|label| Property { kind: "olm.label".into(), value: json!({ "label": label }) });
+    let labels = bundle.labels.iter().map(|label| Property::new("olm.label", &json!({ "label": label })));
     std::iter::once(own).chain(apis).chain(labels).collect()
 }
 
