@@ -4,28 +4,9 @@
 /// screen.
 pub const COLUMNS: usize = 80;
 
-/// Words on as many lines as they need: the first begins with `first`, the others with `rest`. A word that is longer than
-/// a line stays whole: it is a name or a command, which is copied.
+/// Words on as many lines as they need: the first begins with `first`, the others with `rest`.
 pub fn wrapped(first: &str, rest: &str, text: &str) -> String {
-    let mut out = String::new();
-    let mut line = first.to_owned();
-    let mut empty = true;
-    for word in text.split_whitespace() {
-        if !empty && line.chars().count() + 1 + word.chars().count() > COLUMNS {
-            out.push_str(line.trim_end());
-            out.push('\n');
-            rest.clone_into(&mut line);
-            empty = true;
-        }
-        if !empty {
-            line.push(' ');
-        }
-        line.push_str(word);
-        empty = false;
-    }
-    out.push_str(line.trim_end());
-    out.push('\n');
-    out
+    olm_resolver::wrapped(first, rest, text, COLUMNS)
 }
 
 /// Our own Markdown as text: paragraphs and list items are broken at [`COLUMNS`], what is indented stays as it is, marks

@@ -1,7 +1,10 @@
 //! The objects that a plan wants: those of the bundle, and those around it.
 
+use std::borrow::Cow;
+
 use olm_api::names;
-use olm_bundle::{Bundle, Phase, Rendered};
+use olm_bundle::{Bundle, Manifest, Phase, Rendered};
+use olm_resolver::Resolved;
 use serde_json::{Map, Value, json};
 
 use crate::input::{Live, PlanInput};
@@ -46,25 +49,23 @@ pub(crate) fn csv_ref(namespace: &str, name: &str) -> ObjectRef {
 }
 
 /// Everything that is to be applied, phase by phase.
-pub(crate) fn desired(input: &PlanInput<'_>, rendered: &Rendered, live: &Live) -> Vec<(Phase, Value)> {
-    let mut list = Vec::new();
+pub(crate) fn desired(input: &PlanInput<'_>, rendered: &Rendered, live: &Live) -> Vec<(Phase, Manifest)> {
+    let mut list: Vec<(Phase, Manifest)> = Vec::new();
     if !live.contains_key(&namespace_ref(input.namespace)) {
         let manifest =
             json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": input.namespace } });
-        list.push((Phase::Prerequisites, manifest));
+        list.push((Phase::Prerequisites, manifest.into()));
     }
     let (group, targets) = operator_group_of(input.operator_groups, input.target_namespaces);
     if input.operator_groups.is_empty() {
-        list.push((Phase::Prerequisites, operator_group(input.namespace, &group, &targets)));
+        list.push((Phase::Prerequisites, operator_group(input.namespace, &group, &targets).into()));
     }
-    list.push((Phase::Prerequisites, csv(input.bundle, input.namespace, &group, &targets)));
-    for (phase, object) in rendered.objects() {
-        list.push((phase, object.clone()));
-    }
+    list.push((Phase::Prerequisites, csv(input.bundle, input.namespace, &group, &targets).into()));
+    list.extend(rendered.manifests().map(|(phase, manifest)| (phase, manifest.clone())));
     let label = names::component_label(&input.resolved.chosen.package, input.namespace);
     for (_, object) in &mut list {
         let foreign = matches!(object["kind"].as_str(), Some("Namespace" | "OperatorGroup"));
-        if !foreign {
+        if !foreign && label_of(object, &label) != Some(&json!("")) {
             set_label(object, &label, "");
         }
     }
@@ -73,13 +74,37 @@ pub(crate) fn desired(input: &PlanInput<'_>, rendered: &Rendered, live: &Live) -
     list
 }
 
+/// Marks rendered objects as components of the package. [`make_plan`](crate::make_plan) does it where it has not been
+/// done, and then needs a copy of each.
+pub fn claim(rendered: &mut Rendered, resolved: &Resolved, namespace: &str) {
+    let label = names::component_label(&resolved.chosen.package, namespace);
+    for object in rendered.phases.iter_mut().flat_map(|(_, objects)| objects) {
+        set_label(object, &label, "");
+    }
+}
+
+/// What was applied last, as it was rendered: [`claim`] is the plan's part. Where the object still has the label, that
+/// makes no difference.
+pub(crate) fn unclaimed<'a>(input: &PlanInput<'_>, rendered: &'a Value, live: &Value) -> Cow<'a, Value> {
+    let label = names::component_label(&input.resolved.chosen.package, input.namespace);
+    let claimed = label_of(rendered, &label);
+    if claimed.is_none() || claimed == label_of(live, &label) {
+        return Cow::Borrowed(rendered);
+    }
+    let mut rendered = rendered.clone();
+    if let Some(labels) = rendered.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {
+        labels.shift_remove(&label);
+    }
+    Cow::Owned(rendered)
+}
+
 /// A CRD that the same package in other namespaces uses too keeps their labels: applying without them would take them
 /// away, and with them the knowledge that somebody else needs the CRD.
-pub(crate) fn keep_shared_labels(manifest: &mut Value, live: Option<&Value>, package: &str) {
+pub(crate) fn keep_shared_labels(manifest: &mut Manifest, live: Option<&Value>, package: &str) {
     let Some(labels) = live.and_then(|l| l.pointer("/metadata/labels")?.as_object()) else { return };
     let prefix = format!("{}{package}.", names::LABEL_COMPONENT_PREFIX);
     for (key, value) in labels.iter().filter(|(key, _)| key.starts_with(&prefix)) {
-        if manifest.pointer("/metadata/labels").and_then(|l| l.get(key)).is_none() {
+        if label_of(manifest, key).is_none() {
             set_label(manifest, key, value.as_str().unwrap_or_default());
         }
     }
@@ -131,6 +156,10 @@ fn csv(bundle: &Bundle, namespace: &str, group: &str, targets: &[String]) -> Val
         metadata["annotations"][key] = json!(value);
     }
     csv
+}
+
+fn label_of<'a>(object: &'a Value, key: &str) -> Option<&'a Value> {
+    object.get("metadata")?.get("labels")?.get(key)
 }
 
 fn set_label(object: &mut Value, key: &str, value: &str) {

@@ -7,6 +7,7 @@
 mod desired;
 mod diff;
 mod digest;
+mod equal;
 mod facts;
 mod finding;
 mod images;
@@ -24,7 +25,7 @@ mod schema;
 mod uninstall;
 mod universe;
 
-pub use desired::{OPERATOR_GROUP_NAME, operator_group_of};
+pub use desired::{OPERATOR_GROUP_NAME, claim, operator_group_of};
 pub use digest::{Parts, what_changed};
 pub use facts::{ClusterFacts, CustomObjects, Fact, Principal, RoleName, Who};
 pub use finding::{FINDING_CODES, Finding, FindingCode, Severity};

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use olm_api::subscription::Approval;
-use olm_bundle::{Phase, Rendered};
+use olm_bundle::{Manifest, Phase, Rendered};
 use olm_resolver::{Action, Need, Resolved, SatisfiedBy};
 use olm_version::precedence;
 use serde_json::{Value, json};
 
-use crate::desired::{csv_ref, desired, keep_shared_labels, namespace_ref};
-use crate::diff::difference;
+use crate::desired::{csv_ref, desired, keep_shared_labels, namespace_ref, unclaimed};
+use crate::diff::{Diff, difference};
 use crate::digest::{self, Parts};
 use crate::finding::Finding;
 use crate::images::images;
@@ -37,7 +37,7 @@ pub fn reads(input: &PlanInput<'_>) -> Vec<ObjectRef> {
 /// Works out what an install or an upgrade will do.
 pub fn make_plan(input: &PlanInput<'_>, live: &Live) -> Plan {
     let resolved = input.resolved;
-    let mut wanted: Vec<(Phase, ObjectRef, Value)> = match input.rendered {
+    let mut wanted: Vec<(Phase, ObjectRef, Manifest)> = match input.rendered {
         Ok(rendered) => desired(input, rendered, live)
             .into_iter()
             .filter_map(|(phase, manifest)| Some((phase, ObjectRef::of(&manifest)?, manifest)))
@@ -55,15 +55,24 @@ pub fn make_plan(input: &PlanInput<'_>, live: &Live) -> Plan {
     {
         keep_shared_labels(manifest, live.get(reference), &resolved.chosen.package);
     }
-    let mut objects: Vec<PlannedObject> = wanted
-        .iter()
-        .map(|(phase, reference, manifest)| planned(input, live, &previous, *phase, reference, manifest))
-        .collect();
+    let mut objects = Vec::with_capacity(wanted.len() + leftovers.len());
+    let mut same_versions = BTreeSet::new();
+    for (phase, reference, manifest) in &wanted {
+        let difference = live.get(reference).map(|there| {
+            let last = previous.get(reference).map(|rendered| unclaimed(input, rendered, there));
+            let difference = difference(there, last.as_deref(), manifest);
+            if difference.same_versions {
+                same_versions.insert(reference);
+            }
+            (there, difference)
+        });
+        objects.push(planned(input, difference, *phase, reference));
+    }
     objects.extend(leftovers.iter().filter_map(|reference| left_over(input, live, reference)));
     let crds: Vec<(ObjectRef, &Value)> = wanted
         .iter()
         .filter(|(_, r, _)| r.kind == "CustomResourceDefinition")
-        .map(|(_, r, m)| (r.clone(), m))
+        .map(|(_, r, m)| (r.clone(), &**m))
         .collect();
     let action = action(input);
     let changes = objects.iter().any(|o| !matches!(o.op, Op::Unchanged | Op::Noop));
@@ -75,6 +84,7 @@ pub fn make_plan(input: &PlanInput<'_>, live: &Live) -> Plan {
         live,
         wanted: &wanted,
         objects: &objects,
+        same_versions: &same_versions,
         action,
         permissions: &permissions,
         reversible: &reversible,
@@ -157,16 +167,13 @@ fn locate(findings: &mut [Finding], objects: &[PlannedObject]) {
 
 fn planned(
     input: &PlanInput<'_>,
-    live: &Live,
-    previous: &BTreeMap<ObjectRef, &Value>,
+    there: Option<(&Value, Diff)>,
     phase: Phase,
     reference: &ObjectRef,
-    manifest: &Value,
 ) -> PlannedObject {
-    let Some(there) = live.get(reference) else {
+    let Some((there, difference)) = there else {
         return PlannedObject::new(reference, Op::Create, Some(phase));
     };
-    let difference = difference(there, previous.get(reference).copied(), manifest);
     let owner = owner_of(there, &input.resolved.chosen.package, input.namespace, &bundle_names(input));
     let (op, note) = match owner {
         Owner::Ours if difference.fields.is_empty() => (Op::Unchanged, None),
@@ -207,7 +214,7 @@ fn left_over(input: &PlanInput<'_>, live: &Live, reference: &ObjectRef) -> Optio
 /// with them all their objects would go.
 fn leftovers(
     input: &PlanInput<'_>,
-    wanted: &[(Phase, ObjectRef, Value)],
+    wanted: &[(Phase, ObjectRef, Manifest)],
     previous: &BTreeMap<ObjectRef, &Value>,
 ) -> Vec<ObjectRef> {
     let identity =
@@ -228,7 +235,7 @@ fn leftovers(
 /// A namespace that is made on the way does not count: whoever makes it first would change the digest.
 fn plan_digest(
     input: &PlanInput<'_>,
-    wanted: &[(Phase, ObjectRef, Value)],
+    wanted: &[(Phase, ObjectRef, Manifest)],
     leftovers: &[ObjectRef],
 ) -> (String, Parts) {
     let mut parts: BTreeMap<String, Option<&Value>> = BTreeMap::new();

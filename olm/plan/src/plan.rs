@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use olm_bundle::Phase;
+use olm_bundle::{Manifest, Phase};
 use olm_resolver::Code;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -82,7 +82,7 @@ pub struct Plan {
     pub(crate) parts: Parts,
     /// The manifests to apply, by reference. Not part of the JSON: they may hold secrets.
     #[serde(skip)]
-    pub(crate) manifests: BTreeMap<ObjectRef, Value>,
+    pub(crate) manifests: BTreeMap<ObjectRef, Manifest>,
 }
 
 /// What a change is.
@@ -189,7 +189,7 @@ impl Plan {
         for object in &self.objects {
             let Some(phase) = object.phase else { continue };
             let Some(manifest) = self.manifests.get(&object.reference) else { continue };
-            let item = (object.op, object.reference.clone(), manifest.clone());
+            let item = (object.op, object.reference.clone(), Value::clone(manifest));
             match phases.iter_mut().find(|p| p.phase == phase) {
                 Some(found) => found.objects.push(item),
                 None => phases.push(PhaseObjects { phase, objects: vec![item] }),

@@ -65,8 +65,7 @@ const MESSAGE: usize = 1000;
 impl Explanation {
     /// The tree as text, at most `width` columns wide where words allow. Commands are never broken.
     pub fn text(&self, width: usize) -> String {
-        let mut out = String::new();
-        text::wrapped(&mut out, "", "", &self.summary, width);
+        let mut out = text::wrapped("", "", &self.summary, width);
         // a tree that only repeats the summary says nothing
         let flat = matches!(self.nodes.as_slice(), [only] if only.children.is_empty());
         if !flat && !self.nodes.is_empty() {

@@ -37,6 +37,7 @@ pub use resolution::{
     Action, ChosenBundle, Dependency, Hop, HopVia, Need, Rejected, Resolution, Resolved, SatisfiedBy,
 };
 pub use resolve::{choose, resolve, resolve_one};
+pub use text::wrapped;
 pub use universe::{Bundle, Catalog, CatalogRef, Channel, Entry, Health, Universe};
 
 pub use olm_constraint::{Constraint, Gvk, Property, Rule, Subject};

@@ -101,6 +101,7 @@ fn decide_component<'a>(ctx: &Context<'a>, component: &[usize], detail: Detail) 
     let mut answers: Vec<(usize, Answer)> = Vec::new();
     let mut rest: Vec<usize> = component.to_vec();
     let mut changed: Option<Context<'a>> = None;
+    let mut budget = BUDGET;
     loop {
         let ctx = changed.as_ref().unwrap_or(ctx);
         let mut found: BTreeMap<usize, Candidates<'_>> = BTreeMap::new();
@@ -121,7 +122,7 @@ fn decide_component<'a>(ctx: &Context<'a>, component: &[usize], detail: Detail) 
             failed.push(at);
         }
         if failed.is_empty() {
-            match settle(ctx, &found) {
+            match settle(ctx, &found, &mut budget) {
                 Ok(choices) => {
                     let items =
                         found.iter().map(|(at, list)| (*at, Ok(resolved(ctx, *at, list, &choices, detail))));
@@ -161,6 +162,7 @@ fn to_blame(found: &BTreeMap<usize, Candidates<'_>>, unsolved: &Unsolved<'_>) ->
 fn settle<'a>(
     ctx: &Context<'a>,
     found: &BTreeMap<usize, Candidates<'a>>,
+    budget: &mut u64,
 ) -> Result<Vec<Choice<'a>>, Unsolved<'a>> {
     if let (1, Some((at, list))) = (found.len(), found.first_key_value())
         && let Some(choice) = obvious(ctx, *at, list)
@@ -168,9 +170,8 @@ fn settle<'a>(
         return Ok(vec![choice]);
     }
     let mut lenient = BTreeSet::new();
-    let mut budget = BUDGET;
     loop {
-        match solve(ctx, found, &lenient, Told::Any, &mut budget) {
+        match solve(ctx, found, &lenient, Told::Any, budget) {
             Err(Unsolved::Conflict(causes)) => {
                 // an installed operator that lacks something it needs must not stand in the way of the others
                 let held = causes.iter().filter_map(|cause| match cause {

@@ -2,15 +2,17 @@
 
 use crate::explain::{Fix, Node};
 
-/// Appends words, broken at `width`; the first line begins with `first`, the others with `rest`.
-pub(crate) fn wrapped(out: &mut String, first: &str, rest: &str, text: &str, width: usize) {
+/// Words on as many lines of `width` columns as they need; the first line begins with `first`, the others with `rest`. A word
+/// that is longer than a line stays whole: it is a name or a command, which is copied.
+pub fn wrapped(first: &str, rest: &str, text: &str, width: usize) -> String {
+    let mut out = String::new();
     let mut line = first.to_owned();
     let mut empty = true;
     for word in text.split_whitespace() {
         if !empty && line.chars().count() + 1 + word.chars().count() > width {
             out.push_str(line.trim_end());
             out.push('\n');
-            line = rest.to_owned();
+            rest.clone_into(&mut line);
             empty = true;
         }
         if !empty {
@@ -21,6 +23,7 @@ pub(crate) fn wrapped(out: &mut String, first: &str, rest: &str, text: &str, wid
     }
     out.push_str(line.trim_end());
     out.push('\n');
+    out
 }
 
 /// Appends a tree. It is walked without recursion: catalogs from strangers decide how deep it is.
@@ -44,7 +47,8 @@ fn push_children<'a>(stack: &mut Vec<(&'a Node, String, bool)>, node: &'a Node, 
 
 fn line(out: &mut String, first: &str, rest: &str, node: &Node, width: usize) {
     let rest = if node.children.is_empty() { format!("{rest}  ") } else { format!("{rest}│ ") };
-    wrapped(out, first, &rest, &format!("{}: {} [{}]", node.subject, node.text, node.code), width);
+    let text = format!("{}: {} [{}]", node.subject, node.text, node.code);
+    out.push_str(&wrapped(first, &rest, &text, width));
 }
 
 /// Appends a hint; the command stands on a line of its own when it does not fit.
@@ -54,7 +58,7 @@ pub(crate) fn fix(out: &mut String, fix: &Fix, width: usize) {
         out.push_str(&one);
         out.push('\n');
     } else {
-        wrapped(out, "hint: ", "      ", &format!("{}:", fix.text), width);
+        out.push_str(&wrapped("hint: ", "      ", &format!("{}:", fix.text), width));
         out.push_str(&format!("      {}\n", fix.command));
     }
 }

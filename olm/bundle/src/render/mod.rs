@@ -6,6 +6,7 @@
 
 mod config;
 mod deployments;
+mod manifest;
 mod names;
 pub(crate) mod rbac;
 
@@ -17,6 +18,7 @@ use crate::csv::InstallMode;
 use crate::error::RenderError;
 use crate::kinds::{Scope, phase_of, scope_of};
 use crate::model::{Bundle, kind, name};
+pub use manifest::Manifest;
 
 /// The steps of an installation, in order; each is complete before the next begins.
 #[derive(
@@ -63,13 +65,18 @@ pub struct RenderOptions {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rendered {
     /// Every phase that has objects, in order.
-    pub phases: Vec<(Phase, Vec<Value>)>,
+    pub phases: Vec<(Phase, Vec<Manifest>)>,
 }
 
 impl Rendered {
+    /// All objects in the order of their phases, to be held on to.
+    pub fn manifests(&self) -> impl Iterator<Item = (Phase, &Manifest)> {
+        self.phases.iter().flat_map(|(phase, objects)| objects.iter().map(|object| (*phase, object)))
+    }
+
     /// All objects in the order of their phases.
     pub fn objects(&self) -> impl Iterator<Item = (Phase, &Value)> {
-        self.phases.iter().flat_map(|(phase, objects)| objects.iter().map(|object| (*phase, object)))
+        self.manifests().map(|(phase, manifest)| (phase, &**manifest))
     }
 }
 
@@ -101,8 +108,9 @@ pub fn render(bundle: &Bundle, options: &RenderOptions) -> Result<Rendered, Rend
 
     // Stable: within a phase the order of the bundle's files stays.
     objects.sort_by_key(|(phase, object)| (*phase, rank(kind(object))));
-    let mut phases: Vec<(Phase, Vec<Value>)> = Vec::new();
+    let mut phases: Vec<(Phase, Vec<Manifest>)> = Vec::new();
     for (phase, object) in objects {
+        let object = object.into();
         match phases.last_mut() {
             Some((last, list)) if *last == phase => list.push(object),
             _ => phases.push((phase, vec![object])),

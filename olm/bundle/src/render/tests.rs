@@ -200,3 +200,18 @@ fn the_same_input_gives_the_same_bytes() {
     let text = |rendered: &Rendered| format!("{:?}", rendered.phases);
     assert_eq!(text(&rendered(&["a", "b"])), text(&rendered(&["b", "a"])));
 }
+
+#[test]
+fn a_copy_of_a_manifest_is_made_when_it_is_changed() {
+    // given manifests that two hold
+    let ours = rendered(&["a"]);
+    let mut theirs = ours.clone();
+    let place = |rendered: &Rendered, at: usize| -> *const Value { rendered.objects().nth(at).unwrap().1 };
+    assert_eq!(place(&ours, 0), place(&theirs, 0));
+    // when one of them changes one
+    theirs.phases[0].1[0]["metadata"]["labels"]["a"] = json!("b");
+    // then that is his alone
+    assert_ne!(place(&ours, 0), place(&theirs, 0));
+    assert_eq!(place(&ours, 1), place(&theirs, 1));
+    assert!(ours.objects().next().unwrap().1["metadata"]["labels"].get("a").is_none());
+}

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use kube::{Client, ResourceExt};
 use olm_api::{ClusterServiceVersion, Subscription, csv::CrdDescription};
 use olm_bundle::Bundle;
-use olm_plan::{CatalogRisk, ClusterFacts, Phase, Plan, PlanInput, make_plan, reads};
+use olm_plan::{CatalogRisk, ClusterFacts, Phase, Plan, PlanInput, claim, make_plan, reads};
 use olm_resolver::{Action, ChosenBundle, Request, Resolved, resolve_one};
 
 pub(crate) use prepared::prepared;
@@ -149,7 +149,7 @@ async fn choose(
     let package = prepared(source, &subscription.spec.name).await?;
     let installed = snapshot.installed(subscription, package.as_deref());
     let mut requests = vec![request::request(subscription, installed)?];
-    requests.extend(others(catalogs, subscription, snapshot).await?);
+    requests.extend(others(catalogs, subscription, snapshot).await);
     let universe = request::universe(catalogs, &requests).await?;
     let facts = snapshot::facts(resources, &universe, &requests, snapshot).await?;
     resolve_one(&universe, &requests, &facts, 0)
@@ -162,15 +162,15 @@ async fn others(
     catalogs: &[LoadedCatalog],
     subscription: &Subscription,
     snapshot: &Snapshot,
-) -> Result<Vec<Request>, Refusal> {
+) -> Vec<Request> {
     let mut requests = Vec::new();
     for other in snapshot.subscriptions.iter().filter(|s| s.name_any() != subscription.name_any()) {
         let Ok(source) = source_of(catalogs, other) else { continue };
-        let package = prepared(source, &other.spec.name).await?;
-        let installed = snapshot.installed(other, package.as_deref());
-        requests.extend(request::request(other, installed).ok().filter(|_| package.is_some()));
+        let Ok(Some(package)) = prepared(source, &other.spec.name).await else { continue };
+        let installed = snapshot.installed(other, Some(&package));
+        requests.extend(request::request(other, installed));
     }
-    Ok(requests)
+    requests
 }
 
 async fn work_out(
@@ -194,7 +194,10 @@ async fn work_out(
 
     let targets = targets::targets(&namespace, &bundle, &snapshot.groups);
     let options = targets.options(&namespace, subscription.spec.config.as_ref());
-    let rendered = olm_bundle::render(&bundle, &options);
+    let mut rendered = olm_bundle::render(&bundle, &options);
+    if let Ok(rendered) = &mut rendered {
+        claim(rendered, &resolved, &namespace);
+    }
     let replaced = snapshot.csv(resolved.from.as_ref().map(|from| from.name.as_str()).unwrap_or_default());
     // The installed version is rendered from the cluster's copy: the catalog may have dropped it.
     let previous = replaced

@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 use super::applied::Last;
 use super::defaults::Server;
 use super::lists::{escaped, keyed};
+use crate::equal::equal;
 
 /// One field that differs.
 #[derive(Debug)]
@@ -19,18 +20,22 @@ pub(super) struct Change<'a> {
     pub(super) changed: bool,
 }
 
-/// Everything that applying `new` changes.
-pub(super) fn compare<'a>(live: &'a Value, last: &'a Last<'a>, new: &'a Value) -> Vec<Change<'a>> {
+/// The list of a definition whose schemas are nearly all of it.
+const VERSIONS: &str = "/spec/versions";
+
+/// Everything that applying `new` changes, and whether the versions of a definition are seen to be the same.
+pub(super) fn compare<'a>(live: &'a Value, last: &'a Last<'a>, new: &'a Value) -> (Vec<Change<'a>>, bool) {
     let mut walk = Walk {
         server: Server::of(new),
         complete: last.complete,
         ours: last.ours,
         path: String::new(),
         out: Vec::new(),
+        same_versions: false,
     };
     let known = last.manifest.as_deref();
     walk.both(live, known.map(Some), new, false);
-    walk.out
+    (walk.out, walk.same_versions)
 }
 
 /// The value that was applied last: not known, known to be absent, known.
@@ -42,6 +47,7 @@ struct Walk<'a> {
     ours: bool,
     path: String,
     out: Vec<Change<'a>>,
+    same_versions: bool,
 }
 
 impl<'a> Walk<'a> {
@@ -86,7 +92,8 @@ impl<'a> Walk<'a> {
 
     /// A field that is there and that the manifest sets.
     fn both(&mut self, live: &'a Value, before: Before<'a>, new: &'a Value, whole: bool) {
-        if live == new {
+        if equal(live, new) {
+            self.same_versions |= ["", "/spec", VERSIONS].contains(&self.path.as_str());
             return;
         }
         match (live, new) {
@@ -213,6 +220,7 @@ impl<'a> Walk<'a> {
             ours: false,
             path: self.path.clone(),
             out: Vec::new(),
+            same_versions: false,
         };
         walk.both(a, None, b, true);
         !walk.out.is_empty()

@@ -31,6 +31,8 @@ pub(crate) struct Diff {
     pub(crate) fields: Vec<FieldDiff>,
     /// Whether a value among them was left out because it is secret.
     pub(crate) masked: bool,
+    /// Whether `/spec/versions` is seen to be the same in both; what is not seen may be the same all the same.
+    pub(crate) same_versions: bool,
 }
 
 /// The fields that change when `new` is applied over `live`, where `previous` is what was applied last. Without it, the
@@ -42,8 +44,9 @@ pub(crate) fn difference(live: &Value, previous: Option<&Value>, new: &Value) ->
         Some(previous) => Last::rendered(previous),
         None => Last::read(live),
     };
-    let mut diff = Diff::default();
-    for change in changes(live, &last, &new) {
+    let (changes, same_versions) = changes(live, &last, &new);
+    let mut diff = Diff { same_versions, ..Diff::default() };
+    for change in changes {
         let (field, masked) = view::view(&change, live, &new);
         diff.fields.push(field);
         diff.masked |= masked;
@@ -56,10 +59,10 @@ pub(crate) fn diff(live: &Value, previous: Option<&Value>, new: &Value) -> Vec<F
     difference(live, previous, new).fields
 }
 
-fn changes<'a>(live: &'a Value, last: &'a Last<'a>, new: &'a Value) -> Vec<Change<'a>> {
-    let mut list = compare(live, last, new);
+fn changes<'a>(live: &'a Value, last: &'a Last<'a>, new: &'a Value) -> (Vec<Change<'a>>, bool) {
+    let (mut list, same_versions) = compare(live, last, new);
     list.sort_by(|a, b| a.path.cmp(&b.path));
-    list
+    (list, same_versions)
 }
 
 /// `stringData` is another spelling of `data`.

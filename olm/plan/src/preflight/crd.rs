@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::json::{list, some_of, text};
 use super::report::MOST_NAMED;
 use super::{Context, Report, bundle_names};
+use crate::equal::equal;
 use crate::facts::{CustomObjects, Fact, Principal, Who};
 use crate::finding::{Finding, FindingCode, Severity};
 use crate::object::ObjectRef;
@@ -96,7 +97,7 @@ fn conversion(reference: &ObjectRef, new: &Value) -> Option<Finding> {
 }
 
 /// The changes that other findings do not tell already.
-fn harmful(live: &Value, new: &Value) -> Vec<Change> {
+fn harmful(live: &Value, new: &Value, same_versions: bool) -> Vec<Change> {
     const TOLD: &[ChangeCode] = &[
         ChangeCode::GroupChanged,
         ChangeCode::ScopeChanged,
@@ -105,7 +106,7 @@ fn harmful(live: &Value, new: &Value) -> Vec<Change> {
         ChangeCode::StoredVersionRemoved,
         ChangeCode::ConversionWebhookAdded,
     ];
-    if untouched(live, new) {
+    if untouched(live, new, same_versions) {
         return Vec::new();
     }
     let mut changes = olm_crd::compare(live, new);
@@ -114,25 +115,28 @@ fn harmful(live: &Value, new: &Value) -> Vec<Change> {
 }
 
 /// Whether versions with their schemas and what happens between them are the same, as in most upgrades: quicker to see
-/// than by comparing rule by rule.
-fn untouched(live: &Value, new: &Value) -> bool {
+/// than by comparing rule by rule. `same_versions` says that the versions are known to be the same.
+fn untouched(live: &Value, new: &Value, same_versions: bool) -> bool {
     let same = |pointer: &str, default: Value| {
-        let of =
-            |crd: &Value| crd.pointer(pointer).filter(|v| !v.is_null()).cloned().unwrap_or(default.clone());
-        of(live) == of(new)
+        let [live, new] = [live, new].map(|crd| crd.pointer(pointer).filter(|v| !v.is_null()));
+        live.unwrap_or(&default) == new.unwrap_or(&default)
     };
-    live.pointer("/spec/versions") == new.pointer("/spec/versions")
+    let versions = || match (live.pointer("/spec/versions"), new.pointer("/spec/versions")) {
+        (Some(live), Some(new)) => equal(live, new),
+        (live, new) => live == new,
+    };
+    (same_versions || versions())
         && same("/spec/conversion/strategy", "None".into())
         && same("/spec/preserveUnknownFields", false.into())
 }
 
 /// Whether a change of the definition can hurt objects, so that these are of interest.
 pub(super) fn matters(live: &Value, new: &Value) -> bool {
-    !harmful(live, new).is_empty()
+    !harmful(live, new, false).is_empty()
 }
 
 fn schema(context: &Context<'_>, reference: &ObjectRef, live: &Value, new: &Value, report: &mut Report) {
-    let changes = harmful(live, new);
+    let changes = harmful(live, new, context.same_versions.contains(reference));
     if changes.is_empty() {
         return;
     }

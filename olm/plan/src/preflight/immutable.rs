@@ -82,7 +82,9 @@ fn changed(reference: &ObjectRef, live: &Value, new: &Value) -> Vec<String> {
     }
     let mut out: Vec<String> = Vec::new();
     if !watched.is_empty() {
-        for field in diff(live, None, new) {
+        // A difference of the whole object only where one of these can be part of it.
+        let compared = if touched(&watched, live, new) { diff(live, None, new) } else { Vec::new() };
+        for field in compared {
             let hit = watched.iter().find(|w| {
                 field.path == **w
                     || field.path.strip_prefix(**w).is_some_and(|rest| rest.starts_with(['/', '[']))
@@ -103,6 +105,11 @@ fn changed(reference: &ObjectRef, live: &Value, new: &Value) -> Vec<String> {
     out.sort();
     out.dedup();
     out
+}
+
+/// Whether any of the fields has another value. `stringData` of a Secret is `data` in another spelling.
+fn touched(watched: &[&str], live: &Value, new: &Value) -> bool {
+    new.get("stringData").is_some() || watched.iter().any(|field| live.pointer(field) != new.pointer(field))
 }
 
 /// Keys that would go are a change as well.

@@ -23,7 +23,9 @@ mod trap;
 mod upgrade;
 mod webhook;
 
-use olm_bundle::Phase;
+use std::collections::BTreeSet;
+
+use olm_bundle::{Manifest, Phase};
 use serde_json::Value;
 
 use crate::finding::Finding;
@@ -41,9 +43,11 @@ pub(crate) struct Context<'a> {
     pub(crate) input: &'a PlanInput<'a>,
     pub(crate) live: &'a Live,
     /// The manifests that will be applied.
-    pub(crate) wanted: &'a [(Phase, ObjectRef, Value)],
+    pub(crate) wanted: &'a [(Phase, ObjectRef, Manifest)],
     /// What happens to which object.
     pub(crate) objects: &'a [PlannedObject],
+    /// CRDs whose versions, with their schemas, are seen to stay what they are.
+    pub(crate) same_versions: &'a BTreeSet<&'a ObjectRef>,
     pub(crate) action: PlanAction,
     pub(crate) permissions: &'a PermissionDelta,
     pub(crate) reversible: &'a Reversible,
@@ -53,7 +57,7 @@ impl<'a> Context<'a> {
     /// The manifests to apply of one kind, whatever their API version.
     fn of_kind(&self, group: &'a str, kind: &'a str) -> impl Iterator<Item = (&'a ObjectRef, &'a Value)> {
         let matching = move |r: &ObjectRef| r.kind == kind && r.group() == group;
-        self.wanted.iter().filter(move |(_, r, _)| matching(r)).map(|(_, r, manifest)| (r, manifest))
+        self.wanted.iter().filter(move |(_, r, _)| matching(r)).map(|(_, r, manifest)| (r, &**manifest))
     }
 
     /// The CRDs to apply.

@@ -311,7 +311,7 @@ fn bound(context: &Context<'_>, binding: &Value, live: Option<&Value>) -> Option
         r.kind == kind && r.name == name && (namespace.is_none() || r.namespace.as_deref() == namespace)
     };
     // A role of the plan or, as far as it was read, of the cluster.
-    let planned = context.wanted.iter().find(|(_, r, _)| is_it(r)).map(|(.., m)| m);
+    let planned = context.wanted.iter().find(|(_, r, _)| is_it(r)).map(|(.., m)| &**m);
     let role = planned.or_else(|| context.live.iter().find(|(r, _)| is_it(r)).map(|(_, m)| m))?;
     Some(Granted {
         verb: "bind",

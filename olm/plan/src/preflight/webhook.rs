@@ -146,7 +146,7 @@ fn service(webhook: &Value) -> Option<(String, String)> {
 }
 
 fn writes<'a>(context: &Context<'a>) -> Vec<Write<'a>> {
-    let manifest = |r: &ObjectRef| context.wanted.iter().find(|(_, w, _)| w == r).map(|(.., m)| m);
+    let manifest = |r: &ObjectRef| context.wanted.iter().find(|(_, w, _)| w == r).map(|(.., m)| &**m);
     // Objects that stay as they are are applied all the same, but not when nothing changes at all.
     let idle = context.objects.iter().all(|o| matches!(o.op, Op::Unchanged | Op::Noop));
     let mut list = Vec::new();

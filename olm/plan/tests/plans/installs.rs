@@ -345,6 +345,18 @@ fn a_change_by_hand_is_told_from_one_of_the_new_version() {
     let object = plan.objects.iter().find(|o| o.reference == deployment).unwrap();
     assert_eq!((object.op, object.diff[0].cause), (Op::Update, Cause::Drift));
     assert_eq!(object.note.as_deref(), Some("it was changed since it was applied, and is put back"));
+    // the label by which the plan marks what is the package's comes back, too
+    let label = olm_api::names::component_label("thing", "ns");
+    for without in [Some(label.as_str()), None] {
+        let metadata = &mut same.live.get_mut(&deployment).unwrap()["metadata"];
+        match without {
+            Some(label) => drop(metadata["labels"].as_object_mut().unwrap().remove(label).unwrap()),
+            None => drop(metadata.as_object_mut().unwrap().remove("labels").unwrap()),
+        }
+        let plan = same.plan();
+        let object = plan.objects.iter().find(|o| o.reference == deployment).unwrap();
+        assert!(object.diff.iter().any(|f| f.path.starts_with("/metadata/labels")), "{:?}", object.diff);
+    }
 }
 
 #[test]

@@ -41,7 +41,7 @@ proptest! {
         if let Ok(rendered) = &mut other.rendered {
             for (_, objects) in &mut rendered.phases {
                 for object in objects {
-                    *object = reversed(object);
+                    *object = reversed(object).into();
                 }
             }
         }

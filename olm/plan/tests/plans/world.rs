@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use olm_api::subscription::Approval;
 use olm_bundle::{Bundle, RenderError, RenderOptions, Rendered, render};
 use olm_plan::{
-    ClusterFacts, FindingCode, Live, ObjectRef, Plan, PlanInput, make_plan, operator_group_of, reads,
+    ClusterFacts, FindingCode, Live, ObjectRef, Plan, PlanInput, claim, make_plan, operator_group_of, reads,
 };
 use olm_resolver::{Action, CatalogRef, ChosenBundle, Hop, HopVia, InstalledRef, Resolved, Version};
 use serde_json::{Value, json};
@@ -180,7 +180,16 @@ impl Case {
             .filter(|(r, _)| asked.contains(*r))
             .map(|(r, v)| (r.clone(), v.clone()))
             .collect();
-        make_plan(&input, &live)
+        let plan = make_plan(&input, &live);
+        // it is the same where the objects were claimed in advance
+        let mut claimed = self.rendered.clone();
+        if let Ok(rendered) = &mut claimed {
+            claim(rendered, &self.resolved, "ns");
+        }
+        let same = make_plan(&PlanInput { rendered: claimed.as_ref(), ..input }, &live);
+        assert_eq!(serde_json::to_value(&same).unwrap(), serde_json::to_value(&plan).unwrap());
+        assert_eq!(same.phases(), plan.phases());
+        plan
     }
 
     /// What is on the cluster after the plan.

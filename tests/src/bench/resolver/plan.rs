@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result, ensure};
 use olm_api::subscription::Approval;
 use olm_bundle::{Bundle, RenderOptions, Rendered, render};
 use olm_plan::{
-    ClusterFacts, Live, ObjectRef, Plan, PlanAction, PlanInput, make_plan, operator_group_of, reads,
+    ClusterFacts, Live, ObjectRef, Plan, PlanAction, PlanInput, claim, make_plan, operator_group_of, reads,
 };
 use olm_resolver::{Action, ChosenBundle, Hop, HopVia, Resolved};
 use serde_json::Value;
@@ -143,7 +143,8 @@ fn work_out(bundle: &Bundle, resolved: &Resolved, facts: &ClusterFacts, live: Op
         operator_group: Some(group),
         subscription_config: None,
     };
-    let rendered: Rendered = render(bundle, &options)?;
+    let mut rendered: Rendered = render(bundle, &options)?;
+    claim(&mut rendered, resolved, NAMESPACE);
     let input = PlanInput {
         namespace: NAMESPACE,
         subscription: "bench",

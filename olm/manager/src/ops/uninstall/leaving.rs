@@ -154,7 +154,8 @@ fn rendered(world: &World, installed: &Installed, view: &View) -> Option<Rendere
     let targets = engine::targets::targets(&installed.namespace, &bundle, &groups);
     let config = view.subscription.as_ref().and_then(|s| s.spec.config.as_ref());
     let rendered = olm_bundle::render(&bundle, &targets.options(&installed.namespace, config));
-    Some(rendered.unwrap_or_else(|_| Rendered { phases: vec![(Phase::Crds, bundle.objects.clone())] }))
+    let objects = || bundle.objects.iter().cloned().map(Into::into).collect();
+    Some(rendered.unwrap_or_else(|_| Rendered { phases: vec![(Phase::Crds, objects())] }))
 }
 
 /// The OperatorGroup that a plan made, when this was the last operator in the namespace.

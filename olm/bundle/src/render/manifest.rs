@@ -1,0 +1,32 @@
+//! Manifests that several can hold.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+use serde_json::Value;
+
+/// A manifest that is shared by its clones until one of them is changed: a definition of a large operator has a hundred
+/// kilobytes, and its copies would be most of what an installation costs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Manifest(Arc<Value>);
+
+impl From<Value> for Manifest {
+    fn from(value: Value) -> Self {
+        Self(Arc::new(value))
+    }
+}
+
+impl Deref for Manifest {
+    type Target = Value;
+
+    fn deref(&self) -> &Value {
+        &self.0
+    }
+}
+
+/// Changing one that is shared takes a copy.
+impl DerefMut for Manifest {
+    fn deref_mut(&mut self) -> &mut Value {
+        Arc::make_mut(&mut self.0)
+    }
+}
