@@ -98,8 +98,8 @@ impl Cel {
     /// too much work, is not.
     #[must_use]
     pub fn holds(&self, properties: &[Property]) -> bool {
-        let properties: Vec<(&str, serde_json::Value)> =
-            properties.iter().map(|property| (property.kind.as_str(), property.value())).collect();
+        let values = properties.iter().map(|property| Some((property.kind.as_str(), property.value()?)));
+        let Some(properties) = values.collect::<Option<Vec<_>>>() else { return false };
         let Some(properties) = values::list(&properties) else { return false };
         let mut context = Context::with_env(functions::environment());
         context.add_variable_as_val("properties", properties);

@@ -27,10 +27,10 @@ impl Property {
         Self { kind: kind.into(), json: json.into() }
     }
 
-    /// Its value; what is no JSON is null.
+    /// Its value; nothing when it is no JSON, or nested deeper than JSON is read.
     #[must_use]
-    pub fn value(&self) -> Value {
-        serde_json::from_str(&self.json).unwrap_or_default()
+    pub fn value(&self) -> Option<Value> {
+        serde_json::from_str(&self.json).ok()
     }
 }
 
