@@ -6,7 +6,7 @@ use olm_constraint::{Constraint, Gvk, Rule};
 
 use crate::facts::{Facts, Installed};
 use crate::operators::{Held, Operators};
-use crate::request::Request;
+use crate::request::{DependencyPolicy, Request};
 use crate::resolution::SatisfiedBy;
 use crate::universe::Universe;
 
@@ -132,12 +132,21 @@ impl<'a> Context<'a> {
         self.requests_of(&it.package).iter().find(same).copied().unwrap_or(request)
     }
 
+    /// Whether what a package needs must be there already.
+    pub(crate) fn present_only(&self, package: &str) -> bool {
+        let mut requests = self.requests_of(package).iter().map(|at| self.requests[*at]);
+        requests.any(|request| request.dependencies == DependencyPolicy::RequirePresent)
+    }
+
+    /// Whether the operator of a request meets a need now.
+    pub(crate) fn tied_meets(&self, at: usize, need: &Constraint) -> bool {
+        let package = self.requests[at].package.as_str();
+        self.tied[at].is_some_and(|operator| need.met_by(&operator.subject(Some(package))))
+    }
+
     /// Requests whose operator meets a need now.
     pub(crate) fn tied_meeting(&self, need: &Constraint) -> Vec<usize> {
-        let meets = |at: &usize| {
-            let package = self.requests[*at].package.as_str();
-            self.tied[*at].is_some_and(|operator| need.met_by(&operator.subject(Some(package))))
-        };
+        let meets = |at: &usize| self.tied_meets(*at, need);
         match &need.rule {
             Rule::Api(gvk) => self.tied_owners(gvk).to_vec(),
             Rule::Package { name, .. } => self.requests_of(name).iter().copied().filter(meets).collect(),

@@ -59,6 +59,15 @@ pub struct Fix {
     pub command: String,
 }
 
+impl Fix {
+    /// Adds it, unless it is there already.
+    pub(crate) fn add_to(&self, fixes: &mut Vec<Fix>) {
+        if !fixes.contains(self) {
+            fixes.push(self.clone());
+        }
+    }
+}
+
 /// The longest condition message, in characters.
 const MESSAGE: usize = 1000;
 

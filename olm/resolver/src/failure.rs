@@ -42,10 +42,8 @@ pub(crate) fn all_ruled_out(request: &Request, list: &Candidates<'_>) -> Explana
     let skipped = list.package.bundles().iter().filter(|b| is_skip_version(request, b));
     children.extend(skipped.map(|b| Node::leaf(&b.name, Code::SkipVersions, "skipVersions lists it")));
     let mut fixes: Vec<Fix> = Vec::new();
-    for fix in list.excluded.iter().filter_map(|(_, why)| why.fix.clone()) {
-        if !fixes.contains(&fix) {
-            fixes.push(fix);
-        }
+    for fix in list.excluded.iter().filter_map(|(_, why)| why.fix.as_ref()) {
+        fix.add_to(&mut fixes);
     }
     if children.iter().any(|c| c.code == Code::SkipVersions) {
         fixes.push(Fix { text: "skip fewer versions".into(), command: patch(request, "skipVersions", "[]") });
@@ -150,9 +148,7 @@ fn unmet<'a>(
         children.push(match why.unmet(candidate.place) {
             Some(unmet) => {
                 for fix in why.fixes(&unmet) {
-                    if !fixes.contains(&fix) {
-                        fixes.push(fix);
-                    }
+                    fix.add_to(&mut fixes);
                 }
                 unmet.of(name)
             }

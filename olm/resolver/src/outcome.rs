@@ -191,10 +191,7 @@ fn met_by<'a>(
     choices: &[Choice<'a>],
 ) -> Option<Choice<'a>> {
     let meets = |choice: &Choice<'a>| match choice {
-        Choice::Installed(at) => {
-            let package = ctx.requests[*at].package.as_str();
-            ctx.tied[*at].is_some_and(|operator| need.met_by(&operator.subject(Some(package))))
-        }
+        Choice::Installed(at) => ctx.tied_meets(*at, need),
         Choice::Bundle(place) => need.met_by(&place.bundle.subject(place.package)),
     };
     let meeting: Vec<Choice<'a>> = choices.iter().copied().filter(meets).collect();

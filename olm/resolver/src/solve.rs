@@ -11,7 +11,6 @@ use olm_constraint::{Constraint, Gvk};
 use crate::candidates::Candidates;
 use crate::context::Context;
 use crate::need::{Place, needs_of, needs_of_installed};
-use crate::request::DependencyPolicy;
 use crate::solver::{Outcome, Rule, Tag, Var, World, fewest, minimal, search};
 use crate::universe::CatalogRef;
 
@@ -209,8 +208,7 @@ impl<'a> Domain<'a, '_> {
                 vec![self.one_of(Cause::Candidates, of)]
             }
             Item::Bundle(place) => {
-                let strict = |at: &usize| ctx.requests[*at].dependencies == DependencyPolicy::RequirePresent;
-                let present_only = ctx.requests_of(place.package).iter().any(strict);
+                let present_only = ctx.present_only(place.package);
                 let needs = needs_of(place.package, place.bundle);
                 let name = &place.bundle.name;
                 let cause = |need| Cause::Need(name, need);

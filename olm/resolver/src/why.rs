@@ -143,7 +143,7 @@ impl<'a, 'c> Why<'a, 'c> {
     }
 
     fn options(&mut self, need: &Constraint, place: Place<'a>) -> Vec<Choosable> {
-        let only_present = self.asks_for_present(place.package);
+        let only_present = self.ctx.present_only(place.package);
         let providers = self.ctx.providers(need, place.catalog).into_iter();
         let providers = providers.filter(|(provider, _)| provider.package != place.package);
         let mut options = Vec::new();
@@ -236,12 +236,6 @@ impl<'a, 'c> Why<'a, 'c> {
         )
     }
 
-    /// Whether what the package needs must be there already.
-    fn asks_for_present(&self, package: &str) -> bool {
-        let requests = self.ctx.requests_of(package).iter();
-        requests.map(|at| self.ctx.requests[*at].dependencies).any(|d| d == DependencyPolicy::RequirePresent)
-    }
-
     /// The command that lets what the package needs be installed along.
     fn allow_dependencies(&self, package: &str) -> Option<Fix> {
         let mut requests = self.ctx.requests_of(package).iter().map(|at| self.ctx.requests[*at]);
@@ -256,9 +250,7 @@ impl<'a, 'c> Why<'a, 'c> {
     pub(crate) fn fixes(&self, unmet: &Unmet) -> Vec<Fix> {
         let mut fixes: Vec<Fix> = Vec::new();
         for fix in &self.fixes {
-            if !fixes.contains(fix) {
-                fixes.push(fix.clone());
-            }
+            fix.add_to(&mut fixes);
         }
         if unmet.node.children.is_empty() {
             fixes.push(Fix {
