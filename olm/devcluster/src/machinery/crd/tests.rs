@@ -15,11 +15,7 @@ fn crontab() -> Value {
             "names": {"plural": "crontabs", "singular": "crontab", "kind": "CronTab", "shortNames": ["ct"]},
             "versions": [{
                 "name": "v1", "served": true, "storage": true,
-                "schema": {"openAPIV3Schema": {"type": "object", "properties": {
-                    "spec": {"type": "object", "properties": {"cronSpec": {"type": "string"}}}}}},
-                "subresources": {"status": {}, "scale": {
-                    "specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}},
-                "additionalPrinterColumns": [{"name": "Spec", "type": "string", "jsonPath": ".spec.cronSpec"}],
+                "schema": {"openAPIV3Schema": {"type": "object"}},
             }],
         },
     });
