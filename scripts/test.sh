@@ -5,6 +5,9 @@ cd "$(dirname "$0")/.."
 log=${OLM_TEST_LOG:-target/test.log}
 mkdir -p "$(dirname "$log")"
 
+# What failed is told by its message; a backtrace of the test's runtime would only push it off the end of a log.
+export RUST_BACKTRACE=0
+
 # The end-to-end tests run the real binaries.
 ${CARGO:-cargo} build --workspace --bins || exit 1
 ${CARGO:-cargo} test --workspace --no-fail-fast -- --show-output "$@" 2>&1 | tee "$log" | grep -v '^skipped:'
@@ -19,8 +22,14 @@ else
 fi
 # Again at the end, where people and machines look first: what the tests that failed said.
 awk '/^failures:$/ {on = 1} /^test result:/ {on = 0} on' "$log" | tail -n 300
+if grep -q '^flaky:' "$log"; then
+    echo "Failed once, and passed or failed when tried again:"
+    grep '^flaky:' "$log" | cut -c 1-2000 | sed 's/^flaky:/  -/'
+fi
 passed=$(grep -oE '[0-9]+ passed' "$log" | awk '{s+=$1} END {print s+0}')
 failed=$(grep -oE '[0-9]+ failed' "$log" | awk '{s+=$1} END {print s+0}')
 skipped=$(grep '^skipped:' "$log" | sort -u | wc -l)
 echo "$passed passed, $failed failed, $skipped skipped"
+# And last of all, in a few lines each, why.
+awk '/^failures:$/ {on = 1} /^test result:/ {on = 0} on && /panicked at/ {left = 12} left > 0 {print; left--}' "$log" | cut -c 1-1500 | tail -n 60
 exit "$status"
