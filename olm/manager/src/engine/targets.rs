@@ -35,15 +35,21 @@ impl Targets {
     }
 }
 
-/// What the namespace's group says; without one, the operator's own namespace if the bundle can do that, else all.
+/// The namespaces of one operator: see [`common`].
+pub(crate) fn targets(namespace: &str, bundle: &Bundle, groups: &[OperatorGroup]) -> Targets {
+    common(namespace, &[bundle], groups)
+}
+
+/// What the namespace's group says; without one, the operators' own namespace if all the bundles can do that, else all.
 ///
 /// Several groups are a finding that blocks the plan; the first by name stands in so that the rest can be shown.
-pub(crate) fn targets(namespace: &str, bundle: &Bundle, groups: &[OperatorGroup]) -> Targets {
+pub(crate) fn common(namespace: &str, bundles: &[&Bundle], groups: &[OperatorGroup]) -> Targets {
     match groups.iter().min_by_key(|group| group.name_any()) {
         Some(group) => Targets { group: group.name_any(), namespaces: of_group(group) },
         None => {
-            let own = bundle.install_modes().supports(InstallMode::OwnNamespace);
-            let all = bundle.install_modes().supports(InstallMode::AllNamespaces);
+            let support = |mode| bundles.iter().all(|bundle| bundle.install_modes().supports(mode));
+            let own = support(InstallMode::OwnNamespace);
+            let all = support(InstallMode::AllNamespaces);
             let namespaces = if own || !all { vec![namespace.to_owned()] } else { vec![String::new()] };
             Targets { group: OPERATOR_GROUP_NAME.to_owned(), namespaces }
         }
@@ -84,6 +90,12 @@ mod tests {
         assert_eq!(targets(&["AllNamespaces"]), [""]);
         // neither: the render refuses it and says what the bundle can do
         assert_eq!(targets(&["SingleNamespace"]), ["db"]);
+    }
+
+    #[test]
+    fn what_comes_along_has_a_say() {
+        let (both, all) = (bundle(&["OwnNamespace", "AllNamespaces"]), bundle(&["AllNamespaces"]));
+        assert_eq!(common("db", &[&both, &all], &[]).namespaces, [""]);
     }
 
     #[test]
