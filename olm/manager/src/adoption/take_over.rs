@@ -168,7 +168,7 @@ fn objects(
     let namespace = csv.namespace().unwrap_or_default();
     let bundle = bundle_of(csv);
     let targets = targets::targets(&namespace, &bundle, groups);
-    let rendered = olm_bundle::render(&bundle, &targets.options(&namespace, config))?;
+    let rendered = targets.render(&namespace, &bundle, config)?;
     Ok(rendered.objects().map(|(phase, object)| (phase, object.clone())).collect())
 }
 

@@ -273,6 +273,5 @@ fn render(
     let namespace = request::namespace(subscription);
     let bundles: Vec<&Bundle> = std::iter::once(bundle).chain(draft.along.iter().map(|(_, b)| b)).collect();
     let targets = targets::common(&namespace, &bundles, groups);
-    let options = targets.options(&namespace, subscription.spec.config.as_ref());
-    (olm_bundle::render(bundle, &options), targets)
+    (targets.render(&namespace, bundle, subscription.spec.config.as_ref()), targets)
 }

@@ -2,7 +2,7 @@
 
 use kube::ResourceExt;
 use olm_api::{OperatorGroup, names};
-use olm_bundle::{Bundle, InstallMode, RenderOptions};
+use olm_bundle::{Bundle, InstallMode, RenderError, RenderOptions, Rendered};
 use olm_plan::OPERATOR_GROUP_NAME;
 
 /// The namespaces to watch and the group that says so.
@@ -15,8 +15,26 @@ pub(crate) struct Targets {
 }
 
 impl Targets {
-    /// How a bundle is rendered for them; `config` is that of the Subscription.
-    pub(crate) fn options(&self, namespace: &str, config: Option<&serde_json::Value>) -> RenderOptions {
+    /// The bundle as it is installed for them; `config` is that of the Subscription.
+    ///
+    /// To the renderer, no namespaces mean all. A group whose selector matches none (yet) must never come to that.
+    pub(crate) fn render(
+        &self,
+        namespace: &str,
+        bundle: &Bundle,
+        config: Option<&serde_json::Value>,
+    ) -> Result<Rendered, RenderError> {
+        if self.namespaces.is_empty() {
+            return Err(RenderError::InstallMode {
+                bundle: bundle.name().to_owned(),
+                wanted: format!("what OperatorGroup {} selects, which is no namespace", self.group),
+                supported: bundle.install_modes().to_string(),
+            });
+        }
+        olm_bundle::render(bundle, &self.options(namespace, config))
+    }
+
+    fn options(&self, namespace: &str, config: Option<&serde_json::Value>) -> RenderOptions {
         RenderOptions {
             install_namespace: namespace.to_owned(),
             target_namespaces: self.namespaces.clone(),
@@ -107,6 +125,17 @@ mod tests {
         let group = OperatorGroup::new("mine", spec);
         let targets = targets("db", &bundle(&["OwnNamespace"]), &[group]);
         assert_eq!(targets, Targets { group: "mine".into(), namespaces: vec!["a".into(), "b".into()] });
+    }
+
+    #[test]
+    fn a_group_that_selects_no_namespace_is_not_taken_for_one_that_means_all() {
+        let selector = json!({ "matchLabels": { "nobody": "has this" } });
+        let spec: OperatorGroupSpec = serde_json::from_value(json!({ "selector": selector })).unwrap();
+        let group = OperatorGroup::new("picky", spec);
+        let bundle = bundle(&["AllNamespaces", "MultiNamespace"]);
+        let targets = targets("db", &bundle, &[group]);
+        let refused = targets.render("db", &bundle, None).unwrap_err().to_string();
+        assert!(refused.contains("OperatorGroup picky selects, which is no namespace"), "{refused}");
     }
 
     #[test]

@@ -73,8 +73,8 @@ pub(super) async fn work_out(
 ) -> Result<Change, Refusal> {
     let namespace = request::namespace(subscription);
     let Loaded { source, package, bundle } = &loaded;
-    let options = place.targets.options(&namespace, subscription.spec.config.as_ref());
-    let mut rendered = olm_bundle::render(bundle, &options);
+    let config = subscription.spec.config.as_ref();
+    let mut rendered = place.targets.render(&namespace, bundle, config);
     if let Ok(rendered) = &mut rendered {
         claim(rendered, &resolved, &namespace);
     }
@@ -82,7 +82,7 @@ pub(super) async fn work_out(
     // The installed version is rendered from the cluster's copy: the catalog may have dropped it.
     let previous = replaced
         .filter(|_| resolved.action == Action::Upgrade)
-        .and_then(|csv| olm_bundle::render(&bundle_of(csv), &options).ok())
+        .and_then(|csv| place.targets.render(&namespace, &bundle_of(csv), config).ok())
         .map(|mut rendered| {
             rendered.phases.retain(|(phase, _)| *phase != Phase::Crds);
             rendered

@@ -218,13 +218,11 @@ fn render(
     let namespace = csv.namespace().unwrap_or_default();
     let bundle = bundle_of(csv);
     let targets: Targets = targets::targets(&namespace, &bundle, groups);
-    // To the renderer, no namespace means all.
     if targets.namespaces.is_empty() {
         return Err(Refused::NoTargets { group: targets.group });
     }
     let config = subscription.and_then(|s| s.spec.config.as_ref());
-    let options = targets.options(&namespace, config);
-    let rendered = olm_bundle::render(&bundle, &options).map_err(Refused::Render)?;
+    let rendered = targets.render(&namespace, &bundle, config).map_err(Refused::Render)?;
     let owner = Owner::of(csv, subscription.map(|s| s.spec.name.as_str()));
     let (mut deployments, mut made) = (Vec::new(), Vec::new());
     for (phase, object) in rendered.objects() {

@@ -64,8 +64,7 @@ fn moved(csv: &ClusterServiceVersion, targets: &Targets) -> Option<(Vec<Value>, 
     let before =
         Targets { group: targets.group.clone(), namespaces: before.split(',').map(str::to_owned).collect() };
     let rights = |targets: &Targets| -> Option<Vec<Value>> {
-        let options = targets.options(&csv.namespace().unwrap_or_default(), None);
-        let rendered = olm_bundle::render(&bundle_of(csv), &options).ok()?;
+        let rendered = targets.render(&csv.namespace().unwrap_or_default(), &bundle_of(csv), None).ok()?;
         let roles = rendered.objects().filter(|(phase, object)| {
             *phase == Phase::Rbac && object["kind"].as_str().is_some_and(|kind| kind != "ServiceAccount")
         });

@@ -317,7 +317,7 @@ fn rendered(world: &World, installed: &Installed, view: &View) -> Option<Rendere
     let bundle = engine::bundle_of(view.csv.as_ref()?);
     let targets = engine::targets::targets(&installed.namespace, &bundle, &groups);
     let config = view.subscription.as_ref().and_then(|s| s.spec.config.as_ref());
-    let rendered = olm_bundle::render(&bundle, &targets.options(&installed.namespace, config));
+    let rendered = targets.render(&installed.namespace, &bundle, config);
     let objects = || bundle.objects.iter().cloned().map(Into::into).collect();
     Some(
         rendered
