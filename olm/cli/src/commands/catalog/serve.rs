@@ -56,9 +56,10 @@ pub async fn run(args: ServeArgs) -> Result<(), Failure> {
     let wanted = Addresses { http: Some(args.address), grpc: Some(args.grpc) };
     let server = Server::bind(Arc::clone(&catalog), &args.name, wanted).await.map_err(refused)?;
     let bound = server.addresses();
+    // Before anybody is told that the signal does something: until then it would end the program.
+    let mut hangups = signal(SignalKind::hangup())?;
     say(&usage(&catalog, &args.name, bound))?;
     let mut serving = Serving::start(server);
-    let mut hangups = signal(SignalKind::hangup())?;
     loop {
         let changed = tokio::select! {
             () = &mut stop => return serving.stop().await,
