@@ -110,8 +110,7 @@ mod tests {
             json!({ "kind": "ClusterRoleBinding", "metadata": { "name": "b" },
                     "roleRef": { "kind": "ClusterRole", "name": "r" } }),
         ];
-        let objects = objects.into_iter().map(Into::into).collect();
-        Rendered { phases: vec![(Phase::Rbac, objects)], ..Rendered::default() }
+        Rendered { phases: vec![(Phase::Rbac, objects.into_iter().map(Into::into).collect())] }
     }
 
     fn rule(group: &str, resource: &str, verbs: &[&str]) -> Value {

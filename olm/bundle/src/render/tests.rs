@@ -1,6 +1,6 @@
 use super::*;
 
-pub(super) fn bundle(change: impl FnOnce(&mut Value, &mut Vec<Value>)) -> Bundle {
+fn bundle(change: impl FnOnce(&mut Value, &mut Vec<Value>)) -> Bundle {
     let mut csv = json!({
         "apiVersion": "operators.coreos.com/v1alpha1",
         "kind": "ClusterServiceVersion",
@@ -33,7 +33,7 @@ pub(super) fn bundle(change: impl FnOnce(&mut Value, &mut Vec<Value>)) -> Bundle
     Bundle::from_objects(objects).unwrap()
 }
 
-pub(super) fn options(targets: &[&str]) -> RenderOptions {
+fn options(targets: &[&str]) -> RenderOptions {
     RenderOptions {
         install_namespace: "ns".into(),
         target_namespaces: targets.iter().map(ToString::to_string).collect(),
@@ -160,9 +160,11 @@ fn refusals_say_what_to_do() {
             "cannot watch all namespaces: it supports no install mode",
         ),
         (
-            bundle(|csv, _| csv["spec"]["version"] = "one.two".into()),
+            bundle(
+                |csv, _| csv["spec"]["webhookdefinitions"] = json!([{"generateName": "w", "type": "ValidatingAdmissionWebhook", "deploymentName": "op", "sideEffects": "None", "admissionReviewVersions": ["v1"]}]),
+            ),
             &[],
-            "spec.version: `one.two` is no semantic version",
+            "uses webhooks (spec.webhookdefinitions), which this version of olm does not install yet",
         ),
         (bundle(|_, objects| objects[0]["kind"] = "Pod".into()), &[], "Pod s: bundles cannot hold this kind"),
         (

@@ -108,11 +108,8 @@ pub struct PlanUninstallArgs {
     #[arg(long, value_enum, default_value_t)]
     pub instances: Instances,
     /// Also delete the CustomResourceDefinitions, and with them every instance in the cluster.
-    #[arg(long, visible_alias = "crds")]
-    pub delete_crds: bool,
-    /// Also remove the operators that were installed for this one and that nothing else needs.
     #[arg(long)]
-    pub delete_dependencies: bool,
+    pub delete_crds: bool,
     #[command(flatten)]
     pub out: PlanOutputArgs,
     #[command(flatten)]

@@ -7,10 +7,7 @@ use std::{
 
 use serde_json::Value;
 
-use super::{
-    convert::ConversionWebhook,
-    kinds::{BUILTINS, Builtin},
-};
+use super::kinds::{BUILTINS, Builtin};
 use crate::machinery::{
     crd::{Column, Crd, CrdVersion},
     field_error::FieldError,
@@ -49,7 +46,7 @@ pub(crate) struct ScalePaths {
 /// What is behind a resource.
 pub(crate) enum Body {
     Builtin(&'static Builtin),
-    Custom { crd: Arc<Crd>, version: usize, conversion: Option<Arc<ConversionWebhook>> },
+    Custom { crd: Arc<Crd>, version: usize },
 }
 
 impl Resource {
@@ -71,7 +68,7 @@ impl Resource {
     pub(crate) fn custom(&self) -> Option<&CrdVersion> {
         match &self.body {
             Body::Builtin(_) => None,
-            Body::Custom { crd, version, .. } => crd.versions.get(*version),
+            Body::Custom { crd, version } => crd.versions.get(*version),
         }
     }
 
@@ -124,12 +121,7 @@ impl Resource {
         }
     }
 
-    fn of_crd(
-        crd: &Arc<Crd>,
-        index: usize,
-        version: &CrdVersion,
-        conversion: Option<Arc<ConversionWebhook>>,
-    ) -> Self {
+    fn of_crd(crd: &Arc<Crd>, index: usize, version: &CrdVersion) -> Self {
         let mut fields = vec!["metadata.name".to_owned()];
         if crd.namespaced {
             fields.push("metadata.namespace".to_owned());
@@ -154,7 +146,7 @@ impl Resource {
             generation: true,
             stored: stored_key(&crd.group, &crd.plural),
             fields,
-            body: Body::Custom { crd: crd.clone(), version: index, conversion },
+            body: Body::Custom { crd: crd.clone(), version: index },
         }
     }
 }
@@ -219,16 +211,9 @@ fn version_rank(version: &str) -> (u8, u32, u8, u32) {
     parse().unwrap_or((0, 0, 0, 0))
 }
 
-/// A CRD that is served, and the webhook that converts between its versions.
-#[derive(Clone)]
-struct Defined {
-    crd: Arc<Crd>,
-    conversion: Option<Arc<ConversionWebhook>>,
-}
-
 /// The resources, replaceable while the server runs.
 pub(crate) struct Registry {
-    custom: RwLock<BTreeMap<String, Defined>>,
+    custom: RwLock<BTreeMap<String, Arc<Crd>>>,
     served: RwLock<Arc<Served>>,
 }
 
@@ -245,10 +230,8 @@ impl Registry {
 
     /// Serves a CRD (after its status says that it is established).
     pub(crate) fn set_crd(&self, name: &str, object: &Value) -> Result<(), Vec<FieldError>> {
-        let crd = Arc::new(crate::machinery::crd::parse(object)?);
-        let conversion = ConversionWebhook::of_crd(object).map(Arc::new);
-        let defined = Defined { crd, conversion };
-        self.custom.write().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), defined);
+        let crd = crate::machinery::crd::parse(object)?;
+        self.custom.write().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), Arc::new(crd));
         self.rebuild();
         Ok(())
     }
@@ -278,11 +261,9 @@ impl Registry {
     fn rebuild(&self) {
         let custom = self.custom.read().unwrap_or_else(PoisonError::into_inner);
         let builtin = BUILTINS.iter().map(Resource::of_builtin);
-        let defined = custom.values().flat_map(|Defined { crd, conversion }| {
+        let defined = custom.values().flat_map(|crd| {
             let versions = crd.versions.iter().enumerate().filter(|(_, v)| v.served);
-            versions
-                .map(|(index, version)| Resource::of_crd(crd, index, version, conversion.clone()))
-                .collect::<Vec<_>>()
+            versions.map(|(index, version)| Resource::of_crd(crd, index, version)).collect::<Vec<_>>()
         });
         let resources: Vec<Arc<Resource>> = builtin.chain(defined).map(Arc::new).collect();
         let index = resources

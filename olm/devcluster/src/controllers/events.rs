@@ -48,12 +48,9 @@ impl Recorder {
         self.record(object, "Warning", reason, message.into());
     }
 
-    fn record<K: Resource<DynamicType = ()>>(&self, object: &K, ty: &str, reason: &str, message: String) {
-        self.about(object.object_ref(&()), ty, reason, message);
-    }
-
     /// Writes in the background: nobody waits for an event, and a failure to write one is only logged.
-    pub(crate) fn about(&self, regarding: ObjectReference, ty: &str, reason: &str, message: String) {
+    fn record<K: Resource<DynamicType = ()>>(&self, object: &K, ty: &str, reason: &str, message: String) {
+        let regarding = object.object_ref(&());
         let this = self.clone();
         let (ty, reason) = (ty.to_owned(), reason.to_owned());
         tokio::spawn(async move {

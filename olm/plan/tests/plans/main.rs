@@ -2,7 +2,6 @@
 // the lints let `#[test]` functions panic, not the helpers they share
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod along;
 mod installs;
 mod properties;
 mod real;

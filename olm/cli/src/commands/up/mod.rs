@@ -4,6 +4,7 @@ mod access;
 mod demo;
 mod install;
 mod local;
+mod progress;
 
 use std::path::{Path, PathBuf};
 
@@ -12,11 +13,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     args::{Global, TokenArgs, UpArgs},
-    commands::{dev, progress::Progress, terminated},
+    commands::{dev, terminated},
     context,
     exit::{Code, Failure},
 };
 use access::ConsoleAccess;
+use progress::Progress;
 
 /// What a running `olm up` tells other commands: `DATA/state.json`.
 #[derive(Debug, Serialize, Deserialize)]

@@ -24,14 +24,17 @@ fn crontab() -> Value {
 }
 
 #[test]
-fn a_conversion_webhook_listens_at_443() {
+fn conversion_webhooks_are_refused() {
     let mut crd = crontab();
-    let service = json!({"namespace": "a", "name": "b", "path": "/convert"});
-    crd["spec"]["conversion"] = json!({"strategy": "Webhook", "webhook": {
-        "conversionReviewVersions": ["v1"], "clientConfig": {"service": service},
-    }});
-    set_defaults(&mut crd);
-    assert_eq!(crd["spec"]["conversion"]["webhook"]["clientConfig"]["service"]["port"], 443);
+    crd["spec"]["conversion"] = json!({"strategy": "Webhook"});
+    let errors: Vec<String> = parse(&crd).unwrap_err().iter().map(ToString::to_string).collect();
+    assert_eq!(
+        errors,
+        [
+            "spec.conversion.strategy: Forbidden: conversion webhooks are not supported by the dev cluster: use `None`, or a real cluster"
+        ]
+    );
+    crd["spec"]["conversion"] = json!({"strategy": "None"});
     assert!(parse(&crd).is_ok());
 }
 
