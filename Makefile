@@ -3,7 +3,7 @@ SHELL := /bin/bash
 CARGO ?= cargo
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: demo test test-long bench build deps lint
+.PHONY: demo test test-long bench build crds deps lint
 
 ## demo: install what is missing, build, start a dev cluster with the etcd operator and a three-member etcd
 demo: deps
@@ -26,6 +26,10 @@ bench: deps
 ## build: the binaries, optimised
 build: deps
 	$(CARGO) build --release --workspace --bins
+
+## crds: write the CustomResourceDefinitions in olm/api/crds, from the types in olm/api
+crds: deps
+	$(CARGO) run --quiet -p olm-api --example crds
 
 deps:
 	@scripts/deps.sh

@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
-# Runs the tests that try random universes for longer than `make test` does: a hundred times as many of them.
+# Runs the tests that try random universes for longer than `make test` does: a hundred times as many of them; and the whole of
+# what `make test` takes samples of.
 # A failure names its seed; OLM_SEED=n repeats that one alone.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export OLM_TEST_LONG=1
 # Optimised: there are many answers to check.
 ${CARGO:-cargo} test --release -p olm-resolver --test oracle --test properties --test recorded -- --show-output "$@"
+# The manager dies at every single call of an install and of an upgrade, and every bundle of the shared data goes up its channels.
+${CARGO:-cargo} test -p olm-tests --test lifecycle -- --show-output faults::kills bundles "$@"

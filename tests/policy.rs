@@ -27,7 +27,7 @@ fn metadata() -> Value {
 const LAYERS: &[(&str, &[&str])] = &[
     ("olm-version", &[]),
     ("olm-crd", &[]),
-    ("olm-api", &[]),
+    ("olm-api", &["olm-crd"]),
     ("olm-constraint", &["olm-version"]),
     ("olm-resolver", &["olm-version", "olm-constraint"]),
     ("olm-bundle", &["olm-api", "olm-version", "olm-constraint", "olm-crd"]),

@@ -72,6 +72,55 @@ fn a_repository_of_bundles_becomes_a_catalog_that_everything_reads() {
     story().expect("the story holds");
 }
 
+/// A free port of this machine.
+fn free_port() -> Result<u16> {
+    Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
+
+/// An image with nothing in it but the program has no certificate authorities; a catalog without TLS needs none.
+#[test]
+fn a_catalog_without_tls_is_read_where_there_are_no_authorities() {
+    let story = || -> Result<()> {
+        let (http, grpc) = (free_port()?, free_port()?);
+        let catalog = Path::new(env!("CARGO_MANIFEST_DIR")).join("../catalog/data");
+        let mut server = olm()
+            .args([
+                "catalog",
+                "serve",
+                &catalog.display().to_string(),
+                "--address",
+                &format!("127.0.0.1:{http}"),
+            ])
+            .args(["--grpc", &format!("127.0.0.1:{grpc}")])
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()?;
+        let ask = |url: &str| {
+            let mut command = olm();
+            command.args(["catalog", "list", "packages", url]).env("HOME", "/nonexistent");
+            command.env("SSL_CERT_FILE", "/nonexistent").env("SSL_CERT_DIR", "/nonexistent");
+            run(command, None)
+        };
+        let plain = format!("http://127.0.0.1:{http}/catalogs/catalog/api/v1/all");
+        let answer = tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(
+            eventually("the catalog to be read", LIMIT, async || {
+                let out = ask(&plain)?;
+                ensure!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+                Ok(Some(String::from_utf8(out.stdout)?))
+            }),
+        );
+        // and with TLS nobody is trusted
+        let secret = ask(&format!("https://127.0.0.1:{http}/catalogs/catalog/api/v1/all"));
+        server.kill()?;
+        server.wait()?;
+        let answer = answer?;
+        ensure!(answer.contains("etcd"), "{answer}");
+        ensure!(!secret?.status.success(), "a server without TLS was taken for one with");
+        Ok(())
+    };
+    story().expect("the story holds");
+}
+
 #[test]
 fn a_shell_completes_the_packages_of_the_cluster() {
     scenario("a_shell_completes_the_packages_of_the_cluster", async |cluster| {

@@ -2,7 +2,7 @@
 
 use std::{error::Error, io, sync::OnceLock};
 
-use reqwest::{Client, NoProxy, Response, StatusCode, Url, redirect};
+use reqwest::{Client, ClientBuilder, NoProxy, Response, StatusCode, Url, redirect};
 
 use crate::{
     error::{Exceeded, SourceError, chain},
@@ -46,16 +46,42 @@ impl<'a> Http<'a> {
     fn build(&self, check: bool) -> Result<Client, SourceError> {
         // One provider in the whole program; that it is installed already is fine.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let bad = |what: &'static str| {
-            move |e: reqwest::Error| SourceError::Options { reason: format!("{what}: {}", chain(&e)) }
-        };
+        if !check {
+            let builder = self.builder()?.tls_danger_accept_invalid_certs(true);
+            return builder.build().map_err(bad("no HTTP client could be made"));
+        }
+        let mut authorities = Vec::new();
+        for bundle in &self.options.ca_certificates {
+            let found = reqwest::Certificate::from_pem_bundle(bundle)
+                .map_err(bad("the CA certificates are not PEM"))?;
+            if found.is_empty() {
+                return Err(SourceError::Options {
+                    reason: "the CA certificates hold none: they must be PEM".to_owned(),
+                });
+            }
+            authorities.extend(found);
+        }
+        match self.builder()?.tls_certs_merge(authorities.clone()).build() {
+            Ok(client) => Ok(client),
+            // A bare container has no authorities. What needs none works all the same, and so does what the given ones
+            // vouch for; any other server is refused, as it is not known.
+            Err(_) => self
+                .builder()?
+                .tls_certs_only(authorities)
+                .build()
+                .map_err(bad("no HTTP client could be made")),
+        }
+    }
+
+    /// All but whom to trust.
+    fn builder(&self) -> Result<ClientBuilder, SourceError> {
         let patience = &self.options.patience;
-        let mut builder = Client::builder()
+        let builder = Client::builder()
             .user_agent(concat!("olm/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(patience.connect_timeout)
             .read_timeout(patience.read_timeout)
             .redirect(redirect::Policy::custom(follow));
-        builder = match &self.options.proxy {
+        Ok(match &self.options.proxy {
             Proxy::Environment => builder,
             Proxy::Direct => builder.no_proxy(),
             Proxy::Through { url, except } => builder.proxy(
@@ -63,25 +89,13 @@ impl<'a> Http<'a> {
                     .map_err(bad("the proxy's URL cannot be used"))?
                     .no_proxy(NoProxy::from_string(except)),
             ),
-        };
-        if check {
-            let mut authorities = Vec::new();
-            for bundle in &self.options.ca_certificates {
-                let found = reqwest::Certificate::from_pem_bundle(bundle)
-                    .map_err(bad("the CA certificates are not PEM"))?;
-                if found.is_empty() {
-                    return Err(SourceError::Options {
-                        reason: "the CA certificates hold none: they must be PEM".to_owned(),
-                    });
-                }
-                authorities.extend(found);
-            }
-            builder = builder.tls_certs_merge(authorities);
-        } else {
-            builder = builder.tls_danger_accept_invalid_certs(true);
-        }
-        builder.build().map_err(bad("no HTTP client could be made"))
+        })
     }
+}
+
+/// What an option that cannot be used means.
+fn bad(what: &'static str) -> impl Fn(reqwest::Error) -> SourceError {
+    move |e| SourceError::Options { reason: format!("{what}: {}", chain(&e)) }
 }
 
 fn follow(attempt: redirect::Attempt<'_>) -> redirect::Action {

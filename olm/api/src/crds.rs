@@ -1,51 +1,81 @@
 //! The CustomResourceDefinitions of our kinds, as a real API server accepts them.
+//!
+//! They are made from the Rust types. What a type cannot say (what must be there, which words are allowed) stands in the
+//! tables of `constraints`; `make crds` writes the result to `olm/api/crds`, and a test holds the files current.
+
+mod constraints;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    CatalogSource, ClusterServiceVersion, InstallPlan, OperatorCondition, OperatorGroup, Subscription,
+    CatalogSource, ClusterServiceVersion, InstallPlan, OLMConfig, Operator, OperatorCondition, OperatorGroup,
+    Subscription,
 };
 
 /// All our CRDs, in the order in which users meet them.
 pub fn crds() -> Vec<CustomResourceDefinition> {
     vec![
-        finish(CatalogSource::crd(), &[("spec", &["sourceType"])], &[]),
-        finish(Subscription::crd(), &[("spec", &["name", "source", "sourceNamespace"])], &[]),
-        finish(InstallPlan::crd(), &[("spec", &["approval", "approved", "clusterServiceVersionNames"])], &[]),
-        finish(ClusterServiceVersion::crd(), &[("spec", &["displayName", "install"])], &[]),
-        finish(OperatorGroup::crd(), &[], &[("spec", json!({ "upgradeStrategy": "Default" }))]),
-        finish(OperatorCondition::crd(), &[], &[("spec", json!({}))]),
+        finish(CatalogSource::crd(), &[]),
+        finish(Subscription::crd(), &[]),
+        finish(InstallPlan::crd(), &[]),
+        finish(ClusterServiceVersion::crd(), &[]),
+        finish(
+            OperatorGroup::crd(),
+            &[Older { version: "v1alpha2", without: &["/spec/upgradeStrategy", "/status/conditions"] }],
+        ),
+        finish(OperatorCondition::crd(), &[Older { version: "v1", without: &["/spec/conditions"] }]),
+        finish(Operator::crd(), &[]),
+        finish(OLMConfig::crd(), &[]),
     ]
+}
+
+/// A version that is still served: the stored one without some fields.
+struct Older {
+    version: &'static str,
+    without: &'static [&'static str],
 }
 
 /// Longer descriptions (they are Kubernetes' own) are left out.
 const DESCRIPTION: usize = 160;
 
-/// Makes what schemars says into a structural schema: no defaults but the given ones (serde's defaults are about
-/// reading, not about the API), required fields as upstream has them, one short sentence a field.
-fn finish(
-    crd: CustomResourceDefinition,
-    required: &[(&str, &[&str])],
-    defaults: &[(&str, Value)],
-) -> CustomResourceDefinition {
+/// Makes what schemars says into a structural schema: no defaults but those of the tables (serde's defaults are about
+/// reading, not about the API), one short sentence a field.
+fn finish(crd: CustomResourceDefinition, older: &[Older]) -> CustomResourceDefinition {
+    let kind = crd.spec.names.kind.clone();
     let mut value = serde_json::to_value(&crd).expect("a CRD made by kube serializes");
-    for version in value["spec"]["versions"].as_array_mut().into_iter().flatten() {
+    let Some(versions) = value["spec"]["versions"].as_array_mut() else { return crd };
+    for version in &mut *versions {
         let schema = &mut version["schema"]["openAPIV3Schema"];
         simplify(schema);
-        schema["required"] = json!(["spec"]);
-        for (field, names) in required {
-            schema["properties"][*field]["required"] = json!(names);
+        constraints::apply(&kind, schema);
+    }
+    let stored = versions[0].clone();
+    for older in older {
+        let mut version = stored.clone();
+        version["name"] = older.version.into();
+        version["storage"] = false.into();
+        let schema = &mut version["schema"]["openAPIV3Schema"];
+        for path in older.without {
+            remove(schema, path);
         }
-        for (field, default) in defaults {
-            schema["properties"][*field]["default"] = default.clone();
-            if *field == "spec" {
-                schema.as_object_mut().and_then(|schema| schema.remove("required"));
-            }
+        versions.push(version);
+    }
+    serde_json::from_value(value).expect("a CRD stays one when keywords of its schema change")
+}
+
+/// Takes a field, and a default that may name it, out of a schema.
+fn remove(schema: &mut Value, path: &str) {
+    let Some((holder, field)) = path.rsplit_once('/') else { return };
+    let Some(holder) = constraints::at(schema, holder) else { return };
+    for part in ["properties", "default"] {
+        let Some(map) = holder.get_mut(part).and_then(Value::as_object_mut) else { continue };
+        map.remove(field);
+        if part == "default" && map.is_empty() {
+            holder.as_object_mut().and_then(|holder| holder.remove("default"));
         }
     }
-    serde_json::from_value(value).expect("a CRD stays one when keywords of its schema are removed")
 }
 
 fn simplify(schema: &mut Value) {
@@ -95,5 +125,20 @@ fn first_sentence(text: &str) -> String {
     match line.find(". ") {
         Some(end) => line[..=end].to_owned(),
         None => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_constraint_is_on_a_field_that_there_is() {
+        for crd in crds() {
+            let mut value = serde_json::to_value(&crd).unwrap();
+            let schema = &mut value["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+            let dangling = constraints::dangling(&crd.spec.names.kind, schema);
+            assert!(dangling.is_empty(), "{}: {dangling:?}", crd.spec.names.kind);
+        }
     }
 }

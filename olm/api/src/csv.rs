@@ -7,7 +7,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::lenient::{any_object, is_false, nul, opt, string_enum};
+use crate::lenient::{is_false, nul, opt, string_enum};
 
 mod apis;
 mod install;
@@ -19,7 +19,8 @@ pub use apis::{
 };
 pub use install::{InstallStrategy, StrategyDeployment, StrategyDetails, StrategyPermissions};
 pub use status::{
-    ClusterServiceVersionStatus, CsvCondition, CsvPhase, DependentStatus, RequirementState, RequirementStatus,
+    AppliedDeployment, ClusterServiceVersionStatus, CsvCondition, CsvPhase, DependentStatus,
+    RequirementState, RequirementStatus,
 };
 
 string_enum! {
@@ -56,6 +57,7 @@ string_enum! {
     doc = "One version of an operator: what it provides, what it needs and how it runs.",
     printcolumn(name = "Display", type_ = "string", json_path = ".spec.displayName"),
     printcolumn(name = "Version", type_ = "string", json_path = ".spec.version"),
+    printcolumn(name = "Release", type_ = "string", json_path = ".spec.release"),
     printcolumn(name = "Replaces", type_ = "string", json_path = ".spec.replaces"),
     printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase")
 )]
@@ -99,7 +101,6 @@ pub struct ClusterServiceVersionSpec {
     pub annotations: BTreeMap<String, String>,
     /// How to find related objects.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "any_object")]
     pub selector: Option<LabelSelector>,
     /// Oldest Kubernetes it runs on.
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]

@@ -125,6 +125,9 @@ pub struct InstallPlanStatus {
     /// Digest of the plan as it was worked out last (not upstream).
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub plan_digest: Option<String>,
+    /// Digest of what is applied, which a plan that was interrupted is compared with (not upstream).
+    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    pub content_digest: Option<String>,
 }
 
 /// One object of the plan.

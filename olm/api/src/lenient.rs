@@ -111,6 +111,26 @@ pub(crate) fn any_objects(_: &mut schemars::SchemaGenerator) -> schemars::Schema
     })
 }
 
+/// Quantities by the name of a resource.
+pub(crate) fn quantities(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({
+        "type": "object",
+        "additionalProperties": { "x-kubernetes-int-or-string": true }
+    })
+}
+
+/// A list of objects with a name, that we pass through untouched.
+pub(crate) fn named_objects(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({
+        "type": "array",
+        "items": {
+            "type": "object",
+            "properties": { "name": { "type": "string" } },
+            "x-kubernetes-preserve-unknown-fields": true
+        }
+    })
+}
+
 /// Any JSON value.
 pub(crate) fn any_value(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({ "x-kubernetes-preserve-unknown-fields": true })

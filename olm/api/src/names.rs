@@ -21,6 +21,14 @@ pub const LABEL_PERMISSIONS_HASH: &str = "olm.permissions.hash";
 pub const LABEL_CATALOG_SOURCE: &str = "olm.catalogSource";
 /// Prefix of the label that says which package (`<package>.<namespace>`) an object is a component of.
 pub const LABEL_COMPONENT_PREFIX: &str = "operators.coreos.com/";
+/// Prefix of the label on CSVs that says which APIs they provide and require: a hash of the API follows.
+pub const LABEL_API_PREFIX: &str = "olm.api.";
+/// Value of an API label: the CSV provides it.
+pub const API_PROVIDED: &str = "provided";
+/// Value of an API label: the CSV requires it.
+pub const API_REQUIRED: &str = "required";
+/// Prefix of the label on namespaces that an OperatorGroup lists as targets: its UID follows.
+pub const LABEL_OPERATOR_GROUP_PREFIX: &str = "olm.operatorgroup.uid/";
 
 /// Annotation: name of the OperatorGroup of the operator's namespace.
 pub const ANNOTATION_OPERATOR_GROUP: &str = "olm.operatorGroup";
@@ -48,6 +56,27 @@ pub const ANNOTATION_INSTALLED_ALONGSIDE: &str = "operatorframework.io/installed
 pub const ANNOTATION_PLAN_DIGEST: &str = "olm.planDigest";
 /// Annotation on InstallPlan: digests of the parts of the plan, as JSON, by which a later plan can be compared (ours).
 pub const ANNOTATION_PLAN_PARTS: &str = "olm.planParts";
+
+/// Annotation on a Subscription that a plan made for a dependency: the Subscriptions of the same namespace that need it,
+/// comma-joined (ours). One that nobody made by hand goes with the last of them, where the policy says so.
+pub const ANNOTATION_REQUIRED_BY: &str = "olm.requiredBy";
+
+/// Label on the ClusterRoles that let somebody view an API: the manager may list the objects too, to count them before an
+/// operator goes (ours).
+pub const LABEL_AGGREGATE_TO_MANAGER: &str = "operators.coreos.com/aggregate-to-olm-manager";
+
+/// Annotation on InstallPlan: the operators that are installed along, as JSON (ours).
+pub const ANNOTATION_PLAN_ALONG: &str = "olm.planAlong";
+/// Annotation on a Subscription that a plan made: digest of its first plan, which was approved along with that one (ours).
+pub const ANNOTATION_APPROVED_PLAN: &str = "olm.approvedPlan";
+/// Annotation on a Subscription that a plan made: Subscriptions of the namespace whose operators have to run before its
+/// own is started, comma-joined (ours).
+pub const ANNOTATION_INSTALL_AFTER: &str = "olm.installAfter";
+/// Annotation on a Subscription: the ClusterServiceVersion that a rollback goes to; `spec.paused` holds from there on
+/// (ours).
+pub const ANNOTATION_ROLLBACK_TO: &str = "olm.rollbackTo";
+/// Annotation on InstallPlan: who approved it (ours; docs/lifecycle.md says where the API server vouches for it).
+pub const ANNOTATION_APPROVED_BY: &str = "olm.approvedBy";
 
 /// Environment variable that tells an operator the name of its OperatorCondition.
 pub const ENV_OPERATOR_CONDITION_NAME: &str = "OPERATOR_CONDITION_NAME";
@@ -84,12 +113,22 @@ pub const CONDITION_PACKAGE_DEPRECATED: &str = "PackageDeprecated";
 pub const CONDITION_CHANNEL_DEPRECATED: &str = "ChannelDeprecated";
 /// Subscription condition: the bundle is deprecated.
 pub const CONDITION_BUNDLE_DEPRECATED: &str = "BundleDeprecated";
+/// Subscription condition: it is deleted, and its `deletionPolicy` cannot be carried out (ours).
+pub const CONDITION_DELETION_HELD: &str = "DeletionHeld";
+/// Condition of kstatus: all is as it should be.
+pub const CONDITION_READY: &str = "Ready";
+/// Condition of kstatus, only there when true: it is on its way.
+pub const CONDITION_RECONCILING: &str = "Reconciling";
+/// Condition of kstatus, only there when true: it does not get on without somebody.
+pub const CONDITION_STALLED: &str = "Stalled";
 /// InstallPlan condition: the plan was made.
 pub const CONDITION_RESOLVED: &str = "Resolved";
 /// InstallPlan condition: the plan was carried out.
 pub const CONDITION_INSTALLED: &str = "Installed";
 /// OperatorCondition: the operator may be replaced.
 pub const CONDITION_UPGRADEABLE: &str = "Upgradeable";
+/// OperatorGroup condition: the account that it names cannot be used.
+pub const CONDITION_OPERATOR_GROUP_SERVICE_ACCOUNT: &str = "OperatorGroupServiceAccount";
 /// OperatorGroup condition: there are several in the namespace.
 pub const CONDITION_MULTIPLE_OPERATOR_GROUPS: &str = "MultipleOperatorGroup";
 

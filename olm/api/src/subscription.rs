@@ -8,7 +8,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::condition::Condition;
-use crate::lenient::{any_object, is_false, nul, opt, string_enum};
+use crate::lenient::{is_false, nul, opt, string_enum};
+
+mod config;
+
+pub use config::{Resources, SubscriptionConfig, VolumeMount};
 
 string_enum! {
     /// Who approves InstallPlans. A word that is neither is read as Manual, the careful one.
@@ -62,6 +66,17 @@ string_enum! {
         /// Leave them.
         Keep = "Keep",
         /// Delete them, and with them all their objects.
+        Delete = "Delete",
+    }
+    default Keep, unknown Keep, schema closed
+}
+
+string_enum! {
+    /// What to do with operators that were installed for this one alone when its Subscription goes.
+    DependencyRemoval {
+        /// Leave them.
+        Keep = "Keep",
+        /// Remove them, once nothing else needs them.
         Delete = "Delete",
     }
     default Keep, unknown Keep, schema closed
@@ -127,7 +142,7 @@ pub struct SubscriptionSpec {
     pub install_plan_approval: Approval,
     /// Settings for the operator's Deployments.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "any_object")]
+    #[schemars(with = "Option<SubscriptionConfig>")]
     pub config: Option<Value>,
     /// Version range or exact version to stay in (not upstream).
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
@@ -141,12 +156,24 @@ pub struct SubscriptionSpec {
     /// Versions never to install (not upstream).
     #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
     pub skip_versions: Vec<String>,
+    /// Offer no upgrade for a while (not upstream).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub snooze: Option<Snooze>,
     /// What to do about missing dependencies (not upstream).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dependencies: Option<DependencyPolicy>,
     /// What deleting the Subscription removes (not upstream).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion_policy: Option<DeletionPolicy>,
+}
+
+/// For how long no upgrade is offered.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Snooze {
+    /// As long as this is the newest bundle that can be reached, by name of its ClusterServiceVersion.
+    #[serde(deserialize_with = "nul")]
+    pub newest: String,
 }
 
 /// What deleting a Subscription removes beside the operator itself.
@@ -159,6 +186,13 @@ pub struct DeletionPolicy {
     /// Keep or Delete.
     #[serde(deserialize_with = "nul")]
     pub crds: CrdPolicy,
+    /// Keep or Delete.
+    #[serde(deserialize_with = "nul", skip_serializing_if = "keeps")]
+    pub dependencies: DependencyRemoval,
+}
+
+fn keeps(value: &DependencyRemoval) -> bool {
+    *value == DependencyRemoval::Keep
 }
 
 /// What became of the wish.

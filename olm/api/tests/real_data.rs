@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use olm_api::{
-    CatalogSource, ClusterServiceVersion, InstallPlan, OperatorCondition, OperatorGroup, Subscription, crds,
+    CatalogSource, ClusterServiceVersion, InstallPlan, OLMConfig, Operator, OperatorCondition, OperatorGroup,
+    Subscription, crds,
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
@@ -148,7 +149,8 @@ fn what_olm_v0_leaves_in_a_cluster_can_be_read() {
                 "ClusterServiceVersion" => round_trip::<ClusterServiceVersion>(&object),
                 "OperatorGroup" => round_trip::<OperatorGroup>(&object),
                 "OperatorCondition" => round_trip::<OperatorCondition>(&object),
-                "Operator" | "OLMConfig" => continue,
+                "Operator" => round_trip::<Operator>(&object),
+                "OLMConfig" => round_trip::<OLMConfig>(&object),
                 other => panic!("unknown kind {other}"),
             };
             let list = result.unwrap_or_else(|e| panic!("{kind} in {}: {e}", file.display()));
@@ -203,6 +205,12 @@ fn structural(schema: &Value, path: &str, errors: &mut Vec<String>) {
         "default",
         "minimum",
         "maximum",
+        "pattern",
+        "minLength",
+        "maxLength",
+        "x-kubernetes-list-type",
+        "x-kubernetes-list-map-keys",
+        "x-kubernetes-validations",
         "x-kubernetes-preserve-unknown-fields",
         "x-kubernetes-int-or-string",
         "x-kubernetes-map-type",
@@ -286,9 +294,11 @@ fn columns_and_names_are_those_that_users_know() {
     catalogsources/v1alpha1 catsrc [Display,Type,Publisher,State,Packages,Age]
     subscriptions/v1alpha1 sub,subs [Package,Source,Channel,Installed,State]
     installplans/v1alpha1 ip [CSV,Approval,Approved,Phase]
-    clusterserviceversions/v1alpha1 csv,csvs [Display,Version,Replaces,Phase]
+    clusterserviceversions/v1alpha1 csv,csvs [Display,Version,Release,Replaces,Phase]
     operatorgroups/v1 og [Namespaces,Age]
     operatorconditions/v2 condition []
+    operators/v1  []
+    olmconfigs/v1  []
     ");
 }
 
@@ -305,7 +315,7 @@ fn required_fields_are_upstreams() {
     );
     assert_eq!(
         required("Subscription", "/properties/spec/properties/installPlanApproval/enum"),
-        json!(["Automatic", "Manual"])
+        json!(["Automatic", "Manual", ""])
     );
     assert_eq!(required("CatalogSource", "/properties/spec/required"), json!(["sourceType"]));
     assert_eq!(

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use crate::render::Fault;
+
 /// A place in a file; line and column count from 1.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Place {
@@ -139,15 +141,13 @@ pub enum RenderError {
         /// What the bundle can do.
         supported: String,
     },
-    /// It needs something that this version cannot do yet.
-    #[error("bundle {bundle} uses {feature}, which this version of olm does not install yet: {later}")]
-    Unsupported {
+    /// Webhooks or aggregated APIs are described in a way that cannot work.
+    #[error("bundle {bundle} cannot be rendered: {}", sentences(.faults))]
+    Serving {
         /// The bundle.
         bundle: String,
-        /// What it uses, with the field.
-        feature: String,
-        /// Which planned work brings it.
-        later: String,
+        /// Everything that is wrong, in the order of the descriptions.
+        faults: Vec<Fault>,
     },
     /// A part of the bundle is broken.
     #[error("bundle {bundle} cannot be rendered: {field}: {text}")]
@@ -159,4 +159,25 @@ pub enum RenderError {
         /// What is wrong with it.
         text: String,
     },
+}
+
+impl RenderError {
+    /// The reason that a ClusterServiceVersion fails with; upstream's words.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::InstallMode { .. } => "UnsupportedOperatorGroup",
+            Self::Serving { faults, .. }
+                if faults.iter().any(|fault| fault.field.starts_with("spec.webhookdefinitions")) =>
+            {
+                "InvalidWebhookDescription"
+            }
+            Self::Serving { .. } | Self::Invalid { .. } => "InvalidStrategy",
+        }
+    }
+}
+
+fn sentences(faults: &[Fault]) -> String {
+    let list: Vec<String> = faults.iter().map(ToString::to_string).collect();
+    list.join("; ")
 }

@@ -31,7 +31,10 @@ pub use kinds::{Scope, scope_of};
 pub use model::{Bundle, Property};
 pub use olm_constraint::Gvk;
 pub use properties::{PackageRequirement, bundle_properties};
-pub use render::{Manifest, Phase, RenderOptions, Rendered, render};
+pub use render::{
+    CaPlace, Endpoint, Fault, Manifest, Phase, Problem, RenderOptions, Rendered, crd_of_role, group_roles,
+    gvk_hash, hold_conversion_back, render,
+};
 pub use validate::{
     Checked, Finding, ImageKind, Options, Severity, Suite, SuiteError, check_dir, check_files,
     check_package_manifest, image_reference, sniff,

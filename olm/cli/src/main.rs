@@ -80,7 +80,7 @@ fn init_tracing(args: &args::Args) {
     };
     let filter = EnvFilter::try_from_env("OLM_LOG").unwrap_or_else(|_| EnvFilter::new(default));
     let builder = fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    if serving {
+    if serving && args.command.log_format() == args::LogFormat::Json {
         builder.json().flatten_event(true).init();
     } else {
         builder.with_target(false).without_time().init();

@@ -14,7 +14,7 @@ use olm_manager::{
     },
     ops::UninstallOptions,
 };
-use olm_plan::Plan;
+use olm_plan::{Plan, wanted_along};
 use olm_resolver::Resolved;
 
 use crate::{
@@ -174,6 +174,7 @@ impl Offline {
             catalog: self.catalog(),
             bundle: &bundle,
             previous: None,
+            along: &[],
         };
         Ok(self.supposed.plan_uninstall(&draft, options.policy()))
     }
@@ -190,12 +191,21 @@ impl Offline {
             Some(from) => Some(self.bundle(from).await?),
             None => None,
         };
+        let mut along = Vec::new();
+        for wanted in wanted_along(resolved) {
+            let chosen = &wanted.resolved.chosen;
+            let package = self.package(&chosen.package)?;
+            let entry = package.bundles.get(&chosen.name).ok_or_else(|| gone(&chosen.name, &self.source))?;
+            let bundle = self.bundle(entry).await?;
+            along.push((wanted, bundle));
+        }
         Ok(self.supposed.plan(&Draft {
             subscription,
             resolved,
             catalog: self.catalog(),
             bundle: &bundle,
             previous: previous.as_ref(),
+            along: &along,
         }))
     }
 

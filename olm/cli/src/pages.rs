@@ -8,6 +8,9 @@ const PAGES: &[(&str, &str, &str)] = include!(concat!(env!("OUT_DIR"), "/pages.r
 /// Problems of catalogs and bundles have a line each in the tables of this page.
 const CATALOGS: &str = include_str!("../../../docs/catalogs.md");
 
+/// Ailments of clusters have a line each in the table of this page.
+const DOCTOR: &str = include_str!("../../../docs/doctor.md");
+
 /// Where a code comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -18,6 +21,8 @@ pub enum Kind {
     Reason,
     /// A check of a catalog, a bundle or a build.
     Problem,
+    /// A check of a cluster.
+    Ailment,
 }
 
 impl Kind {
@@ -27,6 +32,7 @@ impl Kind {
             Self::Finding => "Findings of plans",
             Self::Reason => "Reasons of the resolver",
             Self::Problem => "Problems of catalogs and bundles",
+            Self::Ailment => "Ailments of clusters (olm doctor)",
         }
     }
 }
@@ -51,7 +57,8 @@ pub fn all() -> Vec<Page> {
         title: title(text),
         text: (*text).to_owned(),
     });
-    let mut pages: Vec<Page> = written.chain(CATALOGS.lines().filter_map(problem)).collect();
+    let problems = CATALOGS.lines().filter_map(problem);
+    let mut pages: Vec<Page> = written.chain(problems).chain(DOCTOR.lines().filter_map(ailment)).collect();
     pages.sort_by(|a, b| (a.kind, &a.code).cmp(&(b.kind, &b.code)));
     pages
 }
@@ -83,9 +90,22 @@ fn problem(line: &str) -> Option<Page> {
     if code.bytes().any(|b| !(b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')) {
         return None;
     }
+    Some(short(code, Kind::Problem, meaning, "", fix))
+}
+
+/// A row of the table of ailments: code, severity, meaning, what to do.
+fn ailment(line: &str) -> Option<Page> {
+    let cells: Vec<&str> = line.strip_prefix("| ")?.strip_suffix(" |")?.split(" | ").collect();
+    let [code, severity, meaning, fix] = cells.as_slice() else { return None };
+    let code = code.strip_prefix('`')?.strip_suffix('`')?;
+    Some(short(code, Kind::Ailment, meaning, &format!("**Severity:** {severity}\n\n"), fix))
+}
+
+/// The page of a code that has a row.
+fn short(code: &str, kind: Kind, meaning: &str, severity: &str, fix: &str) -> Page {
     let title = format!("{}.", capital(meaning));
-    let text = format!("# {code}\n\n{title}\n\n## What to do\n\n{}.\n", capital(fix));
-    Some(Page { code: code.to_owned(), kind: Kind::Problem, title, text })
+    let text = format!("# {code}\n\n{severity}{title}\n\n## What to do\n\n{}.\n", capital(fix));
+    Page { code: code.to_owned(), kind, title, text }
 }
 
 fn capital(text: &str) -> String {
@@ -123,6 +143,18 @@ mod tests {
     #[test]
     fn every_finding_has_a_page_and_every_page_a_finding() {
         compare("findings", Kind::Finding, FINDING_CODES.iter().map(ToString::to_string).collect());
+    }
+
+    #[test]
+    fn every_ailment_has_a_row_and_every_row_an_ailment() {
+        use olm_manager::ops::doctor::CODES;
+        let known: BTreeSet<String> = CODES.iter().map(ToString::to_string).collect();
+        assert_eq!(codes(Kind::Ailment), known, "keep the table of docs/doctor.md as the codes are");
+        for code in CODES {
+            let page = find(code.as_str()).unwrap().into_iter().find(|p| p.kind == Kind::Ailment).unwrap();
+            let severity = format!("**Severity:** {}\n", code.severity().as_str());
+            assert!(page.text.contains(&severity), "{code}: {}", page.text);
+        }
     }
 
     #[test]

@@ -139,6 +139,12 @@ impl FieldError {
         Self::new(path, ErrorKind::TooMany, Some(json!(actual)), format!("must have at most {max} {noun}"))
     }
 
+    /// A rule in CEL is broken. Values are shown where they are short: neither objects nor lists.
+    pub(crate) fn of_rule(path: String, kind: ErrorKind, value: &Value, detail: String) -> Self {
+        let bad_value = Some(value).filter(|value| !value.is_object() && !value.is_array()).cloned();
+        Self::new(path, kind, bad_value, detail)
+    }
+
     /// Everything but the path: what goes into the `message` of a `Status` cause.
     pub fn body(&self) -> String {
         let mut text = String::from(self.kind.words());

@@ -4,18 +4,22 @@
 //! - [`definition`]: CustomResourceDefinition objects: their rules, and what a valid one means;
 //! - [`change`]: what the step from one definition to the next does to those who use it;
 //! - [`live`]: whether the objects that exist fit a new definition;
-//! - [`field_error`]: errors on fields, in Kubernetes' words.
+//! - [`field_error`]: errors on fields, in Kubernetes' words;
+//! - [`quantity`]: amounts such as `100m` and `1.5Gi`.
 //!
 //! Everything is a function of `serde_json` values; nothing here reads files or talks to a cluster.
 
+mod cel;
 pub mod change;
 pub mod definition;
 pub mod field_error;
 pub mod live;
 pub mod names;
+pub mod quantity;
 pub mod schema;
 mod view;
 
+pub use cel::Condition;
 pub use change::{Change, ChangeCode, Severity, compare};
 pub use field_error::{ErrorKind, FieldError};
 pub use live::{LiveReport, check_objects};

@@ -63,7 +63,7 @@ pub struct Field {
 /// What a [`LiveReport`] leaves open.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Unchecked {
-    /// What it is, such as `version v1: the rules (x-kubernetes-validations) of 2 fields`.
+    /// What it is, such as `objects of versions that are not served any more`.
     pub what: String,
     /// Why it could not be checked.
     pub why: String,
@@ -78,7 +78,8 @@ pub struct Unchecked {
 /// dropped first and defaults are filled in, and what is left is validated. Fields that the version of storage alone
 /// does not know are lost as well, as soon as the object is written.
 ///
-/// Rules in CEL are not run, and what a webhook makes of an object is not known; `unchecked` says so.
+/// Rules in CEL are run, except those that compare an object with what it was before. What a webhook makes of an object is
+/// not known; `unchecked` says so.
 #[must_use]
 pub fn check_objects<'a>(new_crd: &Value, objects: impl IntoIterator<Item = &'a Value>) -> LiveReport {
     let mut report = LiveReport::default();
@@ -216,22 +217,8 @@ impl<'v, 'a> Checker<'v, 'a> {
 
     fn finish(self, report: &mut LiveReport) {
         for target in &self.targets {
-            match &target.schema {
-                Some(Err(why)) => {
-                    report.leave(format!("version {}", target.name), why.clone(), target.objects);
-                }
-                Some(Ok(schema)) if !schema.unenforced().is_empty() && target.objects > 0 => {
-                    let rules = schema.unenforced();
-                    let fields = if rules.len() == 1 { "field" } else { "fields" };
-                    let what = format!(
-                        "version {}: the rules (x-kubernetes-validations) of {} {fields}",
-                        target.name,
-                        rules.len()
-                    );
-                    let why = "rules in CEL are not run by this check; API servers run them";
-                    report.leave(what, why.to_owned(), target.objects);
-                }
-                _ => {}
+            if let Some(Err(why)) = &target.schema {
+                report.leave(format!("version {}", target.name), why.clone(), target.objects);
             }
         }
         let mut leave = |what: &str, why: &str, objects| {

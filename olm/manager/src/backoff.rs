@@ -25,6 +25,11 @@ impl Backoff {
         wait
     }
 
+    /// Objects whose last attempt failed.
+    pub(crate) fn failing(&self) -> usize {
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
     /// Forgets the failures of `key`.
     pub(crate) fn succeeded(&self, key: &str) {
         self.failures.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
@@ -41,7 +46,9 @@ mod tests {
         let waits: Vec<u64> = (0..11).map(|_| backoff.failed("a").as_secs()).collect();
         assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]);
         assert_eq!(backoff.failed("b").as_secs(), 1, "objects do not share a back-off");
+        assert_eq!(backoff.failing(), 2);
         backoff.succeeded("a");
+        assert_eq!(backoff.failing(), 1);
         assert_eq!(backoff.failed("a").as_secs(), 1);
     }
 }

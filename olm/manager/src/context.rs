@@ -15,15 +15,21 @@ use kube::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use crate::{
+    adoption::Standby,
     backoff::Backoff,
     catalogs::{BundleImages, Cache, CacheError, CatalogStore, Refresh, Registries},
     controllers::catalog_source::Jobs,
     engine::Refusal,
+    fence::Fence,
+    guard::guarded,
+    health::Health,
     metrics::Metrics,
     resources::{ResourceError, Resources, short},
     run::Options,
+    stores::Stores,
 };
 
 /// Reconciliations of one kind at a time.
@@ -44,6 +50,10 @@ pub(crate) struct Ctx {
     pub(crate) registries: Registries,
     pub(crate) backoff: Arc<Backoff>,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) stores: Arc<Stores>,
+    pub(crate) health: Arc<Health>,
+    pub(crate) fence: Arc<Fence>,
+    pub(crate) standby: Arc<Standby>,
     /// The manager's namespace: catalogs in it are visible from everywhere.
     pub(crate) namespace: String,
 }
@@ -57,6 +67,8 @@ pub(crate) enum Error {
     Resource(#[from] ResourceError),
     #[error(transparent)]
     Refused(#[from] Refusal),
+    #[error(transparent)]
+    Account(Box<crate::attenuated::AccountError>),
     #[error("failed to read the bundle {name}: {text}")]
     Bundle { name: String, text: String },
 }
@@ -82,6 +94,8 @@ impl Ctx {
         let Options { namespace, identity, .. } = options;
         let cache = Arc::new(Cache::open(options.cache_dir.as_deref())?);
         let (refresh, metrics) = (Arc::<Refresh>::default(), Arc::<Metrics>::default());
+        let fence = Arc::<Fence>::default();
+        let client = guarded(client, Arc::clone(&fence), Arc::clone(&metrics));
         let reporter = Reporter { controller: "olm-manager".into(), instance: Some(identity.to_owned()) };
         Ok(Self {
             resources: Resources::new(client.clone()),
@@ -94,8 +108,18 @@ impl Ctx {
             registries: options.registries.clone(),
             backoff: Arc::default(),
             metrics,
+            stores: Arc::default(),
+            health: Arc::default(),
+            fence,
+            standby: Arc::default(),
             namespace: namespace.clone(),
         })
+    }
+
+    /// Whether this replica may write. Those that do not lead read catalogs, to be warm, and keep quiet about them.
+    pub(crate) fn leads(&self) -> bool {
+        // Beside another OLM nobody of ours writes.
+        self.fence.leads() && self.standby.reason().is_none()
     }
 
     /// Tells `kubectl describe` about it. Best effort: an event that is lost must not stop the work.
@@ -103,6 +127,9 @@ impl Ctx {
     where
         K: Resource<DynamicType = ()>,
     {
+        if !self.leads() {
+            return;
+        }
         let event = Event {
             type_: if warning { EventType::Warning } else { EventType::Normal },
             reason: reason.to_owned(),
@@ -126,7 +153,7 @@ impl Ctx {
             + DeserializeOwned,
         S: Serialize + PartialEq,
     {
-        if old == Some(new) {
+        if old == Some(new) || !self.leads() {
             return Ok(false);
         }
         let name = object.name_any();
@@ -186,7 +213,16 @@ pub(crate) async fn drive<K, F, Fut>(
         let reconcile = reconcile.clone();
         async move {
             let started = Instant::now();
-            let result = reconcile(Arc::clone(&object), Arc::clone(&ctx)).await;
+            let _running = ctx.health.begin(key(&object));
+            // One id for all lines of one reconciliation, in the logs of all parts.
+            let span = tracing::info_span!(
+                "reconcile",
+                controller = name,
+                object = %ObjectRef::from_obj(object.as_ref()),
+                trace_id = format_args!("{:016x}", rand::random::<u64>()),
+            );
+            let reconciled = reconcile(Arc::clone(&object), Arc::clone(&ctx));
+            let result = reconciled.instrument(span).await;
             let label = if result.is_ok() { "ok" } else { "error" };
             ctx.metrics.reconciled(name, label, started.elapsed());
             if result.is_ok() {

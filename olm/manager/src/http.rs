@@ -15,9 +15,9 @@ use axum::{
 use tokio::sync::Semaphore;
 
 use crate::{
-    catalogs::{CatalogStore, IndexEntry, NoBundle, ReadError},
-    manifests::NAMESPACE,
-    metrics::Metrics,
+    catalogs::{IndexEntry, NoBundle, ReadError},
+    context::Ctx,
+    metrics::Seen,
 };
 
 /// Bundles that are handed out at a time: each may wait for a registry. Whoever comes on top is sent away at once.
@@ -26,22 +26,20 @@ const BUNDLES: usize = 16;
 /// What the port answers from.
 #[derive(Clone)]
 pub(crate) struct Serving {
-    pub(crate) catalogs: Arc<CatalogStore>,
-    pub(crate) metrics: Arc<Metrics>,
-    pub(crate) leading: Arc<AtomicBool>,
-    /// Whether every CatalogSource that there was at the start has been looked at.
+    pub(crate) ctx: Arc<Ctx>,
+    /// Whether every CatalogSource that there was at the start has been looked at, and what the controllers watch was seen.
     pub(crate) ready: Arc<AtomicBool>,
 }
 
 pub(crate) fn router(serving: Serving) -> Router {
-    let catalogs = Arc::clone(&serving.catalogs);
+    let ctx = Arc::clone(&serving.ctx);
     let content = olm_catalog_serve::router(move |namespace: Option<&str>, name: &str| {
-        catalogs.content(namespace.unwrap_or(NAMESPACE), name)
+        ctx.catalogs.content(namespace.unwrap_or(&ctx.namespace), name)
     });
     let slots = Arc::new(Semaphore::new(BUNDLES));
     let bundles = get(move |state, path| bundle(state, path, Arc::clone(&slots)));
     Router::new()
-        .route("/healthz", get(|| async { "ok\n" }))
+        .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
         .route("/catalogs", get(index))
@@ -51,23 +49,42 @@ pub(crate) fn router(serving: Serving) -> Router {
         .merge(content)
 }
 
-async fn readyz(State(serving): State<Serving>) -> impl IntoResponse {
-    if !serving.leading.load(Ordering::Relaxed) {
-        return (StatusCode::SERVICE_UNAVAILABLE, "waiting for the lease\n");
+/// Alive is a process whose loops turn. Anything else, such as an API server that is away, a restart would not help.
+async fn healthz(State(serving): State<Serving>) -> Response {
+    match serving.ctx.health.stuck(std::time::Instant::now()) {
+        None => "ok\n".into_response(),
+        Some((what, since)) => {
+            let text = format!("{what} does not end; it was begun {} s ago\n", since.as_secs());
+            (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
+        }
     }
+}
+
+/// Ready is who can answer. Leading has nothing to do with it: the others have the catalogs as well.
+async fn readyz(State(serving): State<Serving>) -> Response {
     if !serving.ready.load(Ordering::Relaxed) {
-        return (StatusCode::SERVICE_UNAVAILABLE, "loading catalogs\n");
+        return (StatusCode::SERVICE_UNAVAILABLE, "loading catalogs\n").into_response();
     }
-    (StatusCode::OK, "ok\n")
+    match serving.ctx.standby.reason() {
+        None => "ok\n".into_response(),
+        Some(why) => format!("ok, and idle: {why}\n").into_response(),
+    }
 }
 
 async fn metrics(State(serving): State<Serving>) -> impl IntoResponse {
-    let text = serving.metrics.render(&serving.catalogs, serving.leading.load(Ordering::Relaxed));
+    let ctx = &serving.ctx;
+    let text = ctx.metrics.render(&Seen {
+        catalogs: &ctx.catalogs,
+        stores: &ctx.stores,
+        leading: ctx.leads(),
+        retrying: ctx.backoff.failing(),
+        now: jiff::Timestamp::now(),
+    });
     ([("content-type", "text/plain; version=0.0.4")], text)
 }
 
 async fn index(State(serving): State<Serving>) -> Json<Vec<IndexEntry>> {
-    Json(serving.catalogs.index())
+    Json(serving.ctx.catalogs.index())
 }
 
 /// The document of a bundle with its manifests inside: for those who may not pull its image themselves.
@@ -79,7 +96,7 @@ async fn bundle(
     let none = |what: String| {
         (StatusCode::NOT_FOUND, format!("404 Not Found: there is no {what}\n")).into_response()
     };
-    let Some(loaded) = serving.catalogs.get(&namespace, &name).and_then(|entry| entry.loaded) else {
+    let Some(loaded) = serving.ctx.catalogs.get(&namespace, &name).and_then(|entry| entry.loaded) else {
         return none(format!("catalog {namespace}/{name}"));
     };
     let Ok(_slot) = slots.try_acquire() else {
@@ -134,7 +151,9 @@ mod tests {
         let text = crate::testing::catalog("etcd", "0.10.1")
             .replace("etcd.v0.10.1", "etcdoperator.v0.10.1")
             .replace("example.invalid/etcd:v0.10.1", &image);
-        let catalogs = Arc::<CatalogStore>::default();
+        let ctx =
+            Arc::new(Ctx::new(crate::testing::client(Vec::new()), &crate::Options::new("test")).unwrap());
+        let catalogs = &ctx.catalogs;
         let put = |name: &str, catalog: Arc<Catalog>| {
             let reference = CatalogRef::new("olm", name);
             let own = Own {
@@ -149,8 +168,7 @@ mod tests {
         };
         put("shipped", olm_catalog::shipped());
         put("images", Arc::new(Catalog::from_bytes("test", text.as_bytes())));
-        let (metrics, leading, ready) = Default::default();
-        let router = router(Serving { catalogs, metrics, leading, ready });
+        let router = router(Serving { ctx, ready: Arc::default() });
         World { router, registry, _folder: folder }
     }
 
@@ -202,6 +220,16 @@ mod tests {
         let inline = "/catalogs/olm/shipped/api/v1/bundles/etcd/etcdoperator.v0.10.1";
         assert_eq!(get(&world, inline).await.0, 404);
         assert_eq!(world.registry.asked(""), 0);
+    }
+
+    #[tokio::test]
+    async fn who_does_not_lead_is_alive_and_says_what_it_waits_for() {
+        let world = world().await;
+        assert_eq!(get(&world, "/healthz").await, (200, b"ok\n".to_vec()));
+        assert_eq!(get(&world, "/readyz").await, (503, b"loading catalogs\n".to_vec()));
+        let (status, page) = get(&world, "/metrics").await;
+        assert_eq!(status, 200);
+        assert!(String::from_utf8_lossy(&page).contains("olm_leading 0\n"));
     }
 
     #[tokio::test]

@@ -1,11 +1,16 @@
-//! One replica leads: a `coordination.k8s.io` Lease, by the algorithm of client-go.
+//! One replica leads: a `coordination.k8s.io` Lease, in the way of client-go.
 //!
 //! A holder is judged dead by *our* clock only: the lease is taken over when its record has not changed for as
-//! long as it promises to be renewed, measured from when we first saw that record. Wall clocks of two machines are
-//! never compared. The lease is released on shutdown, so that a rolling update hands over at once.
+//! long as it promises to be renewed, measured from when we first saw that record. Wall clocks are written for people and
+//! never read. The lease is released on shutdown and the others watch it, so a rolling update hands over at once.
 
-use std::time::{Duration, Instant};
+use std::{
+    pin::pin,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
+use futures::StreamExt as _;
 use jiff::Timestamp;
 use k8s_openapi::{
     api::coordination::v1::{Lease, LeaseSpec},
@@ -14,14 +19,19 @@ use k8s_openapi::{
 use kube::{
     Api, Client,
     api::{ObjectMeta, PostParams},
+    runtime::{WatchStreamExt as _, watcher},
 };
 use tokio_util::sync::CancellationToken;
 
+use crate::{clock::Clock, fence::Fence};
+
 /// How long a lease is valid after its last renewal.
 const DURATION: Duration = Duration::from_secs(15);
-/// A holder that could not renew for this long stops, before anyone else may start.
+/// A holder that could not renew for this long stops writing, well before anyone else may start.
 const RENEW_DEADLINE: Duration = Duration::from_secs(10);
-/// Time between two attempts.
+/// A third of the validity: idle cost is one small write every five seconds.
+const RENEW: Duration = Duration::from_secs(5);
+/// Time between two attempts when one failed, and how long one may take.
 const RETRY: Duration = Duration::from_secs(2);
 
 /// The lease of one replica.
@@ -29,6 +39,7 @@ pub(crate) struct Elector {
     api: Api<Lease>,
     name: String,
     identity: String,
+    fence: Arc<Fence>,
 }
 
 /// What a look at the lease says to do.
@@ -40,98 +51,181 @@ enum Decision {
     Wait,
 }
 
-/// The record as last seen, and when it was first seen like that.
+/// The lease as last seen, and when it was first seen like that.
 struct Observed {
-    record: Option<LeaseSpec>,
+    lease: Option<Lease>,
     since: Instant,
+    clock: Clock,
 }
 
-impl Elector {
-    pub(crate) fn new(client: Client, namespace: &str, name: &str, identity: &str) -> Self {
-        Self { api: Api::namespaced(client, namespace), name: name.into(), identity: identity.into() }
+impl Observed {
+    fn new(clock: Clock) -> Self {
+        Self { lease: None, since: clock.now(), clock }
     }
 
-    /// Returns when this replica leads; `false` when shutdown came first.
-    pub(crate) async fn acquire(&self, shutdown: &CancellationToken) -> bool {
-        let mut observed = Observed { record: None, since: Instant::now() };
+    fn record(&self) -> Option<&LeaseSpec> {
+        self.lease.as_ref()?.spec.as_ref()
+    }
+
+    fn see(&mut self, lease: Option<Lease>) {
+        let same = self.record() == lease.as_ref().and_then(|l| l.spec.as_ref());
+        if !same {
+            self.since = self.clock.now();
+        }
+        self.lease = lease;
+    }
+
+    /// When the lease may be taken if nothing changes; soon when nothing is known.
+    fn expires(&self) -> Instant {
+        match self.record() {
+            Some(record) if record.holder_identity.is_some() => self.since + valid(record),
+            _ => self.clock.now() + RETRY,
+        }
+    }
+}
+
+/// A lease that was taken: what the API server has of it.
+pub(crate) struct Held(Lease);
+
+impl Elector {
+    /// The client must not be behind the fence: it is the elector that opens it.
+    pub(crate) fn new(
+        client: Client,
+        namespace: &str,
+        name: &str,
+        identity: &str,
+        fence: Arc<Fence>,
+    ) -> Self {
+        Self { api: Api::namespaced(client, namespace), name: name.into(), identity: identity.into(), fence }
+    }
+
+    /// Returns when this replica leads, with the fence open; `None` when shutdown came first.
+    pub(crate) async fn acquire(&self, shutdown: &CancellationToken) -> Option<Held> {
+        let clock = self.fence.clock();
+        let mut observed = Observed::new(clock.clone());
+        let only_ours = watcher::Config::default().fields(&format!("metadata.name={}", self.name));
+        let mut changes = pin!(watcher(self.api.clone(), only_ours).default_backoff());
         loop {
-            match self.attempt(&mut observed).await {
-                Ok(true) => {
+            match clock.within(RETRY, self.attempt(&mut observed)).await {
+                Some(Ok(Some(held))) => {
                     tracing::info!(lease = self.name, identity = self.identity, "leading");
-                    return true;
+                    return Some(held);
                 }
-                Ok(false) => {}
-                Err(error) => tracing::warn!(lease = self.name, %error, "failed to acquire the lease"),
+                Some(Ok(None)) => {}
+                Some(Err(error)) => tracing::warn!(lease = self.name, %error, "failed to acquire the lease"),
+                None => tracing::warn!(lease = self.name, "acquiring the lease timed out"),
             }
-            tokio::select! {
-                () = shutdown.cancelled() => return false,
-                () = tokio::time::sleep(RETRY) => {}
+            let mut free = false;
+            while !free {
+                // Also after a failure it is not tried again and again.
+                let next = observed.expires().max(clock.now() + RETRY / 2);
+                tokio::select! {
+                    () = shutdown.cancelled() => return None,
+                    () = clock.sleep_until(next) => break,
+                    event = changes.next() => match event {
+                        Some(Ok(watcher::Event::Apply(lease) | watcher::Event::InitApply(lease))) => {
+                            observed.see(Some(lease));
+                            free = self.decide(&observed) != Decision::Wait;
+                        }
+                        Some(Ok(watcher::Event::Delete(_))) => free = true,
+                        // Without the watch the timer above is all there is.
+                        Some(Ok(watcher::Event::Init | watcher::Event::InitDone) | Err(_)) | None => {}
+                    }
+                }
             }
         }
     }
 
-    /// Keeps the lease until shutdown (then releases it and returns `true`) or until it is lost (`false`).
-    pub(crate) async fn hold(&self, shutdown: &CancellationToken) -> bool {
-        let mut observed = Observed { record: None, since: Instant::now() };
-        let mut renewed = Instant::now();
+    /// Keeps the lease until shutdown (then releases it and returns `true`) or until it is lost (`false`): the fence is
+    /// closed then.
+    pub(crate) async fn hold(&self, held: Held, shutdown: &CancellationToken) -> bool {
+        let clock = self.fence.clock();
+        let mut lease = held.0;
+        let mut next = clock.now() + RENEW;
         loop {
             tokio::select! {
+                biased;
                 () = shutdown.cancelled() => {
-                    self.release().await;
+                    self.release(lease).await;
                     return true;
                 }
-                // A third of the validity: idle cost is one small write every five seconds.
-                () = tokio::time::sleep(DURATION / 3) => {}
-            }
-            match tokio::time::timeout(RETRY, self.attempt(&mut observed)).await {
-                Ok(Ok(true)) => renewed = Instant::now(),
-                Ok(Ok(false)) => {
-                    tracing::error!(lease = self.name, "lost the lease to another replica");
+                () = self.fence.lost() => {
+                    tracing::error!(lease = self.name, "could not renew the lease in time");
+                    self.fence.close();
                     return false;
                 }
-                Ok(Err(error)) => tracing::warn!(lease = self.name, %error, "failed to renew the lease"),
-                Err(_) => tracing::warn!(lease = self.name, "renewing the lease timed out"),
+                () = clock.sleep_until(next) => {}
             }
-            if renewed.elapsed() >= RENEW_DEADLINE {
-                tracing::error!(lease = self.name, "could not renew the lease in time");
-                return false;
+            let asked = self.fence.moment();
+            next = clock.now() + RENEW;
+            match clock.within(RETRY, self.renew(&lease)).await {
+                Some(Ok(Some(renewed))) => {
+                    lease = renewed;
+                    self.fence.extend(asked, RENEW_DEADLINE);
+                    continue;
+                }
+                Some(Ok(None)) => {
+                    tracing::error!(lease = self.name, "lost the lease to another replica");
+                    self.fence.close();
+                    return false;
+                }
+                Some(Err(error)) => tracing::warn!(lease = self.name, %error, "failed to renew the lease"),
+                None => tracing::warn!(lease = self.name, "renewing the lease timed out"),
             }
+            next = clock.now() + RETRY / 2;
         }
     }
 
-    async fn attempt(&self, observed: &mut Observed) -> Result<bool, kube::Error> {
-        let current = self.api.get_opt(&self.name).await?;
-        let spec = current.as_ref().and_then(|l| l.spec.clone());
-        if observed.record != spec {
-            observed.record.clone_from(&spec);
-            observed.since = Instant::now();
-        }
-        let written = match decide(&self.identity, current.is_some(), spec.as_ref(), observed.since.elapsed())
-        {
-            Decision::Wait => return Ok(false),
-            Decision::Create => {
-                let lease = Lease {
-                    metadata: ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() },
-                    spec: Some(self.record(None)),
-                };
-                self.api.create(&PostParams::default(), &lease).await
-            }
-            Decision::Write => {
-                // The resourceVersion that was read goes back: of two that try, the server lets one through.
-                let mut lease = current.unwrap_or_default();
-                lease.spec = Some(self.record(spec.as_ref()));
-                self.api.replace(&self.name, &PostParams::default(), &lease).await
-            }
+    fn decide(&self, observed: &Observed) -> Decision {
+        let unchanged = self.fence.clock().now().saturating_duration_since(observed.since);
+        decide(&self.identity, observed.lease.is_some(), observed.record(), unchanged)
+    }
+
+    /// Takes the lease if it may be taken.
+    async fn attempt(&self, observed: &mut Observed) -> Result<Option<Held>, kube::Error> {
+        observed.see(self.api.get_opt(&self.name).await?);
+        let asked = self.fence.moment();
+        let written = match self.decide(observed) {
+            Decision::Wait => return Ok(None),
+            Decision::Create => self.create().await,
+            Decision::Write => self.write(observed.lease.clone().unwrap_or_default()).await,
         };
-        match written {
-            Ok(lease) => {
-                observed.record = lease.spec;
-                observed.since = Instant::now();
-                Ok(true)
-            }
-            Err(kube::Error::Api(status)) if status.is_conflict() || status.is_already_exists() => Ok(false),
-            Err(error) => Err(error),
+        let held = ours(written)?;
+        if held.is_some() {
+            self.fence.extend(asked, RENEW_DEADLINE);
         }
+        Ok(held.map(Held))
+    }
+
+    /// Renews what is held; `None` when it is another's by now.
+    async fn renew(&self, lease: &Lease) -> Result<Option<Lease>, kube::Error> {
+        match ours(self.write(lease.clone()).await) {
+            Ok(Some(lease)) => return Ok(Some(lease)),
+            // It changed since: perhaps by a renewal of ours whose answer did not arrive.
+            Ok(None) => {}
+            Err(kube::Error::Api(status)) if status.is_not_found() => return ours(self.create().await),
+            Err(error) => return Err(error),
+        }
+        let Some(current) = self.api.get_opt(&self.name).await? else { return ours(self.create().await) };
+        let holder = current.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref());
+        if holder != Some(&self.identity) {
+            return Ok(None);
+        }
+        ours(self.write(current).await)
+    }
+
+    async fn create(&self) -> Result<Lease, kube::Error> {
+        let lease = Lease {
+            metadata: ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() },
+            spec: Some(self.record(None)),
+        };
+        self.api.create(&PostParams::default(), &lease).await
+    }
+
+    /// The resourceVersion that was read goes back: of two that try, the server lets one through.
+    async fn write(&self, mut lease: Lease) -> Result<Lease, kube::Error> {
+        lease.spec = Some(self.record(lease.spec.as_ref()));
+        self.api.replace(&self.name, &PostParams::default(), &lease).await
     }
 
     fn record(&self, previous: Option<&LeaseSpec>) -> LeaseSpec {
@@ -143,29 +237,56 @@ impl Elector {
             lease_duration_seconds: Some(DURATION.as_secs() as i32),
             acquire_time: same.and_then(|p| p.acquire_time.clone()).or_else(|| now.clone()),
             renew_time: now,
-            lease_transitions: Some(if same.is_some() { transitions } else { transitions + 1 }),
+            lease_transitions: Some(if same.is_some() { transitions } else { transitions.saturating_add(1) }),
             ..LeaseSpec::default()
         }
     }
 
     /// Gives the lease back. Best effort: if it fails, the next leader waits for the lease to run out.
-    async fn release(&self) {
+    async fn release(&self, mut lease: Lease) {
+        self.fence.close();
+        let released = |lease: &mut Lease| {
+            if let Some(spec) = lease.spec.as_mut() {
+                spec.holder_identity = None;
+                spec.lease_duration_seconds = Some(1);
+            }
+        };
         let release = async {
-            let Some(mut lease) = self.api.get_opt(&self.name).await? else { return Ok(()) };
-            let Some(spec) = lease.spec.as_mut() else { return Ok(()) };
-            if spec.holder_identity.as_deref() != Some(&self.identity) {
+            released(&mut lease);
+            let written = ours(self.api.replace(&self.name, &PostParams::default(), &lease).await)?;
+            if written.is_some() {
                 return Ok(());
             }
-            spec.holder_identity = None;
-            spec.lease_duration_seconds = Some(1);
-            self.api.replace(&self.name, &PostParams::default(), &lease).await.map(|_| ())
+            // A renewal of ours whose answer did not arrive, or another's.
+            let Some(mut current) = self.api.get_opt(&self.name).await? else { return Ok(()) };
+            let holder = current.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref());
+            if holder == Some(&self.identity) {
+                released(&mut current);
+                self.api.replace(&self.name, &PostParams::default(), &current).await?;
+            }
+            Ok::<_, kube::Error>(())
         };
-        match tokio::time::timeout(RETRY, release).await {
-            Ok(Ok(())) => tracing::info!(lease = self.name, "released"),
-            Ok(Err(error)) => tracing::warn!(lease = self.name, %error, "failed to release the lease"),
-            Err(_) => tracing::warn!(lease = self.name, "releasing the lease timed out"),
+        match self.fence.clock().within(RETRY, release).await {
+            Some(Ok(())) => tracing::info!(lease = self.name, "released"),
+            Some(Err(error)) => tracing::warn!(lease = self.name, %error, "failed to release the lease"),
+            None => tracing::warn!(lease = self.name, "releasing the lease timed out"),
         }
     }
+}
+
+/// What was written; `None` when somebody else was faster.
+fn ours(written: Result<Lease, kube::Error>) -> Result<Option<Lease>, kube::Error> {
+    match written {
+        Ok(lease) => Ok(Some(lease)),
+        Err(kube::Error::Api(status)) if status.is_conflict() || status.is_already_exists() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// How long a record promises to be renewed. One that does not say so is good for as long as ours.
+fn valid(record: &LeaseSpec) -> Duration {
+    let seconds = record.lease_duration_seconds.and_then(|s| u64::try_from(s).ok());
+    seconds.map_or(DURATION, Duration::from_secs)
 }
 
 fn decide(me: &str, exists: bool, record: Option<&LeaseSpec>, unchanged_for: Duration) -> Decision {
@@ -176,44 +297,10 @@ fn decide(me: &str, exists: bool, record: Option<&LeaseSpec>, unchanged_for: Dur
     match record.holder_identity.as_deref() {
         None | Some("") => Decision::Write,
         Some(holder) if holder == me => Decision::Write,
-        Some(_) => {
-            let valid = record.lease_duration_seconds.and_then(|s| u64::try_from(s).ok()).unwrap_or(0);
-            if unchanged_for > Duration::from_secs(valid) { Decision::Write } else { Decision::Wait }
-        }
+        Some(_) if unchanged_for >= valid(record) => Decision::Write,
+        Some(_) => Decision::Wait,
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn held_by(holder: &str) -> LeaseSpec {
-        LeaseSpec {
-            holder_identity: Some(holder.into()),
-            lease_duration_seconds: Some(15),
-            ..LeaseSpec::default()
-        }
-    }
-
-    #[test]
-    fn a_lease_that_does_not_exist_is_created() {
-        assert_eq!(decide("a", false, None, Duration::ZERO), Decision::Create);
-    }
-
-    #[test]
-    fn a_released_lease_is_taken_at_once() {
-        let released = LeaseSpec { holder_identity: None, ..held_by("b") };
-        assert_eq!(decide("a", true, Some(&released), Duration::ZERO), Decision::Write);
-    }
-
-    #[test]
-    fn our_own_lease_is_renewed_even_after_a_restart() {
-        assert_eq!(decide("a", true, Some(&held_by("a")), Duration::ZERO), Decision::Write);
-    }
-
-    #[test]
-    fn anothers_lease_is_taken_only_when_it_stood_still_for_its_whole_validity() {
-        assert_eq!(decide("a", true, Some(&held_by("b")), Duration::from_secs(15)), Decision::Wait);
-        assert_eq!(decide("a", true, Some(&held_by("b")), Duration::from_secs(16)), Decision::Write);
-    }
-}
+mod tests;

@@ -6,19 +6,31 @@
 //! * [`ops`]: what console buttons and commands do: install, approve, upgrade, uninstall, list, status
 //! * [`catalogs`]: catalogs, their bundles, and reading both from outside the manager
 
+mod adoption;
+pub mod approval;
+mod attenuated;
 mod backoff;
 pub mod catalogs;
+mod certs;
+mod clock;
 mod context;
 mod controllers;
 pub mod engine;
+#[cfg(test)]
+mod events;
+mod fence;
+mod guard;
+mod health;
 mod http;
 mod lease;
 pub mod manifests;
+mod metadata;
 mod metrics;
 pub mod ops;
 mod ownership;
 mod resources;
 mod run;
+mod stores;
 #[cfg(test)]
 mod testing;
 

@@ -1,6 +1,12 @@
 //! Who owns what a plan makes: references for garbage collection where it reaches, labels where it does not.
 
-use kube::{Resource, ResourceExt};
+use std::collections::BTreeSet;
+
+use kube::{
+    Api, Client, Resource, ResourceExt,
+    api::{ApiResource, DynamicObject, ListParams, ObjectMeta},
+    core::{GroupVersionKind, PartialObjectMeta},
+};
 use olm_api::{ClusterServiceVersion, names};
 use serde_json::{Map, Value, json};
 
@@ -68,38 +74,113 @@ pub(crate) fn selector(csv: &str, namespace: &str) -> String {
     )
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Kinds that are looked through for an owner's labels, in the order in which they are deleted: first what the API server asks on
+/// other requests, then bindings, then the roles that they bind.
+const OWNED_KINDS: &[(&str, &str, &str, &str)] = &[
+    (
+        "admissionregistration.k8s.io",
+        "v1",
+        "ValidatingWebhookConfiguration",
+        "validatingwebhookconfigurations",
+    ),
+    ("admissionregistration.k8s.io", "v1", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations"),
+    ("apiregistration.k8s.io", "v1", "APIService", "apiservices"),
+    ("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings"),
+    ("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles"),
+    ("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings"),
+    ("rbac.authorization.k8s.io", "v1", "Role", "roles"),
+    ("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses"),
+];
 
-    fn owner() -> Owner {
-        Owner {
-            name: "etcd.v1".into(),
-            namespace: "db".into(),
-            uid: "u".into(),
-            component: Some("operators.coreos.com/etcd.db".into()),
-        }
+/// An owner out of reach of garbage collection, as labels name it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct OwnerKey {
+    pub(crate) kind: String,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+}
+
+impl OwnerKey {
+    pub(crate) fn new(kind: &str, namespace: &str, name: &str) -> Self {
+        Self { kind: kind.to_owned(), namespace: namespace.to_owned(), name: name.to_owned() }
     }
 
-    #[test]
-    fn an_object_beside_its_owner_is_garbage_collected_with_it() {
-        let mut manifest =
-            json!({ "kind": "ServiceAccount", "metadata": { "name": "a", "namespace": "db" } });
-        own(&mut manifest, &owner());
-        assert_eq!(manifest["metadata"]["ownerReferences"][0]["uid"], "u");
-        assert_eq!(manifest["metadata"]["labels"]["olm.owner"], "etcd.v1");
-        assert_eq!(manifest["metadata"]["labels"]["operators.coreos.com/etcd.db"], "");
+    /// The owner that an object's labels name, all three of them; fewer are not by us or by OLM.
+    pub(crate) fn of(metadata: &ObjectMeta) -> Option<Self> {
+        let labels = metadata.labels.as_ref()?;
+        let label = |key: &str| labels.get(key).map(String::as_str).filter(|value| !value.is_empty());
+        Some(Self::new(
+            label(names::LABEL_OWNER_KIND)?,
+            label(names::LABEL_OWNER_NAMESPACE)?,
+            label(names::LABEL_OWNER)?,
+        ))
     }
+}
 
-    #[test]
-    fn an_object_elsewhere_is_found_by_its_labels() {
-        for mut manifest in [
-            json!({ "kind": "ClusterRole", "metadata": { "name": "a" } }),
-            json!({ "kind": "Role", "metadata": { "name": "a", "namespace": "other" } }),
-        ] {
-            own(&mut manifest, &owner());
-            assert!(manifest["metadata"].get("ownerReferences").is_none());
-            assert_eq!(manifest["metadata"]["labels"]["olm.owner.namespace"], "db");
+/// Whether an object is out of reach of garbage collection: it is cluster-wide, or in another namespace than its owner.
+/// What is beside its owner is left to its owner reference: the next version may have taken it over.
+pub(crate) fn out_of_reach(metadata: &ObjectMeta, owner: &OwnerKey) -> bool {
+    metadata.namespace.as_ref() != Some(&owner.namespace)
+}
+
+/// Whether nobody is left who would take an object away: what its labels name as its owner is not there. Owners of kinds that are
+/// not ours say nothing. Pure.
+pub(crate) fn is_orphan(metadata: &ObjectMeta, alive: &BTreeSet<OwnerKey>) -> bool {
+    OwnerKey::of(metadata).is_some_and(|owner| {
+        ["ClusterServiceVersion", "OperatorGroup"].contains(&owner.kind.as_str())
+            && out_of_reach(metadata, &owner)
+            && !alive.contains(&owner)
+    })
+}
+
+/// One object that labels say is owned.
+#[derive(Debug, Clone)]
+pub(crate) struct Owned {
+    pub(crate) resource: ApiResource,
+    pub(crate) metadata: ObjectMeta,
+}
+
+impl Owned {
+    /// Its endpoint.
+    pub(crate) fn api(&self, client: &Client) -> Api<PartialObjectMeta<DynamicObject>> {
+        match &self.metadata.namespace {
+            Some(namespace) => Api::namespaced_with(client.clone(), namespace, &self.resource),
+            None => Api::all_with(client.clone(), &self.resource),
         }
     }
 }
+
+impl std::fmt::Display for Owned {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (kind, name) = (&self.resource.kind, self.metadata.name.as_deref().unwrap_or_default());
+        match &self.metadata.namespace {
+            Some(namespace) => write!(f, "{kind} {namespace}/{name}"),
+            None => write!(f, "{kind} {name}"),
+        }
+    }
+}
+
+/// What a label selector finds of the kinds that owners are out of reach of, in the order in which it is deleted. A kind that the
+/// cluster does not have, or that the caller may not list, has nothing of the caller's.
+pub(crate) async fn labelled(client: &Client, selector: &str) -> Result<Vec<Owned>, kube::Error> {
+    let params = ListParams::default().labels(selector);
+    let mut out = Vec::new();
+    for (group, version, kind, plural) in OWNED_KINDS {
+        let resource =
+            ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural);
+        let api = Api::<DynamicObject>::all_with(client.clone(), &resource);
+        match api.list_metadata(&params).await {
+            Ok(list) => out.extend(
+                list.items.into_iter().map(|i| Owned { resource: resource.clone(), metadata: i.metadata }),
+            ),
+            Err(kube::Error::Api(status)) if status.is_not_found() || status.is_forbidden() => {
+                tracing::debug!(plural, reason = status.message, "not looked through for owned objects");
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests;

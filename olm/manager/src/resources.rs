@@ -3,11 +3,12 @@
 use std::{
     collections::HashMap,
     sync::{Arc, PoisonError, RwLock},
+    time::{Duration, Instant},
 };
 
 use kube::{
     Api, Client,
-    api::{ApiResource, DynamicObject, Patch, PatchParams},
+    api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams},
     core::GroupVersionKind,
     discovery::{self, Scope},
 };
@@ -61,6 +62,14 @@ pub enum ResourceError {
         /// Why not.
         text: String,
     },
+    /// There is more than the one that there can be.
+    #[error("failed to choose between {what} in namespaces {}: there may be one alone", namespaces.join(", "))]
+    Several {
+        /// What there are several of.
+        what: &'static str,
+        /// Where.
+        namespaces: Vec<String>,
+    },
     /// The API server said no, or did not answer.
     #[error("failed to {verb} {object}: {}", short(.source))]
     Api {
@@ -74,7 +83,23 @@ pub enum ResourceError {
 }
 
 impl ResourceError {
-    pub(crate) fn is_forbidden(&self) -> bool {
+    /// Whether what it is about, or its namespace, is not there.
+    pub(crate) fn is_not_found(&self) -> bool {
+        matches!(self, Self::Api { source, .. } if is_missing(source))
+    }
+
+    /// Whether the API server understood the request and will not have it like this: invalid, or not allowed by an admission
+    /// plug-in. Asking again changes nothing until somebody changes something.
+    pub(crate) fn is_refused(&self) -> bool {
+        let Self::Api { source, .. } = self else {
+            return matches!(self, Self::Malformed(_) | Self::UnknownKind { .. });
+        };
+        matches!(&**source, kube::Error::Api(s) if matches!(s.code, 400 | 403 | 422))
+    }
+
+    /// Whether the API server refused it for want of a right.
+    #[must_use]
+    pub fn is_forbidden(&self) -> bool {
         matches!(self, Self::Api { source, .. } if matches!(&**source, kube::Error::Api(s) if s.is_forbidden()))
     }
 }
@@ -92,11 +117,31 @@ pub(crate) fn short(error: &kube::Error) -> String {
 pub(crate) struct Resources {
     client: Client,
     discovered: Arc<RwLock<HashMap<GroupVersionKind, (ApiResource, bool)>>>,
+    /// Kinds that the cluster did not have, and when it said so.
+    missing: Arc<RwLock<HashMap<GroupVersionKind, Instant>>>,
+}
+
+/// How long a kind that is missing is not asked for again. Whoever makes kinds, or sees them made, calls
+/// [`Resources::forget_missing`]; this is for those that come otherwise, by an APIService.
+const MISSING: Duration = Duration::from_secs(10);
+
+/// An object that was to be made.
+#[derive(Debug)]
+pub(crate) enum Created {
+    /// It was.
+    New(Value),
+    /// One of that name is there.
+    There(Value),
 }
 
 impl Resources {
     pub(crate) fn new(client: Client) -> Self {
-        Self { client, discovered: Arc::default() }
+        Self { client, discovered: Arc::default(), missing: Arc::default() }
+    }
+
+    /// The same knowledge of the cluster, with the rights of another client.
+    pub(crate) fn acting_with(&self, client: Client) -> Self {
+        Self { client, ..self.clone() }
     }
 
     pub(crate) fn client(&self) -> &Client {
@@ -114,6 +159,10 @@ impl Resources {
         if let Some(found) = cached {
             return Ok(found);
         }
+        let asked = self.missing.read().unwrap_or_else(PoisonError::into_inner).get(gvk).copied();
+        if asked.is_some_and(|asked| asked.elapsed() < MISSING) {
+            return Err(unknown(gvk));
+        }
         match discovery::pinned_kind(&self.client, gvk).await {
             Ok((resource, capabilities)) => {
                 let found = (resource, matches!(capabilities.scope, Scope::Namespaced));
@@ -121,14 +170,22 @@ impl Resources {
                 cache.insert(gvk.clone(), found.clone());
                 Ok(found)
             }
-            Err(kube::Error::Api(status)) if status.is_not_found() => Err(unknown(gvk)),
-            Err(kube::Error::Discovery(_)) => Err(unknown(gvk)),
+            Err(error) if is_missing(&error) => {
+                let mut missing = self.missing.write().unwrap_or_else(PoisonError::into_inner);
+                missing.insert(gvk.clone(), Instant::now());
+                Err(unknown(gvk))
+            }
             Err(source) => Err(ResourceError::Api {
                 verb: "discover",
                 object: format!("kind {} of {}", gvk.kind, gvk.api_version()),
                 source: Box::new(source),
             }),
         }
+    }
+
+    /// Kinds that were missing may be there now.
+    pub(crate) fn forget_missing(&self) {
+        self.missing.write().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     async fn api(&self, id: &Id) -> Result<Api<DynamicObject>, ResourceError> {
@@ -162,12 +219,87 @@ impl Resources {
         manifest: &Value,
         field_manager: &str,
     ) -> Result<Value, ResourceError> {
+        self.patch(manifest, field_manager).await.map(|(applied, _)| applied)
+    }
+
+    /// As [`Self::apply`], with what the API server remarks (HTTP warnings).
+    pub(crate) async fn apply_told(&self, manifest: &Value) -> Result<(Value, Vec<String>), ResourceError> {
+        self.patch(manifest, FIELD_MANAGER).await
+    }
+
+    async fn patch(
+        &self,
+        manifest: &Value,
+        field_manager: &str,
+    ) -> Result<(Value, Vec<String>), ResourceError> {
         let id = Id::of(manifest)?;
         let api = self.api(&id).await?;
         let params = PatchParams::apply(field_manager).force();
-        let applied =
-            api.patch(&id.name, &params, &Patch::Apply(manifest)).await.map_err(id.failed("apply"))?;
-        Ok(serde_json::to_value(applied).unwrap_or_default())
+        let request = kube::core::Request::new(api.resource_url())
+            .patch(&id.name, &params, &Patch::Apply(manifest))
+            .map_err(|error| id.failed("apply")(kube::Error::BuildRequest(error)))?;
+        // The typed call does not give the headers.
+        let answer =
+            self.client.send(request.map(kube::client::Body::from)).await.map_err(id.failed("apply"))?;
+        let (head, body) = answer.into_parts();
+        let body = http_body_util::BodyExt::collect(body).await.map_err(id.failed("apply"))?.to_bytes();
+        if !head.status.is_success() {
+            return Err(id.failed("apply")(refused(head.status.as_u16(), &body)));
+        }
+        let applied = serde_json::from_slice(&body)
+            .map_err(|error| id.failed("apply")(kube::Error::SerdeError(error)))?;
+        let warnings = head.headers.get_all(http::header::WARNING).iter();
+        let warnings = warnings.filter_map(|value| warning(value.to_str().ok()?)).collect();
+        Ok((applied, warnings))
+    }
+
+    /// Makes an object, where there is none of that name.
+    pub(crate) async fn create(&self, manifest: &Value) -> Result<Created, ResourceError> {
+        let id = Id::of(manifest)?;
+        let api = self.api(&id).await?;
+        let object: DynamicObject =
+            serde_json::from_value(manifest.clone()).map_err(|_| ResourceError::Malformed("metadata"))?;
+        let value = |object: DynamicObject| serde_json::to_value(object).unwrap_or_default();
+        let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
+        match api.create(&params, &object).await {
+            Ok(created) => Ok(Created::New(value(created))),
+            Err(kube::Error::Api(status)) if status.is_already_exists() => {
+                Ok(Created::There(value(api.get(&id.name).await.map_err(id.failed("get"))?)))
+            }
+            Err(error) => Err(id.failed("create")(error)),
+        }
+    }
+}
+
+/// The server's refusal, as the client's own calls give it.
+fn refused(code: u16, body: &[u8]) -> kube::Error {
+    let status = serde_json::from_slice::<kube::core::Status>(body).unwrap_or_else(|_| {
+        let text: String = String::from_utf8_lossy(body).chars().take(200).collect();
+        kube::core::Status::failure(&text, "Failed to parse error data").with_code(code)
+    });
+    kube::Error::Api(Box::new(status))
+}
+
+/// The text of a `Warning` header: `299 - "text"`, perhaps with a date behind.
+fn warning(header: &str) -> Option<String> {
+    let (_, rest) = header.split_once('"')?;
+    let mut text = String::new();
+    let mut chars = rest.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '"' => break,
+            '\\' => text.extend(chars.next()),
+            c => text.push(c),
+        }
+    }
+    (!text.is_empty()).then_some(text)
+}
+
+fn is_missing(error: &kube::Error) -> bool {
+    match error {
+        kube::Error::Api(status) => status.is_not_found(),
+        kube::Error::Discovery(_) => true,
+        _ => false,
     }
 }
 
@@ -235,6 +367,38 @@ mod tests {
         let id = Id::of(&manifest).unwrap();
         assert_eq!(id.to_string(), "Deployment a/b");
         assert_eq!(id.gvk.group, "apps");
+    }
+
+    #[test]
+    fn a_warning_is_its_text() {
+        let text = |header| warning(header).unwrap_or_default();
+        assert_eq!(text(r#"299 - "unknown field \"spec.x\"""#), r#"unknown field "spec.x""#);
+        assert_eq!(text(r#"299 - "old" "Sun, 22 Nov 2026 00:00:00 GMT""#), "old");
+        assert_eq!(warning("299 - nothing"), None);
+    }
+
+    #[tokio::test]
+    async fn a_kind_that_is_not_there_is_asked_for_once() {
+        let asked = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let counter = Arc::clone(&asked);
+        let service = tower::service_fn(move |_: http::Request<kube::client::Body>| {
+            counter.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            let body = json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404, "reason": "NotFound" });
+            let body = kube::client::Body::from(body.to_string().into_bytes());
+            async move { http::Response::builder().status(404).body(body) }
+        });
+        let resources = Resources::new(Client::new(service, "default"));
+        let gvk = GroupVersionKind::gvk("example.com", "v1", "Thing");
+        let asked = || asked.load(std::sync::atomic::Ordering::SeqCst);
+        for _ in 0..3 {
+            assert!(matches!(resources.lookup(&gvk).await, Err(ResourceError::UnknownKind { .. })));
+        }
+        let once = asked();
+        assert!(once > 0);
+        // whoever makes kinds says so
+        resources.forget_missing();
+        assert!(resources.clone().lookup(&gvk).await.is_err());
+        assert_eq!(asked(), 2 * once);
     }
 
     #[test]

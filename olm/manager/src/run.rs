@@ -12,15 +12,17 @@ use std::{
 
 use kube::{Api, Client, ResourceExt, api::ListParams};
 use olm_api::CatalogSource;
+use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    adoption,
     catalogs::{CacheError, Registries},
     context::Ctx,
     controllers,
     http::{Serving, router},
     lease::Elector,
-    manifests::{HTTP_PORT, MANAGER, NAMESPACE},
+    manifests::{HTTP_PORT, MANAGER, home},
 };
 
 /// How a manager runs.
@@ -45,7 +47,7 @@ impl Options {
     #[must_use]
     pub fn new(identity: impl Into<String>) -> Self {
         Self {
-            namespace: NAMESPACE.into(),
+            namespace: home().into(),
             listen: Some(SocketAddr::from(([0, 0, 0, 0], HTTP_PORT))),
             identity: identity.into(),
             leader_election: true,
@@ -80,24 +82,25 @@ pub enum Error {
     Stopped,
 }
 
-/// Runs all controllers until `shutdown`. On shutdown, reconciliations that run are finished and the lease is
+/// Runs all controllers until `shutdown`. On shutdown, reconciliations that run are finished, within [`STOP`], and the lease is
 /// released.
+///
+/// Replicas that do not lead read the catalogs all the same: they serve them, and take over warm.
 ///
 /// # Errors
 /// [`Error`] when the cache or the port cannot be had, the lease is lost or a controller ends. The process should then exit: whoever
 /// supervises it starts it again, and it carries on from what is on the cluster.
 pub async fn run(client: Client, options: Options, shutdown: CancellationToken) -> Result<(), Error> {
     let ctx = Arc::new(Ctx::new(client.clone(), &options)?);
-    let serving = Serving {
-        catalogs: Arc::clone(&ctx.catalogs),
-        metrics: Arc::clone(&ctx.metrics),
-        leading: Arc::new(AtomicBool::new(false)),
-        ready: Arc::new(AtomicBool::new(false)),
-    };
+    let serving = Serving { ctx: Arc::clone(&ctx), ready: Arc::new(AtomicBool::new(false)) };
     // Cancelled when any part ends, so that the others end too.
     let stop = shutdown.child_token();
     let http = serve(options.listen, serving.clone(), stop.clone()).await?;
-    let lead = lead(client, options, ctx, serving, stop.clone());
+    let catalogs = tokio::spawn(controllers::catalog_source::run(Arc::clone(&ctx), stop.clone()));
+    let ready = tokio::spawn(ready(Arc::clone(&ctx), serving.ready, stop.clone()));
+    // However this ends, nothing of it goes on: in a test the process lives on.
+    let _tasks = [AbortOnDrop(catalogs.abort_handle()), AbortOnDrop(ready.abort_handle())];
+    let lead = lead(client, options, ctx, stop.clone());
     let (http, lead) = tokio::join!(
         async {
             let result = http.await;
@@ -111,6 +114,14 @@ pub async fn run(client: Client, options: Options, shutdown: CancellationToken) 
         }
     );
     lead.and(http)
+}
+
+struct AbortOnDrop(AbortHandle);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 async fn serve(
@@ -141,61 +152,63 @@ async fn serve(
     })
 }
 
-async fn lead(
-    client: Client,
-    options: Options,
-    ctx: Arc<Ctx>,
-    serving: Serving,
-    stop: CancellationToken,
-) -> Result<(), Error> {
-    let elector = Elector::new(client, &options.namespace, MANAGER, &options.identity);
-    if options.leader_election && !elector.acquire(&stop).await {
-        return Ok(());
-    }
-    serving.leading.store(true, Ordering::Relaxed);
+/// How long reconciliations that run may take to end. A rolling update hands over within two seconds, this included; what is
+/// cut off is carried on by the next leader, as after any crash.
+const STOP: Duration = Duration::from_millis(1_500);
+
+async fn lead(client: Client, options: Options, ctx: Arc<Ctx>, stop: CancellationToken) -> Result<(), Error> {
+    let fence = Arc::clone(&ctx.fence);
+    // Not by the client of the controllers: that one cannot write before the lease is held.
+    let elector = Elector::new(client, &options.namespace, MANAGER, &options.identity, Arc::clone(&fence));
+    let held = if options.leader_election {
+        let Some(held) = elector.acquire(&stop).await else { return Ok(()) };
+        Some(held)
+    } else {
+        fence.open();
+        None
+    };
     // The lease is given back only when the last write is done.
-    let work = stop.child_token();
-    let controllers = tokio::spawn(controllers(Arc::clone(&ctx), work.clone()));
-    let ready = tokio::spawn(ready(ctx, Arc::clone(&serving.ready), work.clone()));
-    let (released, lost) = (CancellationToken::new(), CancellationToken::new());
+    let (work, released) = (CancellationToken::new(), CancellationToken::new());
+    let mut controllers = tokio::spawn(adoption::guarded(ctx, work.clone(), controllers));
+    let _abort = AbortOnDrop(controllers.abort_handle());
     let hold = async {
-        if options.leader_election {
-            if !elector.hold(&released).await {
-                lost.cancel();
-            }
-        } else {
-            released.cancelled().await;
+        match held {
+            Some(held) => drop(elector.hold(held, &released).await),
+            None => released.cancelled().await,
         }
     };
     let run = async {
-        let ended = tokio::select! {
-            _ = controllers => true,
-            () = lost.cancelled() => false,
+        let result = tokio::select! {
+            _ = &mut controllers => Err(Error::Stopped),
+            () = fence.lost() => Err(Error::LeaseLost(format!("{}/{MANAGER}", options.namespace))),
+            () = stop.cancelled() => {
+                work.cancel();
+                if tokio::time::timeout(STOP, &mut controllers).await.is_err() {
+                    tracing::warn!("reconciliations are cut off; the next leader carries them on");
+                    controllers.abort();
+                }
+                Ok(())
+            }
         };
         released.cancel();
-        ended
+        result
     };
-    let ((), ended) = tokio::join!(hold, run);
-    let asked = stop.is_cancelled();
-    work.cancel();
-    ready.abort();
-    serving.leading.store(false, Ordering::Relaxed);
-    match (ended, asked) {
-        (false, _) => Err(Error::LeaseLost(format!("{}/{MANAGER}", options.namespace))),
-        (true, true) => Ok(()),
-        (true, false) => Err(Error::Stopped),
-    }
+    tokio::join!(hold, run).1
 }
 
 async fn controllers(ctx: Arc<Ctx>, stop: CancellationToken) {
-    use controllers::{catalog_source, csv, install_plan, operator_condition, operator_group, subscription};
+    use controllers::{
+        csv, install_plan, olm_config, operator, operator_condition, operator_group, orphans, subscription,
+    };
     tokio::join!(
-        catalog_source::run(Arc::clone(&ctx), stop.clone()),
+        orphans::run(Arc::clone(&ctx), stop.clone()),
         subscription::run(Arc::clone(&ctx), stop.clone()),
         install_plan::run(Arc::clone(&ctx), stop.clone()),
         csv::run(Arc::clone(&ctx), stop.clone()),
         operator_group::run(Arc::clone(&ctx), stop.clone()),
-        operator_condition::run(ctx, stop),
+        operator_condition::run(Arc::clone(&ctx), stop.clone()),
+        operator::run(Arc::clone(&ctx), stop.clone()),
+        olm_config::run(ctx, stop),
     );
 }
 
@@ -203,7 +216,8 @@ async fn controllers(ctx: Arc<Ctx>, stop: CancellationToken) {
 /// there; a registry that hangs keeps nobody from the rest.
 const FIRST_LOOKS: Duration = Duration::from_secs(10);
 
-/// Ready is when every CatalogSource that there is has been looked at, or is taking its time.
+/// Ready is when every CatalogSource that there is has been looked at, or is taking its time, and a leader's controllers know
+/// what is on the cluster.
 async fn ready(ctx: Arc<Ctx>, ready: Arc<AtomicBool>, stop: CancellationToken) {
     let mut changes = ctx.catalogs.changes();
     let started = Instant::now();
@@ -215,8 +229,7 @@ async fn ready(ctx: Arc<Ctx>, ready: Arc<AtomicBool>, stop: CancellationToken) {
         };
         let sources = Api::<CatalogSource>::all(ctx.client.clone()).list(&ListParams::default()).await;
         if sources.is_ok_and(|sources| sources.iter().all(seen)) {
-            ready.store(true, Ordering::Relaxed);
-            return;
+            break;
         }
         tokio::select! {
             () = stop.cancelled() => return,
@@ -224,4 +237,10 @@ async fn ready(ctx: Arc<Ctx>, ready: Arc<AtomicBool>, stop: CancellationToken) {
             () = tokio::time::sleep(Duration::from_secs(1)) => {}
         }
     }
+    tokio::select! {
+        () = ctx.stores.synced() => {}
+        // Beside another OLM it does nothing, and that is as it should be.
+        () = ctx.standby.begun() => {}
+    }
+    ready.store(true, Ordering::Relaxed);
 }

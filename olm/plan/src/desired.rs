@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use olm_api::names;
-use olm_bundle::{Bundle, Manifest, Phase, Rendered};
+use olm_bundle::{Bundle, Manifest, Phase, Rendered, crd_of_role};
 use olm_resolver::Resolved;
 use serde_json::{Map, Value, json};
 
@@ -64,7 +64,8 @@ pub(crate) fn desired(input: &PlanInput<'_>, rendered: &Rendered, live: &Live) -
     list.extend(rendered.manifests().map(|(phase, manifest)| (phase, manifest.clone())));
     let label = names::component_label(&input.resolved.chosen.package, input.namespace);
     for (_, object) in &mut list {
-        let foreign = matches!(object["kind"].as_str(), Some("Namespace" | "OperatorGroup"));
+        let foreign = matches!(object["kind"].as_str(), Some("Namespace" | "OperatorGroup"))
+            || crd_of_role(object).is_some();
         if !foreign && label_of(object, &label) != Some(&json!("")) {
             set_label(object, &label, "");
         }
@@ -78,7 +79,9 @@ pub(crate) fn desired(input: &PlanInput<'_>, rendered: &Rendered, live: &Live) -
 /// done, and then needs a copy of each.
 pub fn claim(rendered: &mut Rendered, resolved: &Resolved, namespace: &str) {
     let label = names::component_label(&resolved.chosen.package, namespace);
-    for object in rendered.phases.iter_mut().flat_map(|(_, objects)| objects) {
+    let objects = rendered.phases.iter_mut().flat_map(|(_, objects)| objects);
+    // Roles over a CRD's kinds are shared by all who use the CRD.
+    for object in objects.filter(|object| crd_of_role(object).is_none()) {
         set_label(object, &label, "");
     }
 }

@@ -6,6 +6,8 @@ use std::io::{self, Write};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+use crate::along::AlongRef;
+
 /// How much is gathered before it is hashed.
 const CHUNK: usize = 16 << 10;
 
@@ -13,22 +15,77 @@ const CHUNK: usize = 16 << 10;
 pub type Parts = BTreeMap<String, String>;
 
 /// A part's digest is cut to this many digits: enough to see that it changed. The digest of the plan is not cut.
-const PART: usize = 12;
+pub(crate) const PART: usize = 12;
 
-/// The digest of a plan, and those of its parts: what is done, and what with.
-pub(crate) fn digest(head: &Value, parts: &BTreeMap<String, Option<&Value>>) -> (String, Parts) {
-    let mut all = Digester::default();
+/// The digests of a plan.
+pub(crate) struct Digests {
+    /// Of everything that is done.
+    pub(crate) all: String,
+    /// Of what is applied, without what may be there before: what stays the same while the plan is carried out.
+    pub(crate) content: String,
+    /// Of the parts: what is done, and what with.
+    pub(crate) parts: Parts,
+    /// How long the longest part is as JSON, in bytes, and which it is.
+    pub(crate) longest: (usize, String),
+}
+
+/// The digests of a plan with these parts; `lasting` says which of them count for the content.
+pub(crate) fn digest(
+    head: &Value,
+    parts: &BTreeMap<String, Option<&Value>>,
+    lasting: impl Fn(&str, Option<&Value>) -> bool,
+) -> Digests {
+    let (mut all, mut content) = (Digester::default(), Digester::default());
     all.line(head);
-    let mut out = Parts::new();
+    content.line(head);
+    let (mut out, mut longest) = (Parts::new(), (0, String::new()));
     for (key, value) in parts {
         let mut digester = Digester::default();
         digester.line(value.unwrap_or(&Value::Null));
+        if digester.written > longest.0 {
+            longest = (digester.written, key.clone());
+        }
         let mut part = digester.finish();
-        all.line(&Value::Array(vec![Value::from(key.as_str()), Value::from(part.as_str())]));
+        let line = Value::Array(vec![Value::from(key.as_str()), Value::from(part.as_str())]);
+        all.line(&line);
+        if lasting(key, *value) {
+            content.line(&line);
+        }
         part.truncate(PART);
         out.insert(key.clone(), part);
     }
-    (format!("sha256:{}", all.finish()), out)
+    Digests {
+        all: format!("sha256:{}", all.finish()),
+        content: format!("sha256:{}", content.finish()),
+        parts: out,
+        longest,
+    }
+}
+
+/// A digest that covers the operators that are installed along, too.
+pub(crate) fn joined(own: &str, along: &[AlongRef]) -> String {
+    let mut digester = Digester::default();
+    digester.line(&Value::from(own));
+    let mut along: Vec<&AlongRef> = along.iter().collect();
+    along.sort_by(|a, b| a.subscription.cmp(&b.subscription));
+    for entry in along {
+        digester.line(&serde_json::json!([
+            entry.subscription,
+            entry.bundle.catalog.to_string(),
+            entry.bundle.package,
+            entry.bundle.channel,
+            entry.bundle.name,
+            entry.digest,
+        ]));
+    }
+    format!("sha256:{}", digester.finish())
+}
+
+/// The digest of a value, in hex.
+pub(crate) fn of(value: &Value) -> String {
+    let mut digester = Digester::default();
+    digester.line(value);
+    digester.finish()
 }
 
 /// What is different between the plan that was reviewed and the one of now, in a line.
@@ -60,6 +117,8 @@ pub fn what_changed(reviewed: &Parts, now: &Parts) -> String {
 struct Digester {
     hasher: Sha256,
     buffer: Vec<u8>,
+    /// How much there was so far.
+    written: usize,
 }
 
 impl Write for Digester {
@@ -87,6 +146,7 @@ impl Digester {
     }
 
     fn put(&mut self, bytes: &[u8]) {
+        self.written += bytes.len();
         self.buffer.extend_from_slice(bytes);
         if self.buffer.len() >= CHUNK {
             self.hasher.update(&self.buffer);
@@ -140,6 +200,7 @@ impl Digester {
         if !text.bytes().fold(false, |found, byte| found | special(byte)) {
             self.buffer.push(b'"');
             self.buffer.extend_from_slice(text.as_bytes());
+            self.written += text.len() + 1;
             self.put(b"\"");
         } else {
             self.scalar(&text);
@@ -153,12 +214,6 @@ pub(crate) mod tests {
     use serde_json::{Map, json};
 
     use super::*;
-
-    fn of(value: &Value) -> String {
-        let mut digester = Digester::default();
-        digester.line(value);
-        digester.finish()
-    }
 
     /// The same value with the keys of every object the other way round.
     pub(crate) fn reversed(value: &Value) -> Value {
@@ -200,7 +255,7 @@ pub(crate) mod tests {
         let (a, b, c) = (json!(1), json!(2), json!(3));
         let parts = |list: &[(&str, &Value)]| {
             let parts = list.iter().map(|(key, value)| ((*key).to_owned(), Some(*value))).collect();
-            digest(&Value::Null, &parts).1
+            digest(&Value::Null, &parts, |_, _| true).parts
         };
         let reviewed = parts(&[("apply a", &a), ("apply b", &b)]);
         assert_eq!(what_changed(&reviewed, &reviewed), "what it is for is another");

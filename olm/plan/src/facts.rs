@@ -55,6 +55,8 @@ pub struct ClusterFacts {
     pub installer: Fact<Principal>,
     /// Whoever asks for the plan, and their rights.
     pub user: Fact<Principal>,
+    /// CRDs that other operators of the namespace own: all that are installed there but the version that is replaced.
+    pub owned_crds: Fact<BTreeSet<String>>,
     /// Custom resources, by the name of their CRD.
     pub custom_objects: BTreeMap<String, Fact<CustomObjects>>,
     /// The RoleBindings of the operator's namespace.

@@ -99,8 +99,6 @@ codes! {
     InstallModeRemoved: Block,
     /// The operator needs a newer Kubernetes.
     KubernetesTooOld: Block,
-    /// The bundle has webhooks, which are not supported yet.
-    WebhooksUnsupported: Block,
     /// The bundle cannot be turned into objects.
     BundleNotRenderable: Block,
     /// The namespace has several OperatorGroups.
@@ -123,7 +121,7 @@ codes! {
     CrdBreakingChange: Block,
     /// Objects that exist are refused by the new CRD.
     CrdObjectsInvalid: Block,
-    /// The new CRD is converted by a webhook that nobody sets up.
+    /// The new CRD is converted by a webhook that the bundle does not set up.
     CrdConversionUnsupported: Block,
     /// An object of the plan exists and belongs to somebody else.
     NameCollision: Block,
@@ -137,6 +135,8 @@ codes! {
     PriorityClassMissing: Block,
     /// A webhook that must answer has nobody behind it.
     WebhookUnavailable: Block,
+    /// An object of the bundle is larger than what is written to a cluster.
+    ObjectTooLarge: Block,
     /// The step back cannot be made, or the step forward cannot be taken back.
     RollbackImpossible: Block,
     /// Custom resources would be left without an operator, or deleted.

@@ -4,6 +4,7 @@
 //! [`uninstall_reads`] which objects the snapshot must hold. What is shown ([`Plan::objects`]) and what is applied
 //! ([`Plan::phases`], [`Plan::deletions`]) are the same objects, and [`Plan::digest`] covers them all.
 
+mod along;
 mod desired;
 mod diff;
 mod digest;
@@ -25,6 +26,9 @@ mod schema;
 mod uninstall;
 mod universe;
 
+pub use along::{
+    Along, AlongRef, Wanted, subscription as along_subscription, subscription_name, wanted as wanted_along,
+};
 pub use desired::{OPERATOR_GROUP_NAME, claim, operator_group_of};
 pub use digest::{Parts, what_changed};
 pub use facts::{ClusterFacts, CustomObjects, Fact, Principal, RoleName, Who};
@@ -43,7 +47,9 @@ pub use preflight::{
     Access, FactsNeeded, KindNeeded, Rule, kinds_needed, namespaces_to_ask, roles_needed, services_needed,
 };
 pub use schema::plan_schema;
-pub use uninstall::{Operand, UninstallInput, make_uninstall_plan, uninstall_reads};
+pub use uninstall::{
+    Dependency, Operand, Requester, UninstallInput, make_uninstall_plan, no_longer_needed, uninstall_reads,
+};
 pub use universe::{bundle_of, prepare, universe_of};
 
 pub use olm_bundle::Phase;

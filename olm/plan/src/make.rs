@@ -3,15 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use olm_api::subscription::Approval;
-use olm_bundle::{Manifest, Phase, Rendered};
+use olm_bundle::{Endpoint, Manifest, Phase, Rendered, crd_of_role};
 use olm_resolver::{Action, Need, Resolved, SatisfiedBy};
 use olm_version::precedence;
 use serde_json::{Value, json};
 
 use crate::desired::{csv_ref, desired, keep_shared_labels, namespace_ref, unclaimed};
 use crate::diff::{Diff, difference};
-use crate::digest::{self, Parts};
-use crate::finding::Finding;
+use crate::digest::{self, Digests};
+use crate::finding::{Finding, FindingCode};
 use crate::images::images;
 use crate::input::{Live, PlanInput};
 use crate::object::ObjectRef;
@@ -27,11 +27,25 @@ pub fn reads(input: &PlanInput<'_>) -> Vec<ObjectRef> {
         vec![namespace_ref(input.namespace), csv_ref(input.namespace, &input.resolved.chosen.name)];
     list.extend(input.resolved.from.as_ref().map(|from| csv_ref(input.namespace, &from.name)));
     for rendered in input.rendered.ok().into_iter().chain(input.previous) {
-        list.extend(rendered.objects().filter_map(|(_, object)| ObjectRef::of(object)));
+        let references = rendered.objects().filter_map(|(_, object)| ObjectRef::of(object));
+        list.extend(references.filter(|reference| certificate_of(rendered, reference).is_none()));
     }
     list.sort();
     list.dedup();
     list
+}
+
+/// The Service whose certificate is in a Secret. Such a Secret has nothing that a plan says, and whoever makes plans need not
+/// be allowed to read it: it is there when its Service is.
+fn certificate_of(rendered: &Rendered, reference: &ObjectRef) -> Option<ObjectRef> {
+    if reference.kind != "Secret" {
+        return None;
+    }
+    let holds = |endpoint: &&Endpoint| {
+        endpoint.secret == reference.name && reference.namespace.as_deref() == Some(&endpoint.namespace)
+    };
+    let endpoint = rendered.endpoints.iter().find(holds)?;
+    Some(ObjectRef::new("v1", "Service", Some(&endpoint.namespace), &endpoint.service))
 }
 
 /// Works out what an install or an upgrade will do.
@@ -50,7 +64,7 @@ pub fn make_plan(input: &PlanInput<'_>, live: &Live) -> Plan {
     let previous = manifests_of(input.previous.or(same));
     let leftovers = if wanted.is_empty() { Vec::new() } else { leftovers(input, &wanted, &previous) };
     // before anything of the live state gets into the manifests
-    let (digest, parts) = plan_digest(input, &wanted, &leftovers);
+    let Digests { all, content, parts, longest } = plan_digest(input, &wanted, &leftovers);
     for (_, reference, manifest) in wanted.iter_mut().filter(|(_, r, _)| r.kind == "CustomResourceDefinition")
     {
         keep_shared_labels(manifest, live.get(reference), &resolved.chosen.package);
@@ -58,6 +72,12 @@ pub fn make_plan(input: &PlanInput<'_>, live: &Live) -> Plan {
     let mut objects = Vec::with_capacity(wanted.len() + leftovers.len());
     let mut same_versions = BTreeSet::new();
     for (phase, reference, manifest) in &wanted {
+        if let Some(service) = input.rendered.ok().and_then(|rendered| certificate_of(rendered, reference)) {
+            let op = if live.contains_key(&service) { Op::Unchanged } else { Op::Create };
+            let note = Some("its certificate is made when it is applied".to_owned());
+            objects.push(PlannedObject { note, ..PlannedObject::new(reference, op, Some(*phase)) });
+            continue;
+        }
         let difference = live.get(reference).map(|there| {
             let last = previous.get(reference).map(|rendered| unclaimed(input, rendered, there));
             let difference = difference(there, last.as_deref(), manifest);
@@ -89,10 +109,12 @@ pub fn make_plan(input: &PlanInput<'_>, live: &Live) -> Plan {
         permissions: &permissions,
         reversible: &reversible,
     });
+    findings.extend(too_large(&longest));
+    findings.sort_by_key(|finding| finding.severity);
     locate(&mut findings, &objects);
     Plan {
         api_version: API_VERSION.to_owned(),
-        digest,
+        digest: all,
         catalog_digest: Some(input.catalog_digest.to_owned()).filter(|d| !d.is_empty()),
         action,
         namespace: input.namespace.to_owned(),
@@ -117,7 +139,9 @@ pub fn make_plan(input: &PlanInput<'_>, live: &Live) -> Plan {
             && (changes || !matches!(action, PlanAction::None | PlanAction::ChannelChange)),
         reversible,
         operands: Vec::new(),
+        along: Vec::new(),
         parts,
+        content,
         manifests: wanted.into_iter().map(|(_, reference, manifest)| (reference, manifest)).collect(),
         objects,
     }
@@ -174,7 +198,11 @@ fn planned(
     let Some((there, difference)) = there else {
         return PlannedObject::new(reference, Op::Create, Some(phase));
     };
-    let owner = owner_of(there, &input.resolved.chosen.package, input.namespace, &bundle_names(input));
+    // Roles over a CRD's kinds belong to the CRD, whoever uses it.
+    let owner = match crd_of_role(there) {
+        Some(_) => Owner::Ours,
+        None => owner_of(there, &input.resolved.chosen.package, input.namespace, &bundle_names(input)),
+    };
     let (op, note) = match owner {
         Owner::Ours if difference.fields.is_empty() => (Op::Unchanged, None),
         Owner::Ours if difference.fields.iter().all(|field| field.cause == Cause::Drift) => {
@@ -210,8 +238,8 @@ fn left_over(input: &PlanInput<'_>, live: &Live, reference: &ObjectRef) -> Optio
     Some(PlannedObject { goes_with, ..PlannedObject::new(reference, Op::Delete, None) })
 }
 
-/// What the old version brought and the new one does not have, the old ClusterServiceVersion last. CRDs stay always:
-/// with them all their objects would go.
+/// What the old version brought and the new one does not have, the old ClusterServiceVersion last. CRDs stay always, with
+/// the roles over their kinds: with them all their objects would go.
 fn leftovers(
     input: &PlanInput<'_>,
     wanted: &[(Phase, ObjectRef, Manifest)],
@@ -221,10 +249,14 @@ fn leftovers(
         |r: &ObjectRef| (r.group().to_owned(), r.kind.clone(), r.namespace.clone(), r.name.clone());
     let wanted: BTreeSet<_> = wanted.iter().map(|(_, reference, _)| identity(reference)).collect();
     let kept = |reference: &ObjectRef| wanted.contains(&identity(reference));
+    let stays = |reference: &ObjectRef, manifest: &Value| {
+        ["CustomResourceDefinition", "Namespace"].contains(&reference.kind.as_str())
+            || crd_of_role(manifest).is_some()
+    };
     let mut list: Vec<ObjectRef> = previous
-        .keys()
-        .filter(|r| !kept(r) && r.kind != "CustomResourceDefinition" && r.kind != "Namespace")
-        .cloned()
+        .iter()
+        .filter(|(reference, manifest)| !kept(reference) && !stays(reference, manifest))
+        .map(|(reference, _)| reference.clone())
         .collect();
     let old = input.resolved.from.as_ref().map(|from| csv_ref(input.namespace, &from.name));
     list.extend(old.filter(|old| !kept(old)));
@@ -237,7 +269,7 @@ fn plan_digest(
     input: &PlanInput<'_>,
     wanted: &[(Phase, ObjectRef, Manifest)],
     leftovers: &[ObjectRef],
-) -> (String, Parts) {
+) -> Digests {
     let mut parts: BTreeMap<String, Option<&Value>> = BTreeMap::new();
     for (_, reference, manifest) in wanted.iter().filter(|(_, r, _)| r.kind != "Namespace") {
         parts.insert(format!("apply {} {reference}", reference.api_version), Some(manifest));
@@ -245,18 +277,33 @@ fn plan_digest(
     for reference in leftovers {
         parts.insert(format!("delete {} {reference}", reference.api_version), None);
     }
-    for dependency in &input.resolved.dependencies {
-        if let SatisfiedBy::Install(bundle) = &dependency.satisfied_by {
-            parts.insert(format!("install {} {}", bundle.catalog, bundle.name), None);
-        }
-    }
     let head = json!({
         "apiVersion": API_VERSION,
         "namespace": input.namespace,
         "package": input.resolved.chosen.package,
         "bundle": input.resolved.chosen.name,
     });
-    digest::digest(&head, &parts)
+    // An OperatorGroup that the plan made is one that is there when the plan is carried on; what went is not there any
+    // more.
+    let lasting = |_: &str, manifest: Option<&Value>| manifest.is_some_and(|m| m["kind"] != "OperatorGroup");
+    digest::digest(&head, &parts, lasting)
+}
+
+/// How much of an object is written to the cluster at the most: etcd takes 1.5 MB in one request, and the API server adds
+/// who owns which field.
+const MOST_BYTES: usize = 900_000;
+
+fn too_large((bytes, part): &(usize, String)) -> Option<Finding> {
+    let object = part.strip_prefix("apply ").and_then(|rest| rest.split_once(' '))?.1;
+    (*bytes > MOST_BYTES).then(|| {
+        let text = format!(
+            "{object} has {} KB, and no object of more than {} KB is written to the cluster",
+            bytes / 1000,
+            MOST_BYTES / 1000
+        );
+        Finding::new(FindingCode::ObjectTooLarge, object, text)
+            .fix("olm bundle validate DIR  # tell its author: descriptions and examples can be shorter")
+    })
 }
 
 fn why(resolved: &Resolved) -> Why {

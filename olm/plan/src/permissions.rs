@@ -110,7 +110,8 @@ mod tests {
             json!({ "kind": "ClusterRoleBinding", "metadata": { "name": "b" },
                     "roleRef": { "kind": "ClusterRole", "name": "r" } }),
         ];
-        Rendered { phases: vec![(Phase::Rbac, objects.into_iter().map(Into::into).collect())] }
+        let objects = objects.into_iter().map(Into::into).collect();
+        Rendered { phases: vec![(Phase::Rbac, objects)], ..Rendered::default() }
     }
 
     fn rule(group: &str, resource: &str, verbs: &[&str]) -> Value {

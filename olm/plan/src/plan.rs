@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::along::Along;
 use crate::digest::Parts;
 use crate::finding::{Finding, Severity};
 use crate::images::PlanImage;
@@ -61,6 +62,9 @@ pub struct Plan {
     pub why: Why,
     /// What it needs, and where that comes from.
     pub dependencies: Vec<DependencyView>,
+    /// The operators that are installed along, those first that others wait for.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub along: Vec<Along>,
     /// What happens to which object, in the order of the phases; deletions last.
     pub objects: Vec<PlannedObject>,
     /// What the change lets the operator do that it could not do before, and the other way round.
@@ -80,6 +84,9 @@ pub struct Plan {
     /// The digests of its parts. Not part of the JSON: [`Plan::digest`] covers them.
     #[serde(skip)]
     pub(crate) parts: Parts,
+    /// The digest of what is applied. Not part of the JSON: it says less than [`Plan::digest`].
+    #[serde(skip)]
+    pub(crate) content: String,
     /// The manifests to apply, by reference. Not part of the JSON: they may hold secrets.
     #[serde(skip)]
     pub(crate) manifests: BTreeMap<ObjectRef, Manifest>,
@@ -197,6 +204,11 @@ impl Plan {
         }
         phases.sort_by_key(|p| p.phase);
         phases
+    }
+
+    /// The digest of what is applied: as [`Plan::digest`], but the same before, while and after the plan is carried out.
+    pub fn content_digest(&self) -> &str {
+        &self.content
     }
 
     /// The digests of the parts that [`Plan::digest`] covers: to tell what is different from a plan that was reviewed.

@@ -2,6 +2,7 @@
 //! ([`rows`]), and resolved ([`resolver`]).
 
 mod grow;
+mod lifecycle;
 pub(crate) mod manager;
 mod measure;
 mod peer;
@@ -21,6 +22,7 @@ pub(crate) use table::{Row, report};
 ///
 /// - `catalog`: the rows of the catalogs alone;
 /// - `resolver`: the rows of the resolver and the plan engine alone;
+/// - `lifecycle`: the rows of installing and upgrading, in one process with the API;
 /// - `grow FACTOR FILE TARGET`: writes a catalog of JSON lines FACTOR times, with names of its own for each copy;
 /// - `--child …`: a step that is measured from outside, as a process of its own.
 pub(crate) fn sub_mode() -> Option<ExitCode> {
@@ -28,11 +30,12 @@ pub(crate) fn sub_mode() -> Option<ExitCode> {
     let done = match args.first()?.as_str() {
         "catalog" => rows().map(Some),
         "resolver" => resolver::rows().map(Some),
+        "lifecycle" => lifecycle_rows().map(Some),
         "grow" => grown(&args[1..]).map(|()| None),
         "--child" => steps::step(&args[1..]).map(|()| None),
-        other => {
-            Err(anyhow::anyhow!("unknown argument {other:?}; known are catalog, resolver, grow, or none"))
-        }
+        other => Err(anyhow::anyhow!(
+            "unknown argument {other:?}; known are catalog, resolver, lifecycle, grow, or none"
+        )),
     };
     Some(match done {
         Ok(Some(rows)) => report(&rows),
@@ -42,6 +45,15 @@ pub(crate) fn sub_mode() -> Option<ExitCode> {
             ExitCode::FAILURE
         }
     })
+}
+
+/// The rows of installing and upgrading, in a runtime of their own.
+pub(crate) fn lifecycle_rows() -> Result<Vec<Row>> {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let rows = runtime.block_on(lifecycle::rows());
+    runtime.shutdown_background();
+    rows
 }
 
 fn grown(args: &[String]) -> Result<()> {

@@ -96,7 +96,7 @@ impl Choice {
         UninstallOptions {
             operands: if self == Self::Operator { Operands::Keep } else { Operands::Delete },
             delete_crds: self == Self::Everything,
-            digest: None,
+            ..UninstallOptions::default()
         }
     }
 

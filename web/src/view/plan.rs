@@ -45,9 +45,10 @@ pub(crate) fn show(plan: &Plan) -> Markup {
             }
             @if !plan.why.text.is_empty() { p.muted { (sentence(&clean(&plan.why.text))) } }
             (findings(plan))
-            (permissions(plan))
+            (permissions(plan, "plan"))
             (dependencies(plan))
-            (objects(plan))
+            (objects(plan, "plan"))
+            (along(plan))
             @if !plan.why.rejected.is_empty() {
                 details.fold #plan-why {
                     summary { "Why not another version?" }
@@ -93,7 +94,8 @@ fn findings(plan: &Plan) -> Markup {
     }
 }
 
-fn permissions(plan: &Plan) -> Markup {
+/// `id` tells the parts of several plans on one page apart.
+fn permissions(plan: &Plan, id: &str) -> Markup {
     let mut added: Vec<_> = plan.permissions.added.iter().collect();
     added.sort_by(|a, b| (a.level, &a.scope, &a.rule).cmp(&(b.level, &b.scope, &b.rule)));
     let count = |level| added.iter().filter(|rule| rule.level == level).count();
@@ -111,7 +113,7 @@ fn permissions(plan: &Plan) -> Markup {
                         }
                     }
                 }
-                details.fold #plan-permissions open[count(Level::High) > 0] {
+                details.fold id={ (id) "-permissions" } open[count(Level::High) > 0] {
                     summary { "All " (parts::plural(added.len(), "right")) }
                     div.body {
                         ul.objects {
@@ -155,6 +157,22 @@ fn dependencies(plan: &Plan) -> Markup {
     }
 }
 
+/// The operators that come along, each with what it may do and what is made for it: who approves the one approves all.
+fn along(plan: &Plan) -> Markup {
+    html! {
+        @for other in &plan.along {
+            @let id = format!("along-{}", other.entry.subscription);
+            section.stack-s aria-labelledby=(id) {
+                h3 id=(id) { "Installed along: " (clean(&other.entry.bundle.package)) @if let Some(to) = &other.plan.to { " " (clean(to)) } }
+                p.muted { "Needed by " (clean(&other.entry.required_by.join(", "))) "; approving this plan approves it too." }
+                @if !other.plan.findings.is_empty() { (findings(&other.plan)) }
+                (permissions(&other.plan, &id))
+                (objects(&other.plan, &id))
+            }
+        }
+    }
+}
+
 /// What a removal takes away and what it leaves, in short; `id` tells several on one page apart.
 pub(crate) fn removal(plan: &Plan, id: &str) -> Markup {
     let (.., deleted) = plan.counts();
@@ -178,9 +196,9 @@ pub(crate) fn removal(plan: &Plan, id: &str) -> Markup {
     }
 }
 
-fn objects(plan: &Plan) -> Markup {
+fn objects(plan: &Plan, id: &str) -> Markup {
     html! {
-        details.fold #plan-objects {
+        details.fold id={ (id) "-objects" } {
             summary { (parts::plural(plan.objects.len(), "object")) }
             div.body { ul.objects { @for object in &plan.objects { (line(object)) } } }
         }

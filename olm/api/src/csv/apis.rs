@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::lenient::{any_object, any_objects, any_value, int_or_string, nul, opt};
+use crate::lenient::{any_value, int_or_string, nul, opt};
 
 /// A kind of object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -203,7 +203,6 @@ pub struct WebhookDescription {
     pub target_port: Option<IntOrString>,
     /// Requests that it wants to see.
     #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
-    #[schemars(schema_with = "any_objects")]
     pub rules: Vec<RuleWithOperations>,
     /// Fail or Ignore.
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
@@ -213,7 +212,6 @@ pub struct WebhookDescription {
     pub match_policy: Option<String>,
     /// Objects that it wants to see.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "any_object")]
     pub object_selector: Option<LabelSelector>,
     /// None, NoneOnDryRun, Some or Unknown.
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]

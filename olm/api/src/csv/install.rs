@@ -61,6 +61,5 @@ pub struct StrategyPermissions {
     pub service_account_name: String,
     /// What it may do.
     #[serde(deserialize_with = "nul")]
-    #[schemars(schema_with = "crate::lenient::any_objects")]
     pub rules: Vec<PolicyRule>,
 }

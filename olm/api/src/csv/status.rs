@@ -88,10 +88,25 @@ pub struct ClusterServiceVersionStatus {
     /// When certificates will be made again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub certs_rotate_at: Option<Time>,
+    /// Deployments as they were last applied (not upstream).
+    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    pub applied_deployments: Vec<AppliedDeployment>,
     /// Upstream's state of clean-up; read and kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "any_object")]
     pub cleanup: Option<Value>,
+}
+
+/// A Deployment as it was last applied: as long as its generation is this one, nobody else changed its spec (not upstream).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AppliedDeployment {
+    /// UID.
+    #[serde(deserialize_with = "nul")]
+    pub uid: String,
+    /// Generation.
+    #[serde(deserialize_with = "nul")]
+    pub generation: i64,
 }
 
 /// A phase that the version was in.

@@ -5,12 +5,14 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::apps::v1::DeploymentSpec;
 use serde_json::{Map, Value, json};
 
+use super::serving::{Endpoint, mount};
 use super::{Target, config, map_at, merge};
 use crate::error::RenderError;
 
 /// The Deployments of a bundle, each with what an operator relies on: the annotations that name its
-/// group and target namespaces, and the variable that names its OperatorCondition.
-pub(crate) fn objects(target: &Target<'_>) -> Result<Vec<Value>, RenderError> {
+/// group and target namespaces, the variable that names its OperatorCondition, and certificates where the API server calls
+/// it.
+pub(crate) fn objects(target: &Target<'_>, endpoints: &[Endpoint]) -> Result<Vec<Value>, RenderError> {
     let mut seen = BTreeSet::new();
     let mut objects = Vec::new();
     for (index, deployment) in target.bundle.deployments().iter().enumerate() {
@@ -56,11 +58,14 @@ pub(crate) fn objects(target: &Target<'_>) -> Result<Vec<Value>, RenderError> {
                 text: problem.text.to_owned(),
             })?;
         }
-        // Last, so that no setting can point an operator at another's condition.
+        // Last, so that no setting can point an operator at another's condition or certificate.
         config::set_env(
             &mut object,
             &[json!({"name": "OPERATOR_CONDITION_NAME", "value": target.bundle.name()})],
         );
+        if let Some(endpoint) = endpoints.iter().find(|endpoint| endpoint.deployment == name) {
+            mount(endpoint, &mut object);
+        }
         object["spec"] = typed(object["spec"].take()).map_err(|error| invalid(&format!("spec: {error}")))?;
         objects.push(object);
     }

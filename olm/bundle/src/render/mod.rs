@@ -4,11 +4,14 @@
 //! variable `OPERATOR_CONDITION_NAME`, names of Deployments and ServiceAccounts) and OLM v1 in the
 //! names of roles.
 
+mod aggregation;
 mod config;
 mod deployments;
 mod manifest;
 mod names;
 pub(crate) mod rbac;
+mod serving;
+mod strategy;
 
 use std::collections::BTreeSet;
 
@@ -18,7 +21,10 @@ use crate::csv::InstallMode;
 use crate::error::RenderError;
 use crate::kinds::{Scope, phase_of, scope_of};
 use crate::model::{Bundle, kind, name};
+pub use aggregation::{crd_of_role, group_roles, gvk_hash};
 pub use manifest::Manifest;
+use serving::Served;
+pub use serving::{CaPlace, Endpoint, Fault, Problem, hold_conversion_back};
 
 /// The steps of an installation, in order; each is complete before the next begins.
 #[derive(
@@ -43,8 +49,12 @@ pub enum Phase {
     Rbac,
     /// Services, ConfigMaps, Secrets and the like.
     Config,
+    /// What Deployments need that the API server calls: Services, Secrets with certificates, the right to read them.
+    Endpoints,
     /// Deployments, rolled out.
     Workloads,
+    /// What users and the API server see of the operator, once it runs: webhooks, aggregated APIs, roles over its kinds.
+    Serving,
 }
 
 /// Where and how a bundle is installed.
@@ -62,10 +72,12 @@ pub struct RenderOptions {
 
 /// The objects of an installation by phase. The ClusterServiceVersion is not among them, and they
 /// have no owner references: whoever applies them knows the owner.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Rendered {
     /// Every phase that has objects, in order.
     pub phases: Vec<(Phase, Vec<Manifest>)>,
+    /// The Deployments that the API server calls, and where their CA bundles go. The manifests have none.
+    pub endpoints: Vec<Endpoint>,
 }
 
 impl Rendered {
@@ -87,8 +99,9 @@ impl Rendered {
 /// needs what this version cannot do, or when it is broken in a part that is needed.
 pub fn render(bundle: &Bundle, options: &RenderOptions) -> Result<Rendered, RenderError> {
     let target = Target::of(bundle, options)?;
-    refuse_what_is_missing(bundle)?;
     check(bundle)?;
+    let served = Served::of(&target)?;
+    let endpoints = served.endpoints();
 
     let mut objects: Vec<(Phase, Value)> = Vec::new();
     let mut own_accounts = BTreeSet::new();
@@ -97,14 +110,21 @@ pub fn render(bundle: &Bundle, options: &RenderOptions) -> Result<Rendered, Rend
             own_accounts.insert(name(object).to_owned());
         }
         let phase = phase_of(kind(object)).expect("check() refuses kinds that have no phase");
-        objects.push((phase, target.adopt(object.clone())));
+        let mut object = target.adopt(object.clone());
+        if phase == Phase::Crds {
+            served.convert(&mut object);
+        }
+        objects.push((phase, object));
     }
     for object in rbac::objects(&target, &own_accounts) {
         objects.push((Phase::Rbac, object));
     }
-    for object in deployments::objects(&target)? {
+    objects.extend(served.endpoint_objects(&endpoints).into_iter().map(|object| (Phase::Endpoints, object)));
+    for object in deployments::objects(&target, &endpoints)? {
         objects.push((Phase::Workloads, object));
     }
+    let serving = served.switches().into_iter().chain(aggregation::api_roles(&target));
+    objects.extend(serving.map(|object| (Phase::Serving, object)));
 
     // Stable: within a phase the order of the bundle's files stays.
     objects.sort_by_key(|(phase, object)| (*phase, rank(kind(object))));
@@ -116,10 +136,10 @@ pub fn render(bundle: &Bundle, options: &RenderOptions) -> Result<Rendered, Rend
             _ => phases.push((phase, vec![object])),
         }
     }
-    Ok(Rendered { phases })
+    Ok(Rendered { phases, endpoints })
 }
 
-/// Within the RBAC phase: who, what they may, that they may it.
+/// Within a phase: who, what they may, that they may it, and then the rest.
 fn rank(kind: &str) -> u8 {
     match kind {
         "ServiceAccount" => 0,
@@ -188,22 +208,6 @@ impl<'a> Target<'a> {
     }
 }
 
-/// Refuses what cannot be installed yet, before anything is made of it.
-fn refuse_what_is_missing(bundle: &Bundle) -> Result<(), RenderError> {
-    let features = [
-        (bundle.webhooks(), "webhooks (spec.webhookdefinitions)"),
-        (bundle.owned_api_services(), "aggregated APIs (spec.apiservicedefinitions.owned)"),
-    ];
-    match features.into_iter().find(|(list, _)| !list.is_empty()) {
-        Some((_, feature)) => Err(RenderError::Unsupported {
-            bundle: bundle.name().to_owned(),
-            feature: feature.to_owned(),
-            later: "they come with built-in certificates (issue 5, lifecycle)".to_owned(),
-        }),
-        None => Ok(()),
-    }
-}
-
 /// What must be right for an installation to make sense.
 fn check(bundle: &Bundle) -> Result<(), RenderError> {
     let invalid = |field: &str, text: String| {
@@ -212,6 +216,10 @@ fn check(bundle: &Bundle) -> Result<(), RenderError> {
     if bundle.name().len() > 63 {
         let text = "it has more than 63 characters and cannot be the value of the label olm.owner".to_owned();
         return invalid("metadata.name", text);
+    }
+    if let Some(version) = bundle.version_text().filter(|_| bundle.version().is_none()) {
+        let text = format!("`{version}` is no semantic version; write MAJOR.MINOR.PATCH");
+        return invalid("spec.version", text);
     }
     let mut seen = BTreeSet::new();
     for object in &bundle.objects {
@@ -237,7 +245,7 @@ fn check(bundle: &Bundle) -> Result<(), RenderError> {
             return invalid("spec.customresourcedefinitions.owned", text);
         }
     }
-    Ok(())
+    strategy::check(bundle)
 }
 
 /// The map at a path, made where there is none.

@@ -47,6 +47,15 @@ pub(crate) fn known_rule(rule: &Value) -> Value {
     Value::Object(fields)
 }
 
+/// As many characters as the API server adds to a generated name.
+const SHORT: usize = 5;
+
+/// A few characters that tell one text from another, where an ordinary generated name would have random ones.
+pub(crate) fn short_hash(text: &str) -> String {
+    let hash = base36(&Sha224::digest(text));
+    hash.chars().rev().take(SHORT).collect()
+}
+
 /// A big-endian number in base 36, without leading zeros.
 fn base36(bytes: &[u8]) -> String {
     let mut number = bytes.to_vec();

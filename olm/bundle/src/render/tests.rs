@@ -1,6 +1,6 @@
 use super::*;
 
-fn bundle(change: impl FnOnce(&mut Value, &mut Vec<Value>)) -> Bundle {
+pub(super) fn bundle(change: impl FnOnce(&mut Value, &mut Vec<Value>)) -> Bundle {
     let mut csv = json!({
         "apiVersion": "operators.coreos.com/v1alpha1",
         "kind": "ClusterServiceVersion",
@@ -33,7 +33,7 @@ fn bundle(change: impl FnOnce(&mut Value, &mut Vec<Value>)) -> Bundle {
     Bundle::from_objects(objects).unwrap()
 }
 
-fn options(targets: &[&str]) -> RenderOptions {
+pub(super) fn options(targets: &[&str]) -> RenderOptions {
     RenderOptions {
         install_namespace: "ns".into(),
         target_namespaces: targets.iter().map(ToString::to_string).collect(),
@@ -160,11 +160,9 @@ fn refusals_say_what_to_do() {
             "cannot watch all namespaces: it supports no install mode",
         ),
         (
-            bundle(
-                |csv, _| csv["spec"]["webhookdefinitions"] = json!([{"generateName": "w", "type": "ValidatingAdmissionWebhook", "deploymentName": "op", "sideEffects": "None", "admissionReviewVersions": ["v1"]}]),
-            ),
+            bundle(|csv, _| csv["spec"]["version"] = "one.two".into()),
             &[],
-            "uses webhooks (spec.webhookdefinitions), which this version of olm does not install yet",
+            "spec.version: `one.two` is no semantic version",
         ),
         (bundle(|_, objects| objects[0]["kind"] = "Pod".into()), &[], "Pod s: bundles cannot hold this kind"),
         (

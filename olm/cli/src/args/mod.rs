@@ -4,8 +4,10 @@ mod bundle;
 mod catalog;
 mod complete;
 mod operators;
+mod own;
 mod plan;
 mod servers;
+mod settings;
 
 use std::{io::IsTerminal as _, path::PathBuf, time::Duration};
 
@@ -14,8 +16,10 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 pub use bundle::*;
 pub use catalog::*;
 pub use operators::*;
+pub use own::*;
 pub use plan::*;
 pub use servers::*;
+pub use settings::*;
 
 use crate::output::Format;
 
@@ -113,12 +117,30 @@ pub enum Command {
     Approve(ApproveArgs),
     /// Upgrade an installed operator to the next version of its channel.
     Upgrade(UpgradeArgs),
+    /// Go back to an older version, and stay there.
+    Rollback(RollbackArgs),
+    /// List what was installed before of an operator, and who approved it.
+    History(HistoryArgs),
+    /// Never install a version.
+    Skip(SkipArgs),
+    /// Change nothing of an operator any more.
+    Pause(NameArgs),
+    /// Go on after `olm pause` or `olm rollback`.
+    Resume(NameArgs),
+    /// Take the pin of a version away.
+    Unpin(NameArgs),
+    /// Offer no upgrade until something newer can be reached than now.
+    Snooze(SnoozeArgs),
+    /// Follow another channel.
+    SetChannel(SetChannelArgs),
     /// List installed operators.
     List(ListArgs),
     /// Show how an installation stands: steps, conditions, what blocks.
     Status(StatusArgs),
     /// Remove an operator.
     Uninstall(UninstallArgs),
+    /// Check a cluster: the manager, catalogs, plans, operators, and what was left behind.
+    Doctor(DoctorArgs),
     /// Check, make, read, serve and mirror catalogs.
     Catalog(CatalogCommandArgs),
     /// Check and render bundles.
@@ -129,8 +151,9 @@ pub enum Command {
     /// What the dev cluster can run.
     #[cfg(feature = "devcluster")]
     Dev(DevArgs),
-    /// Print the manifests that put the manager and the console on a cluster.
-    Manifests(ManifestsArgs),
+    /// Install, check, upgrade and remove olm itself on a cluster; print its manifests.
+    #[command(name = "self")]
+    Own(SelfArgs),
     /// Print the version.
     Version(OutputArgs),
     /// Print a completion script for a shell, which also completes package names.
@@ -155,6 +178,14 @@ impl Command {
     /// Long-running servers log as JSON lines.
     pub fn is_server(&self) -> bool {
         matches!(self, Self::Manager(_) | Self::Console(_) | Self::Staticweb(_))
+    }
+
+    /// How a server's log is written.
+    pub fn log_format(&self) -> LogFormat {
+        match self {
+            Self::Manager(args) => args.log_format,
+            _ => LogFormat::Json,
+        }
     }
 
     /// Whether the command changes nothing on a cluster.

@@ -142,8 +142,11 @@ pub struct UninstallArgs {
     #[arg(long, value_enum, default_value_t)]
     pub instances: Instances,
     /// Also delete the CustomResourceDefinitions, and with them every instance in the cluster.
-    #[arg(long)]
+    #[arg(long, visible_alias = "crds")]
     pub delete_crds: bool,
+    /// Also remove the operators that were installed for this one and that nothing else needs.
+    #[arg(long)]
+    pub delete_dependencies: bool,
     /// Print the plan and change nothing.
     #[arg(long)]
     pub dry_run: bool,
@@ -156,6 +159,25 @@ pub struct UninstallArgs {
     #[command(flatten)]
     pub out: OutputArgs,
 }
+
+/// `olm doctor`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = DOCTOR)]
+pub struct DoctorArgs {
+    /// Remove what nothing answers for any more; without --yes, only say what that is.
+    #[arg(long)]
+    pub fix: bool,
+    /// With --fix: do it.
+    #[arg(short, long, requires = "fix")]
+    pub yes: bool,
+    #[command(flatten)]
+    pub out: OutputArgs,
+}
+
+const DOCTOR: &str = "\
+Each code has a section in docs/doctor.md.
+
+Exit codes: 0 nothing is wrong (there may be warnings), 1 something does not work, 10 the cluster does not answer.";
 
 /// What becomes of the operator's instances.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]

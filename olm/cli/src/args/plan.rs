@@ -108,8 +108,11 @@ pub struct PlanUninstallArgs {
     #[arg(long, value_enum, default_value_t)]
     pub instances: Instances,
     /// Also delete the CustomResourceDefinitions, and with them every instance in the cluster.
-    #[arg(long)]
+    #[arg(long, visible_alias = "crds")]
     pub delete_crds: bool,
+    /// Also remove the operators that were installed for this one and that nothing else needs.
+    #[arg(long)]
+    pub delete_dependencies: bool,
     #[command(flatten)]
     pub out: PlanOutputArgs,
     #[command(flatten)]

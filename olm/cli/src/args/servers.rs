@@ -60,14 +60,6 @@ pub enum DevCommand {
     Images(OutputArgs),
 }
 
-/// `olm manifests`.
-#[derive(Debug, ClapArgs)]
-pub struct ManifestsArgs {
-    /// Image of the manager and the console.
-    #[arg(long)]
-    pub image: Option<String>,
-}
-
 /// `olm manager`.
 #[derive(Debug, ClapArgs)]
 pub struct ManagerArgs {
@@ -83,6 +75,19 @@ pub struct ManagerArgs {
     /// Folder with certificate authorities (*.crt, *.pem) to trust beside the system's.
     #[arg(long, env = "OLM_PULL_CAS_DIR")]
     pub pull_cas_dir: Option<PathBuf>,
+    /// How the log is written.
+    #[arg(long, env = "OLM_LOG_FORMAT", value_enum, default_value_t)]
+    pub log_format: LogFormat,
+}
+
+/// How servers write their log.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum LogFormat {
+    /// One JSON object a line, with the spans that it happened in.
+    #[default]
+    Json,
+    /// Lines for people.
+    Text,
 }
 
 /// `olm console`.

@@ -28,7 +28,7 @@ pub fn run(args: &ExplainArgs) -> Result<(), Failure> {
 
 fn list(pages: &[Page]) -> String {
     let mut out = String::new();
-    for kind in [Kind::Finding, Kind::Reason, Kind::Problem] {
+    for kind in [Kind::Finding, Kind::Reason, Kind::Problem, Kind::Ailment] {
         let rows: Vec<Vec<String>> = pages
             .iter()
             .filter(|page| page.kind == kind)
@@ -49,6 +49,7 @@ fn text(page: &Page) -> String {
         Kind::Finding => "a finding of a plan",
         Kind::Reason => "a reason of the resolver",
         Kind::Problem => "a problem of a catalog or a bundle",
+        Kind::Ailment => "an ailment of a cluster",
     };
     text.replacen(&format!("{}\n", page.code), &format!("{}, {kind}\n", page.code), 1)
 }

@@ -1,17 +1,12 @@
-//! `olm manager`: the controllers, in their pod. `olm manifests`: what puts them there.
+//! `olm manager`: the controllers, in their pod.
 
-use olm_manager::{
-    Options,
-    catalogs::Registries,
-    manifests::{ManifestOptions, manifests as objects},
-};
+use olm_manager::{Options, catalogs::Registries};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    args::{Global, ManagerArgs, ManifestsArgs},
+    args::{Global, ManagerArgs},
     context,
     exit::{Code, Failure},
-    output::say,
 };
 
 pub async fn run(global: &Global, args: ManagerArgs) -> Result<(), Failure> {
@@ -44,17 +39,4 @@ pub fn on_termination() -> CancellationToken {
         cancel.cancel();
     });
     token
-}
-
-pub fn manifests(args: &ManifestsArgs) -> Result<(), Failure> {
-    let mut options = ManifestOptions::default();
-    if let Some(image) = &args.image {
-        options.image.clone_from(image);
-        options.console_image = Some(image.clone());
-    }
-    for object in objects(&options) {
-        let text = serde_yaml::to_string(&object).map_err(anyhow::Error::from)?;
-        say(&format!("---\n{text}"))?;
-    }
-    Ok(())
 }

@@ -8,13 +8,19 @@ mod console;
 #[cfg(feature = "devcluster")]
 mod dev;
 mod diff;
+mod doctor;
 mod explain;
 mod graph;
+mod history;
 mod install;
 mod list;
 mod manager;
 mod plan;
+mod progress;
+mod rollback;
 mod search;
+mod self_manage;
+mod settings;
 mod show;
 mod staticweb;
 mod status;
@@ -66,16 +72,25 @@ async fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Install(args) => install::run(&global, args).await,
         Command::Approve(args) => approve::run(&global, args).await,
         Command::Upgrade(args) => upgrade::run(&global, args).await,
+        Command::Rollback(args) => rollback::run(&global, args).await,
+        Command::History(args) => history::run(&global, args).await,
+        Command::Skip(args) => settings::skip(&global, args).await,
+        Command::Pause(args) => settings::pause(&global, args, true).await,
+        Command::Resume(args) => settings::pause(&global, args, false).await,
+        Command::Unpin(args) => settings::unpin(&global, args).await,
+        Command::Snooze(args) => settings::snooze(&global, args).await,
+        Command::SetChannel(args) => settings::set_channel(&global, args).await,
         Command::List(args) => list::run(&global, args).await,
         Command::Status(args) => status::run(&global, args).await,
         Command::Uninstall(args) => uninstall::run(&global, args).await,
+        Command::Doctor(args) => doctor::run(&global, args).await,
         #[cfg(feature = "devcluster")]
         Command::Token(args) => up::token(args).await,
         #[cfg(feature = "devcluster")]
         Command::Dev(args) => dev::run(args),
         Command::Catalog(args) => catalog::run(args).await,
         Command::Bundle(args) => bundle::run(&global, args).await,
-        Command::Manifests(args) => manager::manifests(&args),
+        Command::Own(args) => self_manage::run(&global, args).await,
         Command::Version(out) => version::run(&global, out).await,
         Command::Completion { shell } => completion(shell),
         Command::Manager(args) => manager::run(&global, args).await,

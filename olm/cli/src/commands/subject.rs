@@ -233,6 +233,8 @@ impl Subject {
             catalog,
             bundle: &bundle,
             previous: previous.as_ref(),
+            // What comes along is not compared: nothing of it is installed.
+            along: &[],
         }))
     }
 

@@ -22,6 +22,7 @@ pub async fn run(global: &Global, args: UninstallArgs) -> Result<(), Failure> {
     let mut options = UninstallOptions {
         operands: args.instances.into(),
         delete_crds: args.delete_crds,
+        delete_dependencies: args.delete_dependencies,
         ..UninstallOptions::default()
     };
     let planned = ops::preview_uninstall(&client, namespace, &args.name, &options).await;
@@ -75,6 +76,9 @@ fn text(report: &UninstallReport) -> String {
         for object in list {
             let _ = writeln!(out, "{what}: {object}");
         }
+    }
+    if !report.leftovers.is_empty() {
+        out.push_str("what is still there goes in a moment; if it does not: olm doctor\n");
     }
     if report.removed.is_empty() {
         out.push_str("nothing to remove\n");

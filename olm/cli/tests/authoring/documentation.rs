@@ -10,13 +10,16 @@ use std::{
 const NO_CODES: &[&str] = &[
     "alm-examples",
     "alpha-deprecated-apis",
+    "apiservice-cert",
     "cluster-admin",
     "extension-apiserver-authentication-reader",
     "good-practices",
     "hostmount-anyuid",
+    "kube-system",
     "k8s-version",
     "node-exporter",
     "operator-group",
+    "webhook-cert",
 ];
 
 /// Codes of one word.

@@ -124,15 +124,17 @@ fn counts_are_exact_and_lists_are_short() {
 }
 
 #[test]
-fn rules_in_cel_are_said_to_be_unchecked() {
+fn rules_in_cel_are_run() {
     let mut spec = sized();
-    spec["x-kubernetes-validations"] = json!([{"rule": "self.size > 1"}]);
-    let report = check_objects(&crd(&[("v1", true, true, spec)]), &[object("a", "v1", json!({"size": 1}))]);
-    assert_eq!((report.checked, report.failing), (1, 0));
-    assert!(!report.is_clean());
-    assert_eq!(report.unchecked[0].what, "version v1: the rules (x-kubernetes-validations) of 1 field");
-    assert!(report.unchecked[0].why.contains("not run"));
-    assert_eq!(report.unchecked[0].objects, 1);
+    spec["x-kubernetes-validations"] = json!([
+        {"rule": "self.size > 1", "message": "too small"}, {"rule": "self.size >= oldSelf.size"},
+    ]);
+    let objects = [object("a", "v1", json!({"size": 1})), object("b", "v1", json!({"size": 2}))];
+    let report = check_objects(&crd(&[("v1", true, true, spec)]), &objects);
+    assert_eq!((report.checked, report.failing), (2, 1));
+    assert!(report.unchecked.is_empty());
+    assert_eq!(paths(&report.failures), [("a".to_owned(), ".spec".to_owned())]);
+    assert!(report.failures[0].fields[0].text.ends_with("too small"));
 }
 
 #[test]

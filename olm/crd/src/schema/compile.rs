@@ -8,6 +8,7 @@ use std::collections::HashSet;
 use serde_json::{Map, Value};
 
 use super::{Additional, MAX_DEPTH, Node, Type, child_path, node::Rules, validate, walk};
+use crate::cel::{self, Cache, Rule};
 use crate::field_error::FieldError;
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
@@ -29,18 +30,21 @@ fn get<'a>(map: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
 
 struct Compiler {
     errors: Vec<FieldError>,
-    unenforced: Vec<String>,
+    expressions: Cache,
     /// Patterns that were found good: schemas have the same ones at many places.
     patterns: HashSet<String>,
 }
 
-pub(super) fn compile(schema: &Value, path: &str) -> Result<(Node, Vec<String>), Vec<FieldError>> {
-    let mut compiler = Compiler { errors: Vec::new(), unenforced: Vec::new(), patterns: HashSet::new() };
+pub(super) fn compile(schema: &Value, path: &str) -> Result<Node, Vec<FieldError>> {
+    let mut compiler = Compiler { errors: Vec::new(), expressions: Cache::new(), patterns: HashSet::new() };
     let root = compiler.node(schema, path, Place::Root, 0);
+    if compiler.errors.is_empty() {
+        compiler.errors.extend(cel::check_rules(&root, path));
+    }
     if compiler.errors.is_empty() {
         compiler.defaults(&root, path);
     }
-    if compiler.errors.is_empty() { Ok((root, compiler.unenforced)) } else { Err(compiler.errors) }
+    if compiler.errors.is_empty() { Ok(root) } else { Err(compiler.errors) }
 }
 
 impl Compiler {
@@ -64,7 +68,7 @@ impl Compiler {
         };
         self.forbidden_keywords(map, path, place);
         self.ty(map, &mut node, path, place);
-        self.rules_in_cel(map, path);
+        node.cel = Rule::read(map, path, &mut self.expressions, &mut self.errors);
         self.object(map, &mut node, path, place, depth);
         self.array(map, &mut node, path, place, depth);
         let rules = self.rules(map, &node, path, depth);
@@ -129,34 +133,6 @@ impl Compiler {
             if get(map, key).is_some_and(|v| *v != Value::Bool(false)) {
                 self.errors.push(FieldError::forbidden(child_path(path, key), detail));
             }
-        }
-    }
-
-    /// What can be said of `x-kubernetes-validations` without running them.
-    fn rules_in_cel(&mut self, map: &Map<String, Value>, path: &str) {
-        let rules = get(map, "x-kubernetes-validations").and_then(Value::as_array);
-        let path = child_path(path, "x-kubernetes-validations");
-        for (index, rule) in rules.into_iter().flatten().enumerate() {
-            let text = |key: &str| rule.get(key).and_then(Value::as_str);
-            if text("rule").is_none_or(|rule| rule.trim().is_empty()) {
-                self.errors
-                    .push(FieldError::required(format!("{path}[{index}].rule"), "rule is not specified"));
-            }
-            let message_path = format!("{path}[{index}].message");
-            match text("message") {
-                Some(message) if !message.is_empty() && message.trim().is_empty() => {
-                    let detail = "message must be non-empty if specified";
-                    self.errors.push(FieldError::invalid(message_path, message, detail));
-                }
-                Some(message) if message.trim().contains('\n') => {
-                    let detail = "message must not contain line breaks";
-                    self.errors.push(FieldError::invalid(message_path, message, detail));
-                }
-                _ => {}
-            }
-        }
-        if rules.is_some_and(|rules| !rules.is_empty()) {
-            self.unenforced.push(path);
         }
     }
 
@@ -348,7 +324,8 @@ impl Compiler {
                 self.errors.push(FieldError::invalid(&*default_path, default.clone(), detail));
             }
             walk::default(node, &mut filled);
-            for error in validate::validate(node, &filled, "") {
+            let rules = cel::validate(node, &filled, None, "").errors;
+            for error in validate::validate(node, &filled, None, "").into_iter().chain(rules) {
                 let mut error = error;
                 error.path = if error.path.is_empty() {
                     default_path.clone()

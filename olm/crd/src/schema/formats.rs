@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use base64::Engine;
 
 /// Whether `text` has the format; `true` for formats nobody checks.
-pub(super) fn matches(format: &str, text: &str) -> bool {
+pub(crate) fn matches(format: &str, text: &str) -> bool {
     match format {
         "date-time" | "datetime" => date_time(text),
         "date" => text.len() == 10 && text.parse::<jiff::civil::Date>().is_ok(),

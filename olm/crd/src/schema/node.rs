@@ -100,10 +100,17 @@ pub struct Node {
     pub list_type: ListType,
     /// `x-kubernetes-map-type: atomic`.
     pub atomic_map: bool,
-    pub(in crate::schema) rules: Option<Box<Rules>>,
+    pub(crate) rules: Option<Box<Rules>>,
+    /// `x-kubernetes-validations`.
+    pub(crate) cel: Vec<std::sync::Arc<crate::cel::Rule>>,
 }
 
 impl Node {
+    /// The `format` keyword.
+    pub(crate) fn format(&self) -> Option<&str> {
+        self.rules.as_deref()?.format.as_deref()
+    }
+
     /// The schema of the value below `key`.
     #[must_use]
     pub fn child(&self, key: &str) -> Option<&Self> {
@@ -116,24 +123,24 @@ impl Node {
 
 /// Value validations.
 #[derive(Debug, Clone, Default)]
-pub(in crate::schema) struct Rules {
-    pub(in crate::schema) enumeration: Option<Vec<Value>>,
-    pub(in crate::schema) minimum: Option<Number>,
-    pub(in crate::schema) exclusive_minimum: bool,
-    pub(in crate::schema) maximum: Option<Number>,
-    pub(in crate::schema) exclusive_maximum: bool,
-    pub(in crate::schema) multiple_of: Option<Number>,
-    pub(in crate::schema) min_length: Option<u64>,
-    pub(in crate::schema) max_length: Option<u64>,
-    pub(in crate::schema) pattern: Option<Pattern>,
-    pub(in crate::schema) format: Option<String>,
-    pub(in crate::schema) min_items: Option<u64>,
-    pub(in crate::schema) max_items: Option<u64>,
-    pub(in crate::schema) min_properties: Option<u64>,
-    pub(in crate::schema) max_properties: Option<u64>,
-    pub(in crate::schema) required: Vec<String>,
-    pub(in crate::schema) all_of: Vec<Node>,
-    pub(in crate::schema) any_of: Vec<Node>,
-    pub(in crate::schema) one_of: Vec<Node>,
-    pub(in crate::schema) not: Option<Box<Node>>,
+pub(crate) struct Rules {
+    pub(crate) enumeration: Option<Vec<Value>>,
+    pub(crate) minimum: Option<Number>,
+    pub(crate) exclusive_minimum: bool,
+    pub(crate) maximum: Option<Number>,
+    pub(crate) exclusive_maximum: bool,
+    pub(crate) multiple_of: Option<Number>,
+    pub(crate) min_length: Option<u64>,
+    pub(crate) max_length: Option<u64>,
+    pub(crate) pattern: Option<Pattern>,
+    pub(crate) format: Option<String>,
+    pub(crate) min_items: Option<u64>,
+    pub(crate) max_items: Option<u64>,
+    pub(crate) min_properties: Option<u64>,
+    pub(crate) max_properties: Option<u64>,
+    pub(crate) required: Vec<String>,
+    pub(crate) all_of: Vec<Node>,
+    pub(crate) any_of: Vec<Node>,
+    pub(crate) one_of: Vec<Node>,
+    pub(crate) not: Option<Box<Node>>,
 }

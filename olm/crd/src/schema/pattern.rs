@@ -6,8 +6,8 @@ use regex::Regex;
 
 /// A regular expression, compiled when it is first used: most patterns of most CRDs never are.
 #[derive(Debug, Clone)]
-pub(in crate::schema) struct Pattern {
-    pub(in crate::schema) text: String,
+pub(crate) struct Pattern {
+    pub(crate) text: String,
     compiled: OnceLock<Option<Regex>>,
 }
 
@@ -32,7 +32,7 @@ impl Pattern {
 
 /// Go's regular expressions have no nested classes and no set operations: in `[...]`, `[`, `&&`, `~~` and `--` are
 /// plain characters, which the regex crate wants escaped.
-fn from_go(pattern: &str) -> String {
+pub(crate) fn from_go(pattern: &str) -> String {
     let mut out = String::with_capacity(pattern.len());
     let mut chars = pattern.chars().peekable();
     let mut in_class = false;

@@ -336,20 +336,6 @@ fn patterns_are_those_of_go() {
     assert_eq!(messages(&schema, &json!({"spec": "abc"})), Vec::<String>::new());
 }
 
-#[test]
-fn cel_rules_are_reported_as_not_enforced() {
-    let schema = compile(json!({"type": "object", "x-kubernetes-validations": [{"rule": "self.a > 1"}],
-        "properties": {"a": {"type": "integer", "x-kubernetes-validations": [{"rule": "self > 1"}]}}}));
-    assert_eq!(
-        schema.unenforced(),
-        [
-            "s.properties[spec].x-kubernetes-validations",
-            "s.properties[spec].properties[a].x-kubernetes-validations",
-        ]
-    );
-    assert!(etcd().unenforced().is_empty());
-}
-
 /// `jsonschema` must agree on what is valid, for the part of the language that both share.
 #[test]
 fn agrees_with_an_independent_validator() {

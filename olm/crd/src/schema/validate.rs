@@ -3,17 +3,19 @@
 use serde_json::{Number, Value};
 
 use super::{Additional, ListType, Node, Type, child_path, formats, node::Rules};
+use crate::cel;
 use crate::field_error::FieldError;
 
-/// Everything that is wrong with `value`, not counting uniqueness in lists.
-pub(super) fn validate(node: &Node, value: &Value, path: &str) -> Vec<FieldError> {
+/// Everything that is wrong with `value`, not counting uniqueness in lists and rules in CEL. What is as it was in `old`
+/// is not looked at.
+pub(super) fn validate(node: &Node, value: &Value, old: Option<&Value>, path: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    check(node, value, path, &mut errors);
+    check(node, value, old, path, &mut errors);
     errors
 }
 
-fn check(node: &Node, value: &Value, path: &str, errors: &mut Vec<FieldError>) {
-    if value.is_null() && node.nullable {
+fn check(node: &Node, value: &Value, old: Option<&Value>, path: &str, errors: &mut Vec<FieldError>) {
+    if (value.is_null() && node.nullable) || old == Some(value) {
         return;
     }
     if let Some(error) = wrong_type(node, value, path) {
@@ -27,14 +29,20 @@ fn check(node: &Node, value: &Value, path: &str, errors: &mut Vec<FieldError>) {
         Value::Object(map) => {
             for (key, value) in map {
                 if let Some(child) = node.child(key) {
-                    check(child, value, &child_path(path, key), errors);
+                    let old = old.filter(|_| !node.atomic_map).and_then(|old| old.get(key));
+                    check(child, value, old, &child_path(path, key), errors);
                 }
             }
         }
         Value::Array(list) => {
             if let Some(items) = &node.items {
+                let old_list = old.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
                 for (index, value) in list.iter().enumerate() {
-                    check(items, value, &format!("{path}[{index}]"), errors);
+                    let old = match &node.list_type {
+                        ListType::Map(keys) => cel::same_item(old_list, value, keys),
+                        ListType::Atomic | ListType::Set => None,
+                    };
+                    check(items, value, old, &format!("{path}[{index}]"), errors);
                 }
             }
         }
@@ -244,7 +252,7 @@ fn check_string(rules: &Rules, text: &str, path: &str, errors: &mut Vec<FieldErr
 }
 
 fn check_logic(rules: &Rules, value: &Value, path: &str, errors: &mut Vec<FieldError>) {
-    let failures = |node: &Node| validate(node, value, path);
+    let failures = |node: &Node| validate(node, value, None, path);
     // Kubernetes reports these without a field path.
     let mut refuse = |detail: String| errors.push(FieldError::invalid("", "", detail));
     let mut more = Vec::new();

@@ -1,9 +1,11 @@
-//! What is added to new objects because of other objects: the ServiceAccount of a pod and its token, priority.
+//! What is added to new objects because of other objects: the ServiceAccount of a pod and its token, priority, the defaults
+//! of LimitRanges.
 
 use serde_json::{Value, json};
 
 use super::{
     meta::{self, list, text},
+    quota,
     server::Call,
     status::{ApiError, ApiResult},
     store::Key,
@@ -16,6 +18,7 @@ const TOKEN_SECONDS: i64 = 3607;
 /// Runs when an object is created.
 pub(crate) fn create(call: &Call<'_>, object: &mut Value) -> ApiResult<()> {
     if call.resource.is("", "pods") {
+        quota::fill_in(call, object);
         tolerations(object);
         priority(call, object)?;
         service_account(call, object)?;

@@ -235,6 +235,7 @@ fn impersonate(store: &Store, headers: &HeaderMap, identity: Identity) -> ApiRes
     };
     let user = all("impersonate-user").into_iter().next();
     let groups = all("impersonate-group");
+    let uid = all("impersonate-uid").into_iter().next().unwrap_or_default();
     let mut extra: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (name, value) in headers {
         if let (Some(key), Ok(value)) = (name.as_str().strip_prefix("impersonate-extra-"), value.to_str()) {
@@ -242,7 +243,7 @@ fn impersonate(store: &Store, headers: &HeaderMap, identity: Identity) -> ApiRes
         }
     }
     let Some(user) = user.filter(|u| !u.is_empty()) else {
-        if groups.is_empty() && extra.is_empty() {
+        if groups.is_empty() && extra.is_empty() && uid.is_empty() {
             return Ok(identity);
         }
         return Err(ApiError::bad_request(
@@ -268,6 +269,9 @@ fn impersonate(store: &Store, headers: &HeaderMap, identity: Identity) -> ApiRes
     for group in &groups {
         may("", "groups", "", group)?;
     }
+    if !uid.is_empty() {
+        may("authentication.k8s.io", "uids", "", &uid)?;
+    }
     for (key, values) in &extra {
         for value in values {
             may("authentication.k8s.io", &format!("userextras/{key}"), "", value)?;
@@ -283,5 +287,6 @@ fn impersonate(store: &Store, headers: &HeaderMap, identity: Identity) -> ApiRes
         acting.groups.push(wanted.to_owned());
     }
     acting.extra = extra;
+    acting.uid = uid;
     Ok(acting)
 }

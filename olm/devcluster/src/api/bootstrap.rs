@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{
+    aggregation,
     authz::GROUP as RBAC,
     crds, hooks, meta,
     registry::stored_key,
@@ -12,15 +13,22 @@ use super::{
     store::{Key, WriteError},
 };
 
+/// The ConfigMap that extension API servers read.
+const EXTENSIONS: &str = "extension-apiserver-authentication";
+
 /// Makes what is absent, and serves the stored CRDs.
-pub(crate) async fn run(server: &Arc<Server>, port: u16) -> Result<(), WriteError> {
+pub(crate) async fn run(server: &Arc<Server>, port: u16, client_ca: &str) -> Result<(), WriteError> {
     for crd in server.store.list(crds::STORED, "").items {
         crds::serve(server, &crd);
     }
+    server.webhooks.reload(&server.store);
     for object in objects(port) {
         create(server, object).await?;
     }
     point_at(server, port).await?;
+    tell_extensions(server, client_ca).await?;
+    aggregation::sync(server).await;
+    server.aggregation.reload(&server.store);
     hooks::aggregate(server).await;
     for crd in server.store.list(crds::STORED, "").items.iter().filter(|c| meta::is_deleting(c)) {
         crds::sweep(server, meta::name(crd)).await;
@@ -47,6 +55,20 @@ async fn point_at(server: &Arc<Server>, port: u16) -> Result<(), WriteError> {
         }
     }
     Ok(())
+}
+
+/// Extension API servers learn from a ConfigMap how to recognise this server; it says what is true now.
+async fn tell_extensions(server: &Arc<Server>, client_ca: &str) -> Result<(), WriteError> {
+    let wanted = server.aggregation.front().config_map(client_ca);
+    create(server, wanted.clone()).await?;
+    let key = Key::new("/configmaps", "kube-system", EXTENSIONS);
+    let Some(object) = server.store.get(&key).filter(|o| o["data"] != wanted["data"]) else { return Ok(()) };
+    let mut new = Value::clone(&object);
+    meta::as_map(&mut new).insert("data".to_owned(), wanted["data"].clone());
+    match server.store.write(&key, Some(&object), Some(new)).await {
+        Ok(_) | Err(WriteError::Raced) => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 async fn create(server: &Arc<Server>, mut object: Value) -> Result<(), WriteError> {
@@ -328,21 +350,16 @@ fn objects(port: u16) -> Vec<Value> {
         "endpoints": [{ "addresses": ["10.244.0.1"], "conditions": { "ready": true } }],
         "ports": [{ "name": "https", "port": port, "protocol": "TCP" }],
     }));
-    let local = super::kinds::BUILTINS
-        .iter()
-        .map(|b| (b.group, b.version))
-        .chain(super::kinds::REVIEWS.iter().map(|r| (r.group, "v1")))
-        .collect::<std::collections::BTreeSet<_>>();
-    for (group, version) in local {
-        all.push(json!({
-            "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
-            "metadata": { "name": format!("{version}.{group}"), "labels": { "kube-aggregator.kubernetes.io/automanaged": "onstart" } },
-            "spec": { "group": group, "version": version, "groupPriorityMinimum": 17_000, "versionPriority": 15 },
-            "status": { "conditions": [{
-                "type": "Available", "status": "True", "reason": "Local", "message": "Local APIServices are always available",
-                "lastTransitionTime": meta::now(),
-            }] },
-        }));
-    }
+    all.push(json!({
+        "apiVersion": format!("{RBAC}/v1"), "kind": "Role",
+        "metadata": {
+            "name": "extension-apiserver-authentication-reader", "namespace": "kube-system",
+            "labels": { "kubernetes.io/bootstrapping": "rbac-defaults" },
+            "annotations": { "rbac.authorization.kubernetes.io/autoupdate": "true" },
+        },
+        "rules": [{
+            "apiGroups": [""], "resources": ["configmaps"], "resourceNames": [EXTENSIONS], "verbs": READ,
+        }],
+    }));
     all
 }

@@ -151,6 +151,13 @@ pub(crate) fn of(builtin: &Builtin) -> Columns {
             columns: const { &[c("Created At")] },
             cells: |o| vec![text(o, "/metadata/creationTimestamp").into()],
         },
+        ("apiregistration.k8s.io", _) => {
+            Columns { columns: const { &[c("Service"), c("Available"), c("Age")] }, cells: api_service }
+        }
+        ("admissionregistration.k8s.io", _) => Columns {
+            columns: const { &[n("Webhooks"), c("Age")] },
+            cells: |o| vec![list(o, "/webhooks").len().into(), created(o)],
+        },
         ("coordination.k8s.io", _) => Columns {
             columns: const { &[c("Holder"), c("Age")] },
             cells: |o| vec![text(o, "/spec/holderIdentity").into(), created(o)],
@@ -209,6 +216,18 @@ pub(crate) fn of(builtin: &Builtin) -> Columns {
         },
         _ => Columns { columns: const { &[c("Age")] }, cells: |o| vec![created(o)] },
     }
+}
+
+fn api_service(object: &Value) -> Vec<Value> {
+    let (namespace, name) = (text(object, "/spec/service/namespace"), text(object, "/spec/service/name"));
+    let service = if name.is_empty() { "Local".to_owned() } else { format!("{namespace}/{name}") };
+    let conditions = list(object, "/status/conditions");
+    let available = match conditions.iter().find(|c| c["type"] == "Available") {
+        None => "Unknown".to_owned(),
+        Some(condition) if condition["status"] == "True" => "True".to_owned(),
+        Some(condition) => format!("{} ({})", text(condition, "/status"), text(condition, "/reason")),
+    };
+    vec![service.into(), available.into(), created(object)]
 }
 
 fn created(object: &Value) -> Value {

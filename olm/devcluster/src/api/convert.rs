@@ -1,13 +1,20 @@
 //! From the stored shape of an object to the version that was asked for, and back.
 //!
-//! Custom resources convert by their apiVersion alone (strategy `None`). Events are stored as core/v1 and shown as
-//! events.k8s.io/v1 too.
+//! Custom resources convert by their apiVersion alone (strategy `None`) or by a webhook ([`webhook`]). Events are stored
+//! as core/v1 and shown as events.k8s.io/v1 too.
+
+mod webhook;
 
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::registry::Resource;
+pub(crate) use self::webhook::ConversionWebhook;
+use super::{
+    registry::{Body, Resource},
+    server::Server,
+    status::{ApiError, ApiResult},
+};
 
 /// Field names of a core event and of an events.k8s.io event.
 const EVENT_FIELDS: &[(&str, &str)] = &[
@@ -36,33 +43,90 @@ fn rename(object: &mut Value, fields: impl Iterator<Item = (&'static str, &'stat
     *map = renamed;
 }
 
-/// The object in the version of `resource`.
-pub(crate) fn present(resource: &Resource, object: &Arc<Value>) -> Arc<Value> {
+/// Objects in the version of `resource`, whatever version they are stored in.
+pub(crate) async fn present_all(
+    server: &Server,
+    resource: &Resource,
+    objects: Vec<Arc<Value>>,
+) -> ApiResult<Vec<Arc<Value>>> {
     let api_version = resource.api_version();
-    if object.get("apiVersion").and_then(Value::as_str) == Some(&api_version) {
-        return object.clone();
+    if objects.iter().all(|o| has_version(o, &api_version)) {
+        return Ok(objects);
     }
-    let mut shown = Value::clone(object);
-    if is_new_event(resource) {
-        rename(&mut shown, EVENT_FIELDS.iter().copied());
+    to_version(server, resource, &api_version, objects).await
+}
+
+/// The object in the version of `resource`.
+pub(crate) async fn present(
+    server: &Server,
+    resource: &Resource,
+    object: &Arc<Value>,
+) -> ApiResult<Arc<Value>> {
+    if has_version(object, &resource.api_version()) {
+        return Ok(object.clone());
     }
-    if let Some(map) = shown.as_object_mut() {
-        map.insert("apiVersion".to_owned(), api_version.into());
-    }
-    Arc::new(shown)
+    let all = present_all(server, resource, vec![object.clone()]).await?;
+    all.into_iter().next().ok_or_else(|| ApiError::internal("a conversion lost the object"))
 }
 
 /// The object in the version in which it is stored.
-pub(crate) fn store_form(resource: &Resource, object: &mut Value) {
+pub(crate) async fn store_form(server: &Server, resource: &Resource, mut object: Value) -> ApiResult<Value> {
+    let Body::Custom { crd, .. } = &resource.body else {
+        event_store_form(resource, &mut object);
+        return Ok(object);
+    };
+    let storage = format!("{}/{}", crd.group, crd.storage().name);
+    if has_version(&object, &storage) {
+        return Ok(object);
+    }
+    let stored = to_version(server, resource, &storage, vec![Arc::new(object)]).await?;
+    let stored = stored.into_iter().next();
+    stored.map(Arc::unwrap_or_clone).ok_or_else(|| ApiError::internal("a conversion lost the object"))
+}
+
+/// Whether an object is stored in the version in which the resource is stored now.
+pub(crate) fn is_store_form(resource: &Resource, stored: &Value) -> bool {
+    match &resource.body {
+        Body::Custom { crd, .. } => has_version(stored, &format!("{}/{}", crd.group, crd.storage().name)),
+        Body::Builtin(_) => true,
+    }
+}
+
+fn has_version(object: &Value, api_version: &str) -> bool {
+    object.get("apiVersion").and_then(Value::as_str) == Some(api_version)
+}
+
+async fn to_version(
+    server: &Server,
+    resource: &Resource,
+    api_version: &str,
+    objects: Vec<Arc<Value>>,
+) -> ApiResult<Vec<Arc<Value>>> {
+    if let Body::Custom { crd, conversion: Some(webhook), .. } = &resource.body {
+        return webhook.convert(server, crd, api_version, objects).await;
+    }
+    let by_name = |object: Arc<Value>| {
+        if has_version(&object, api_version) {
+            return object;
+        }
+        let mut shown = Arc::unwrap_or_clone(object);
+        if is_new_event(resource) {
+            rename(&mut shown, EVENT_FIELDS.iter().copied());
+        }
+        if let Some(map) = shown.as_object_mut() {
+            map.insert("apiVersion".to_owned(), api_version.into());
+        }
+        Arc::new(shown)
+    };
+    Ok(objects.into_iter().map(by_name).collect())
+}
+
+/// Events come in two shapes; they are stored as those of the core group.
+pub(crate) fn event_store_form(resource: &Resource, object: &mut Value) {
     if is_new_event(resource) {
         rename(object, EVENT_FIELDS.iter().map(|(old, new)| (*new, *old)));
         if let Some(map) = object.as_object_mut() {
             map.insert("apiVersion".to_owned(), "v1".into());
-        }
-    } else if let super::registry::Body::Custom { crd, .. } = &resource.body {
-        let storage = format!("{}/{}", crd.group, crd.storage().name);
-        if let Some(map) = object.as_object_mut() {
-            map.insert("apiVersion".to_owned(), storage.into());
         }
     }
 }
@@ -81,11 +145,13 @@ mod tests {
         let new = served.find("events.k8s.io", "v1", "events").expect("built in");
         let written = json!({"apiVersion": "events.k8s.io/v1", "kind": "Event", "note": "hello", "regarding": {"name": "x"}});
         let mut stored = written.clone();
-        store_form(new, &mut stored);
+        event_store_form(new, &mut stored);
         assert_eq!(
             stored,
             json!({"apiVersion": "v1", "kind": "Event", "message": "hello", "involvedObject": {"name": "x"}})
         );
-        assert_eq!(*present(new, &Arc::new(stored)), written);
+        let open = crate::api::ApiServer::open(crate::api::Config::default()).expect("in memory");
+        let shown = futures::executor::block_on(present(&open.server, new, &Arc::new(stored)));
+        assert_eq!(*shown.expect("events convert by themselves"), written);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{
-    meta,
+    aggregation, meta,
     registry::{Resource, stored_key},
     server::{Call, Server},
     status::{ApiError, ApiResult},
@@ -33,13 +33,6 @@ pub(crate) fn before_write(call: &Call<'_>, object: &mut Value, live: Option<&Va
             return Err(refuse(&errors));
         }
     }
-    for version in &parsed.versions {
-        for path in version.schema.unenforced() {
-            call.warn(format!(
-                "{path}: x-kubernetes-validations are stored, but not enforced by the dev cluster"
-            ));
-        }
-    }
     let taken = |wanted: &str| call.server.registry.holder(&parsed.group, &parsed.plural, wanted);
     crd::compute_status(object, &taken, &meta::now());
     if live.is_none() {
@@ -56,6 +49,7 @@ pub(crate) fn before_write(call: &Call<'_>, object: &mut Value, live: Option<&Va
 /// Serves a CRD that was stored, or cleans up behind one that is being deleted.
 pub(crate) async fn written(server: &Arc<Server>, object: &Arc<Value>) {
     serve(server, object);
+    aggregation::sync(server).await;
     if meta::is_deleting(object) {
         sweep(server, meta::name(object)).await;
     }
@@ -74,10 +68,11 @@ pub(crate) fn serve(server: &Server, object: &Value) {
 }
 
 /// A CRD is gone.
-pub(crate) fn deleted(server: &Server, object: &Value) {
+pub(crate) async fn deleted(server: &Arc<Server>, object: &Value) {
     server.registry.remove_crd(meta::name(object));
     let key = stored_key(meta::text(object, "/spec/group"), meta::text(object, "/spec/names/plural"));
     server.store.close(&key);
+    aggregation::sync(server).await;
 }
 
 /// A custom object is gone: it may have been the last one that a deleted CRD waited for.
@@ -134,7 +129,7 @@ async fn try_sweep(server: &Arc<Server>, name: &str) -> Result<(), WriteError> {
         match server.store.write(&key, Some(&object), (!last).then_some(new)).await {
             Ok(_) => {
                 if last {
-                    deleted(server, &object);
+                    deleted(server, &object).await;
                 }
                 return Ok(());
             }

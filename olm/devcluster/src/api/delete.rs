@@ -13,6 +13,7 @@ use super::{
     server::{Call, answer, decode},
     status::{ApiError, ApiResult},
     store::{Key, WriteError},
+    webhooks::{self, Asked, Operation},
 };
 
 const PROTECTED_NAMESPACES: &[&str] = &["default", "kube-system", "kube-public"];
@@ -62,6 +63,28 @@ impl Options {
     }
 }
 
+impl Options {
+    /// As `meta.k8s.io/v1` writes them.
+    fn to_value(&self) -> Value {
+        let mut options = json!({ "kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1" });
+        if let Some(grace) = self.grace {
+            options["gracePeriodSeconds"] = grace.into();
+        }
+        if let Some(propagation) = &self.propagation {
+            options["propagationPolicy"] = propagation.as_str().into();
+        }
+        for (key, value) in [("uid", &self.uid), ("resourceVersion", &self.resource_version)] {
+            if !value.is_empty() {
+                options["preconditions"][key] = value.as_str().into();
+            }
+        }
+        if self.dry_run {
+            options["dryRun"] = json!(["All"]);
+        }
+        options
+    }
+}
+
 /// What is left of an object after a delete.
 enum Outcome {
     Gone(Arc<Value>),
@@ -83,8 +106,8 @@ pub(crate) async fn delete(call: &Call<'_>, bytes: &[u8]) -> ApiResult<Response>
     let resource = call.resource;
     let outcome = delete_one(call, &call.info.name, &options).await?;
     Ok(match outcome {
-        Outcome::Marked(object) => call.show(200, &object),
-        Outcome::Gone(object) if resource.is("", "pods") => call.show(200, &object),
+        Outcome::Marked(object) => call.show(200, &object).await?,
+        Outcome::Gone(object) if resource.is("", "pods") => call.show(200, &object).await?,
         Outcome::Gone(object) => {
             let mut details =
                 json!({ "name": meta::name(&object), "kind": resource.plural, "uid": meta::uid(&object) });
@@ -99,13 +122,13 @@ pub(crate) async fn delete(call: &Call<'_>, bytes: &[u8]) -> ApiResult<Response>
 /// DELETE of a collection: everything that the selectors match.
 pub(crate) async fn delete_collection(call: &Call<'_>, bytes: &[u8]) -> ApiResult<Response> {
     let options = Options::read(call, bytes)?;
-    let (items, rv) = super::list::matching(call)?;
+    let (items, rv) = super::list::matching(call).await?;
+    // What cannot be shown is not deleted, as in Kubernetes: the answer would be an error after the fact.
+    convert::present_all(call.server, call.resource, items.clone()).await?;
     let mut deleted = Vec::new();
     for item in items {
         match delete_one(call, meta::name(&item), &options).await {
-            Ok(Outcome::Gone(object) | Outcome::Marked(object)) => {
-                deleted.push(convert::present(call.resource, &object))
-            }
+            Ok(Outcome::Gone(object) | Outcome::Marked(object)) => deleted.push(object),
             // Somebody else was faster, which is just as well.
             Err(error) if error.code() == 404 => {}
             Err(error) => return Err(error),
@@ -113,6 +136,7 @@ pub(crate) async fn delete_collection(call: &Call<'_>, bytes: &[u8]) -> ApiResul
     }
     let mut metadata = serde_json::Map::new();
     metadata.insert("resourceVersion".to_owned(), rv.to_string().into());
+    let deleted = convert::present_all(call.server, call.resource, deleted).await?;
     let bytes = call.format.list(call.resource, &deleted, metadata);
     Ok(super::status::bytes_response(200, "application/json", bytes))
 }
@@ -138,6 +162,8 @@ async fn delete_one(call: &Call<'_>, name: &str, options: &Options) -> ApiResult
                 )));
             }
         }
+        let shown = convert::present(call.server, resource, &current).await?;
+        admit(call, name, &shown, options).await?;
         let marked = mark(resource, &current, options);
         let finished = is_finished(resource, &marked);
         if options.dry_run {
@@ -164,6 +190,25 @@ async fn delete_one(call: &Call<'_>, name: &str, options: &Options) -> ApiResult
             Err(error) => return Err(storage_error(&error)),
         }
     }
+}
+
+/// Asks the webhooks about a delete.
+async fn admit(call: &Call<'_>, name: &str, old: &Arc<Value>, options: &Options) -> ApiResult<()> {
+    let sent = || options.to_value();
+    let asked = Asked {
+        server: call.server,
+        resource: call.resource,
+        subresource: "",
+        who: call.who,
+        operation: Operation::Delete,
+        namespace: &call.info.namespace,
+        name,
+        old: Some(old),
+        dry_run: options.dry_run,
+        options: &sent,
+        warnings: &call.warnings,
+    };
+    webhooks::ask(&asked, None).await
 }
 
 /// The object with its deletion noted: time, grace period, finalizers that the propagation policy asks for.

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::{
+    aggregation,
     kinds::{REVIEWS, SUBRESOURCES},
     registry::{Resource, Served},
     request::Info,
@@ -42,18 +43,18 @@ pub(crate) fn serve(
     match segments.as_slice() {
         ["healthz" | "readyz" | "livez", ..] => Ok(bytes_response(200, "text/plain; charset=utf-8", "ok")),
         ["version"] => Ok(answer(200, &version())),
-        [""] => Ok(answer(200, &json!({ "paths": paths(&served) }))),
-        ["api"] if aggregated => aggregate(&served, true),
-        ["apis"] if aggregated => aggregate(&served, false),
+        [""] => Ok(answer(200, &json!({ "paths": paths(server) }))),
+        ["api"] if aggregated => aggregate(server, &served, true),
+        ["apis"] if aggregated => aggregate(server, &served, false),
         ["api"] => Ok(answer(
             200,
             &json!({ "kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": [] }),
         )),
         ["apis"] => {
-            Ok(answer(200, &json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": groups(&served) })))
+            Ok(answer(200, &json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": groups(server) })))
         }
         ["api", "v1"] => resource_list(&served, "", "v1"),
-        ["apis", group] => match groups(&served).into_iter().find(|g| g["name"] == *group) {
+        ["apis", group] => match groups(server).into_iter().find(|g| g["name"] == *group) {
             Some(mut found) => {
                 found["kind"] = "APIGroup".into();
                 found["apiVersion"] = "v1".into();
@@ -62,7 +63,7 @@ pub(crate) fn serve(
             None => Err(ApiError::no_route()),
         },
         ["apis", group, version] => resource_list(&served, group, version),
-        ["openapi", "v3"] => Ok(openapi_index(&served)),
+        ["openapi", "v3"] => Ok(openapi_index(server, &served)),
         ["openapi", "v3", "api", "v1"] => openapi_document(&served, "", "v1"),
         ["openapi", "v3", "apis", group, version] => openapi_document(&served, group, version),
         ["openapi", "v2"] => openapi_v2(&served, accept),
@@ -87,8 +88,15 @@ fn version() -> Value {
     })
 }
 
-/// Version that the server says it is compatible with.
-pub(crate) fn paths(served: &Served) -> Vec<String> {
+/// Groups with their versions, those of aggregated API servers behind this server's own.
+fn all_groups(server: &Server) -> Vec<(String, Vec<String>)> {
+    let mut groups = server.registry.served().groups();
+    aggregation::merge_groups(server, &mut groups);
+    groups
+}
+
+/// What `/` lists.
+pub(crate) fn paths(server: &Server) -> Vec<String> {
     let mut paths: Vec<String> = [
         "/api",
         "/api/v1",
@@ -102,7 +110,7 @@ pub(crate) fn paths(served: &Served) -> Vec<String> {
     ]
     .map(str::to_owned)
     .into();
-    for (group, versions) in served.groups() {
+    for (group, versions) in all_groups(server) {
         paths.push(format!("/apis/{group}"));
         paths.extend(versions.iter().map(|v| format!("/apis/{group}/{v}")));
     }
@@ -110,7 +118,7 @@ pub(crate) fn paths(served: &Served) -> Vec<String> {
     paths
 }
 
-fn groups(served: &Served) -> Vec<Value> {
+fn groups(server: &Server) -> Vec<Value> {
     let one = |(group, versions): (String, Vec<String>)| {
         let versions: Vec<Value> = versions
             .iter()
@@ -118,7 +126,7 @@ fn groups(served: &Served) -> Vec<Value> {
             .collect();
         json!({ "name": group, "versions": versions, "preferredVersion": versions[0] })
     };
-    served.groups().into_iter().map(one).collect()
+    all_groups(server).into_iter().map(one).collect()
 }
 
 /// `discoveryHash` of kubectl's cache.
@@ -218,7 +226,7 @@ fn subresources(resource: &Resource) -> Vec<Sub<'_>> {
 }
 
 /// The aggregated form: everything in one answer.
-fn aggregate(served: &Served, core: bool) -> ApiResult<Response> {
+fn aggregate(server: &Server, served: &Served, core: bool) -> ApiResult<Response> {
     let kind =
         |group: &str, version: &str, kind: &str| json!({ "group": group, "version": version, "kind": kind });
     let resources = |group: &str, version: &str| -> Vec<Value> {
@@ -252,13 +260,23 @@ fn aggregate(served: &Served, core: bool) -> ApiResult<Response> {
         }
         all
     };
-    let all = if core { vec![(String::new(), vec!["v1".to_owned()])] } else { served.groups() };
+    let all = if core { vec![(String::new(), vec!["v1".to_owned()])] } else { all_groups(server) };
+    let remotes = server.aggregation.remotes();
     let items: Vec<Value> = all
         .iter()
         .map(|(group, versions)| {
             let versions: Vec<Value> = versions
                 .iter()
-                .map(|v| json!({ "version": v, "resources": resources(group, v), "freshness": "Current" }))
+                .map(|v| match remotes.get(&(group.clone(), v.clone())) {
+                    None => json!({ "version": v, "resources": resources(group, v), "freshness": "Current" }),
+                    Some(remote) => {
+                        let offered = server.aggregation.offered(&remote.name);
+                        let fresh = remote.available && offered.is_some();
+                        let resources = offered.map(|o| o.resources.clone()).unwrap_or_default();
+                        let freshness = if fresh { "Current" } else { "Stale" };
+                        json!({ "version": v, "resources": resources, "freshness": freshness })
+                    }
+                })
                 .collect();
             let metadata = if group.is_empty() {
                 json!({ "creationTimestamp": null })
@@ -315,13 +333,20 @@ fn document_hash(served: &Served, group: &str, version: &str) -> String {
     hash.finalize().iter().map(|b| format!("{b:02X}")).collect()
 }
 
-fn openapi_index(served: &Served) -> Response {
+fn openapi_index(server: &Server, served: &Served) -> Response {
     let mut documents = vec![("api/v1".to_owned(), document_hash(served, "", "v1"))];
     for (group, versions) in served.groups() {
         for version in versions {
             if served.resources.iter().any(|r| r.group == group && r.version == version) {
                 documents.push((format!("apis/{group}/{version}"), document_hash(served, &group, &version)));
             }
+        }
+    }
+    for remote in server.aggregation.remotes().values() {
+        let offered = server.aggregation.offered(&remote.name);
+        if let Some(url) = offered.as_ref().and_then(|o| o.openapi.as_deref()) {
+            let hash = url.split_once("hash=").map_or("", |(_, hash)| hash);
+            documents.push((format!("apis/{}/{}", remote.group, remote.version), hash.to_owned()));
         }
     }
     answer(200, &openapi::index_v3(&documents))

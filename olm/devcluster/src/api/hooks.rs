@@ -6,19 +6,21 @@ use serde_json::{Value, json};
 use tokio::sync::MutexGuard;
 
 use super::{
-    authz, crds, meta,
+    aggregation, authz, crds, meta, quota,
     registry::Resource,
     server::{Call, Server},
     service,
     status::{ApiError, ApiResult},
     store::{Key, WriteError},
+    webhooks,
 };
 
 const EVENT_SECONDS: i64 = 3600;
 
 /// Serializes writes that take something from a common pool.
 pub(crate) async fn guard<'a>(call: &Call<'a>) -> Option<MutexGuard<'a, ()>> {
-    if call.resource.is("", "services") { Some(call.server.addresses.lock().await) } else { None }
+    let takes = call.resource.is("", "services") || quota::concerns(call);
+    if takes { Some(call.server.addresses.lock().await) } else { None }
 }
 
 /// New objects need a namespace that exists and is not going away.
@@ -49,6 +51,7 @@ pub(crate) fn namespace_accepts(call: &Call<'_>, name: &str) -> ApiResult<()> {
 /// Checks that need more than the object itself, and fields that come from the server.
 pub(crate) fn before_write(call: &Call<'_>, object: &mut Value, live: Option<&Value>) -> ApiResult<()> {
     let (resource, store) = (call.resource, &call.server.store);
+    quota::check(call, object, live)?;
     match (resource.group.as_str(), resource.plural.as_str()) {
         ("", "services") => service::allocate(store, object, live),
         (authz::GROUP, _) => authz::check_escalation(store, call.who, &resource.kind, object, live),
@@ -77,6 +80,8 @@ pub(crate) async fn written(server: &Arc<Server>, resource: &Arc<Resource>, obje
         ("apiextensions.k8s.io", _) => crds::written(server, object).await,
         (authz::GROUP, "clusterroles") => aggregate(server).await,
         ("" | "events.k8s.io", "events") => purge_events(server).await,
+        _ if webhooks::concerns(resource) => server.webhooks.reload(&server.store),
+        _ if aggregation::concerns(resource) => server.aggregation.reload(&server.store),
         _ => {}
     }
 }
@@ -84,8 +89,10 @@ pub(crate) async fn written(server: &Arc<Server>, resource: &Arc<Resource>, obje
 /// An object is gone.
 pub(crate) async fn deleted(server: &Arc<Server>, resource: &Arc<Resource>, object: &Arc<Value>) {
     match (resource.group.as_str(), resource.plural.as_str()) {
-        ("apiextensions.k8s.io", _) => crds::deleted(server, object),
+        ("apiextensions.k8s.io", _) => crds::deleted(server, object).await,
         (authz::GROUP, "clusterroles") => aggregate(server).await,
+        _ if webhooks::concerns(resource) => server.webhooks.reload(&server.store),
+        _ if aggregation::concerns(resource) => server.aggregation.reload(&server.store),
         _ if resource.custom().is_some() => crds::object_deleted(server, resource).await,
         _ => {}
     }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{defaults, strategy, validate};
+use super::{aggregation, defaults, strategy, validate, webhooks};
 use crate::machinery::field_error::FieldError;
 
 /// A built-in kind.
@@ -100,14 +100,7 @@ pub(crate) static BUILTINS: &[Builtin] = &[
         ],
         ..BASE
     },
-    Builtin {
-        kind: "LimitRange",
-        plural: "limitranges",
-        singular: "limitrange",
-        short: &["limits"],
-        enforced: false,
-        ..BASE
-    },
+    Builtin { kind: "LimitRange", plural: "limitranges", singular: "limitrange", short: &["limits"], ..BASE },
     Builtin {
         kind: "Namespace",
         plural: "namespaces",
@@ -181,7 +174,6 @@ pub(crate) static BUILTINS: &[Builtin] = &[
         singular: "resourcequota",
         short: &["quota"],
         status: true,
-        enforced: false,
         ..BASE
     },
     Builtin {
@@ -216,14 +208,41 @@ pub(crate) static BUILTINS: &[Builtin] = &[
         ..BASE
     },
     Builtin {
-        group: "apiregistration.k8s.io",
+        group: webhooks::GROUP,
+        kind: "MutatingWebhookConfiguration",
+        plural: "mutatingwebhookconfigurations",
+        singular: "mutatingwebhookconfiguration",
+        categories: &["api-extensions"],
+        namespaced: false,
+        generation: true,
+        default: webhooks::defaults_mutating,
+        validate: webhooks::mutating_rules,
+        ..BASE
+    },
+    Builtin {
+        group: webhooks::GROUP,
+        kind: "ValidatingWebhookConfiguration",
+        plural: "validatingwebhookconfigurations",
+        singular: "validatingwebhookconfiguration",
+        categories: &["api-extensions"],
+        namespaced: false,
+        generation: true,
+        default: webhooks::defaults_validating,
+        validate: webhooks::validating_rules,
+        ..BASE
+    },
+    Builtin {
+        group: aggregation::GROUP,
         kind: "APIService",
         plural: "apiservices",
         singular: "apiservice",
         categories: &["api-extensions"],
         namespaced: false,
         status: true,
-        enforced: false,
+        name_rule: NameRule::PathSegment,
+        default: aggregation::defaults,
+        prepare: aggregation::prepare,
+        validate: aggregation::rules,
         ..BASE
     },
     Builtin {

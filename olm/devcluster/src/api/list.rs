@@ -32,21 +32,21 @@ fn supported_fields(call: &Call<'_>) -> Vec<String> {
     fields
 }
 
-/// All objects that the selectors of a request match, stored form, and the resourceVersion.
-pub(crate) fn matching(call: &Call<'_>) -> ApiResult<(Vec<Arc<Value>>, u64)> {
+/// All objects that the selectors of a request match, as stored, and the resourceVersion.
+pub(crate) async fn matching(call: &Call<'_>) -> ApiResult<(Vec<Arc<Value>>, u64)> {
     let selector = selector(call)?;
     let page = call.server.store.list(&call.resource.stored, &call.info.namespace);
-    let items = page.items.into_iter().filter(|o| matches(call, &selector, o)).collect();
-    Ok((items, page.rv))
-}
-
-/// Selectors speak of the version of the request.
-fn matches(call: &Call<'_>, selector: &Selector, object: &Arc<Value>) -> bool {
-    selector.is_everything() || selector.matches(&convert::present(call.resource, object))
+    if selector.is_everything() {
+        return Ok((page.items, page.rv));
+    }
+    // Selectors speak of the version of the request.
+    let shown = convert::present_all(call.server, call.resource, page.items.clone()).await?;
+    let pairs = page.items.into_iter().zip(shown);
+    Ok((pairs.filter(|(_, shown)| selector.matches(shown)).map(|(item, _)| item).collect(), page.rv))
 }
 
 /// GET of a collection.
-pub(crate) fn list(call: &Call<'_>) -> ApiResult<Response> {
+pub(crate) async fn list(call: &Call<'_>) -> ApiResult<Response> {
     let selector = selector(call)?;
     let limit = call.query.number("limit")?.filter(|l| *l > 0).and_then(|l| usize::try_from(l).ok());
     let store = &call.server.store;
@@ -68,7 +68,11 @@ pub(crate) fn list(call: &Call<'_>) -> ApiResult<Response> {
         }
         None => store.list(&call.resource.stored, &call.info.namespace),
     };
-    let mut items: Vec<Arc<Value>> = page.items.into_iter().filter(|o| matches(call, &selector, o)).collect();
+    let mut items = page.items;
+    if !selector.is_everything() {
+        items = convert::present_all(call.server, call.resource, items).await?;
+        items.retain(|item| selector.matches(item));
+    }
     let mut metadata = Map::new();
     metadata.insert("resourceVersion".to_owned(), page.rv.to_string().into());
     if let Some(limit) = limit.filter(|limit| items.len() > *limit) {
@@ -81,7 +85,7 @@ pub(crate) fn list(call: &Call<'_>) -> ApiResult<Response> {
             metadata.insert("remainingItemCount".to_owned(), remaining.into());
         }
     }
-    let shown: Vec<Arc<Value>> = items.iter().map(|o| convert::present(call.resource, o)).collect();
+    let shown = convert::present_all(call.server, call.resource, items).await?;
     Ok(bytes_response(200, "application/json", call.format.list(call.resource, &shown, metadata)))
 }
 

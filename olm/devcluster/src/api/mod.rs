@@ -3,11 +3,13 @@
 //! * storage: [`store`] (memory, watches), [`log`] (disk)
 //! * what is served: [`kinds`] (the table), [`registry`] (with custom resources), [`discovery`]
 //! * a request: [`server`] → [`request`] → [`authn`] → [`authz`] → [`rest`], [`list`], [`watch`], [`delete`], [`scale`],
-//!   [`reviews`], [`nodes`]
+//!   [`reviews`], [`nodes`], [`aggregation`]
 //! * an object on its way in: [`prepare`], [`defaults`], [`strategy`], [`admission`], [`validate`], [`hooks`], [`crds`],
-//!   [`service`]; on its way out: [`convert`], [`format`], [`table`], [`columns`]
+//!   [`service`], [`webhooks`]; on its way out: [`convert`], [`format`], [`table`], [`columns`]
+//! * what the server calls itself: [`outbound`], [`trust`]
 
 mod admission;
+mod aggregation;
 mod authn;
 mod authz;
 mod bootstrap;
@@ -25,9 +27,11 @@ mod list;
 mod log;
 mod meta;
 mod nodes;
+mod outbound;
 mod prepare;
 mod protobuf;
 mod proxy;
+mod quota;
 mod registry;
 mod request;
 mod rest;
@@ -44,8 +48,10 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod trust;
 mod validate;
 mod watch;
+mod webhooks;
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -58,8 +64,16 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
+use self::{
+    aggregation::{Aggregation, FrontProxy},
+    authn::Tokens,
+    registry::Registry,
+    server::Server,
+    store::Store,
+    tls::Authority,
+    webhooks::Webhooks,
+};
 pub use self::{authn::Identity, tls::OpenFile};
-use self::{authn::Tokens, registry::Registry, server::Server, store::Store, tls::Authority};
 use crate::backend::NodeBackend;
 
 /// How the server starts.
@@ -116,10 +130,13 @@ impl ApiServer {
             shutdown: CancellationToken::new(),
             addresses: tokio::sync::Mutex::default(),
             purged: AtomicI64::new(0),
+            webhooks: Webhooks::default(),
+            aggregation: Aggregation::new(FrontProxy::open(directory)?),
         });
         futures::executor::block_on(bootstrap::run(
             &server,
             if config.port == 0 { 6443 } else { config.port },
+            &authority.ca_pem,
         ))
         .map_err(|error| OpenError::Store(error.to_string()))?;
         Ok(Self { server, authority: Arc::new(authority) })

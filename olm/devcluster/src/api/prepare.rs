@@ -1,12 +1,11 @@
 //! What happens to an object between the client and the store: types, unknown fields, system metadata, defaults,
 //! admission, validation, field ownership.
 
-use std::sync::Arc;
-
 use serde_json::{Map, Value, json};
 
 use super::{
-    admission, convert, hooks, meta,
+    convert, hooks, meta,
+    registry::Resource,
     server::Call,
     status::{ApiError, ApiResult},
     validate,
@@ -53,7 +52,7 @@ pub(crate) fn check_type(call: &Call<'_>, object: &mut Value) -> ApiResult<()> {
             )));
         }
     }
-    check_metadata_types(call, object)?;
+    check_metadata_types(resource, object)?;
     if resource.namespaced {
         let given = meta::namespace(object);
         if !given.is_empty() && given != call.info.namespace {
@@ -73,9 +72,9 @@ pub(crate) fn check_type(call: &Call<'_>, object: &mut Value) -> ApiResult<()> {
 }
 
 /// Metadata of the wrong type is refused for every kind, so that all other code can rely on its shape.
-fn check_metadata_types(call: &Call<'_>, object: &mut Value) -> ApiResult<()> {
+fn check_metadata_types(resource: &Resource, object: &mut Value) -> ApiResult<()> {
     let refuse = |field: &str, wanted: &str| {
-        let (kind, version) = (&call.resource.kind, &call.resource.version);
+        let (kind, version) = (&resource.kind, &resource.version);
         Err(ApiError::bad_request(format!(
             "{kind} in version \"{version}\" cannot be handled as a {kind}: metadata.{field} must be {wanted}"
         )))
@@ -162,66 +161,114 @@ pub(crate) fn strict(call: &Call<'_>, object: &mut Value) -> ApiResult<()> {
     }
 }
 
-fn custom_defaults(call: &Call<'_>, object: &mut Value) {
-    match (call.resource.builtin(), call.resource.custom()) {
+fn defaults(resource: &Resource, object: &mut Value) {
+    match (resource.builtin(), resource.custom()) {
         (Some(builtin), _) => (builtin.default)(object),
         (None, Some(custom)) => custom.schema.default(object),
         (None, None) => {}
     }
 }
 
-/// Makes an object ready to be stored for the first time.
-pub(crate) fn create(call: &Call<'_>, mut object: Value, tracking: &Tracking) -> ApiResult<Value> {
-    let resource = call.resource;
+/// Makes what a webhook returned an object of its kind again: types, unknown fields, defaults.
+pub(crate) fn conform(resource: &Resource, object: &mut Value) -> ApiResult<()> {
+    let (api_version, kind) = (meta::text(object, "/apiVersion"), meta::text(object, "/kind"));
+    if (api_version, kind) != (resource.api_version().as_str(), resource.kind.as_str()) {
+        return Err(ApiError::internal(format!(
+            "a webhook made an object of {api_version}, Kind={kind} out of one of {}, Kind={}",
+            resource.api_version(),
+            resource.kind
+        )));
+    }
+    check_metadata_types(resource, object).map_err(|error| ApiError::internal(error.message()))?;
+    match resource.custom() {
+        Some(custom) => {
+            custom.schema.prune(object);
+        }
+        None => {
+            let (group, version, kind) = (&resource.group, &resource.version, &resource.kind);
+            let errors = openapi::type_errors(group, version, kind, object);
+            if let Some(errors) = errors.filter(|e| !e.is_empty()) {
+                return Err(ApiError::internal(errors.join(", ")));
+            }
+            openapi::drop_unknown(group, version, kind, object);
+        }
+    }
+    defaults(resource, object);
+    Ok(())
+}
+
+/// Makes of what was sent the object that webhooks see: nothing that only the server says, defaults, field ownership.
+pub(crate) fn begin_create(call: &Call<'_>, mut object: Value, tracking: &Tracking) -> ApiResult<Value> {
     strict(call, &mut object)?;
-    let now = meta::now();
-    {
-        let metadata = meta::metadata(&mut object);
-        for field in
-            ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation", "resourceVersion"]
-        {
-            metadata.shift_remove(field);
-        }
-        metadata.insert("uid".to_owned(), meta::new_uid().into());
-        metadata.insert("creationTimestamp".to_owned(), now.as_str().into());
-        if resource.generation {
-            metadata.insert("generation".to_owned(), 1.into());
-        }
+    convert::event_store_form(call.resource, &mut object);
+    settle_new(call.resource, &mut object);
+    if matches!(tracking, Tracking::Update) {
+        let (manager, layout) = (call.manager(), call.resource.layout());
+        ssa::track_update(None, &mut object, &manager, None, layout, &meta::now());
+    }
+    Ok(object)
+}
+
+/// What clients and webhooks cannot say of a new object is removed, what they left out filled in.
+fn settle_new(resource: &Resource, object: &mut Value) {
+    let metadata = meta::metadata(object);
+    for field in [
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "selfLink",
+        "generation",
+        "resourceVersion",
+        "uid",
+        "creationTimestamp",
+    ] {
+        metadata.shift_remove(field);
     }
     if resource.status
         && let Some(map) = object.as_object_mut()
     {
         map.shift_remove("status");
     }
-    convert_in(call, &mut object);
     if let Some(builtin) = resource.builtin() {
-        (builtin.prepare)(&mut object, None);
+        (builtin.prepare)(object, None);
     }
-    custom_defaults(call, &mut object);
-    admission::create(call, &mut object)?;
+    defaults(resource, object);
+}
+
+/// Makes an object ready to be stored for the first time. `again` says that it is not what [`begin_create`] made any more.
+pub(crate) fn finish_create(call: &Call<'_>, mut object: Value, again: bool) -> ApiResult<Value> {
+    let resource = call.resource;
+    if again {
+        if resource.stored != "/events" {
+            check_type(call, &mut object)?;
+        }
+        settle_new(resource, &mut object);
+    }
+    let metadata = meta::metadata(&mut object);
+    metadata.insert("uid".to_owned(), meta::new_uid().into());
+    metadata.insert("creationTimestamp".to_owned(), meta::now().into());
+    if resource.generation {
+        metadata.insert("generation".to_owned(), 1.into());
+    }
     check(call, &object, None)?;
     hooks::before_write(call, &mut object, None)?;
     hooks::announce(call, &object);
-    match tracking {
-        Tracking::Update => {
-            ssa::track_update(None, &mut object, &call.manager(), None, resource.layout(), &now);
-        }
-        Tracking::Applied | Tracking::Unchanged => {}
-    }
-    convert::store_form(resource, &mut object);
     Ok(object)
 }
 
-/// Makes a changed object ready to be stored; `None` when nothing has changed.
-///
-/// `live` is the stored object in the version of the request, `stored` as it is in the store.
-pub(crate) fn update(
+/// A change on its way to the store.
+pub(crate) struct Draft {
+    pub object: Value,
+    /// It changes nothing that a client can change.
+    pub unchanged: bool,
+}
+
+/// Makes of what was sent the changed object that webhooks see. `live` is the stored object in the version of the request.
+pub(crate) fn begin_update(
     call: &Call<'_>,
     live: &Value,
-    stored: &Arc<Value>,
     mut object: Value,
     tracking: &Tracking,
-) -> ApiResult<Option<Value>> {
+) -> ApiResult<Draft> {
     let resource = call.resource;
     if !object.is_object() {
         return Err(ApiError::bad_request("the patched object is not a JSON object"));
@@ -231,48 +278,61 @@ pub(crate) fn update(
         let error = FieldError::invalid("metadata.name", meta::name(&object), "field is immutable");
         return Err(ApiError::invalid(&resource.group, &resource.kind, &call.info.name, &[error]));
     }
-    let subresource = Some(call.info.subresource.as_str()).filter(|s| !s.is_empty());
     let clears_managed_fields =
         object.pointer("/metadata/managedFields").and_then(Value::as_array).is_some_and(Vec::is_empty);
     strict(call, &mut object)?;
-    keep_system_metadata(live, &mut object);
-    match subresource {
-        Some("status") => only_status(resource.custom().is_some(), live, &mut object),
-        Some("finalize") => only_finalizers(live, &mut object),
+    settle_changed(call, live, &mut object);
+    let unchanged = match tracking {
+        Tracking::Unchanged => true,
+        Tracking::Update => !clears_managed_fields && same(live, &object),
+        Tracking::Applied => false,
+    };
+    if matches!(tracking, Tracking::Update) && !unchanged {
+        let (manager, subresource) = (call.manager(), subresource(call));
+        let now = meta::now();
+        ssa::track_update(Some(live), &mut object, &manager, subresource, resource.layout(), &now);
+    }
+    Ok(Draft { object, unchanged })
+}
+
+fn subresource<'a>(call: &'a Call<'_>) -> Option<&'a str> {
+    Some(call.info.subresource.as_str()).filter(|s| !s.is_empty())
+}
+
+/// What clients and webhooks cannot change is as before, what they left out filled in.
+fn settle_changed(call: &Call<'_>, live: &Value, object: &mut Value) {
+    let resource = call.resource;
+    keep_system_metadata(live, object);
+    match subresource(call) {
+        Some("status") => only_status(resource.custom().is_some(), live, object),
+        Some("finalize") => only_finalizers(live, object),
         Some("binding") => {}
-        _ if resource.status => keep(live, &mut object, "status"),
+        _ if resource.status => keep(live, object, "status"),
         _ => {}
     }
     if let Some(builtin) = resource.builtin()
-        && subresource.is_none()
+        && subresource(call).is_none()
     {
-        (builtin.prepare)(&mut object, Some(live));
+        (builtin.prepare)(object, Some(live));
     }
-    custom_defaults(call, &mut object);
+    defaults(resource, object);
     if resource.generation {
-        bump_generation(resource.builtin().is_none(), resource.status, live, &mut object);
+        bump_generation(resource.builtin().is_none(), resource.status, live, object);
     }
-    if matches!(tracking, Tracking::Unchanged)
-        || (!clears_managed_fields && matches!(tracking, Tracking::Update) && same(live, &object))
-    {
-        return Ok(None);
-    }
-    check(call, &object, Some(live))?;
-    hooks::before_write(call, &mut object, Some(live))?;
-    if matches!(tracking, Tracking::Update) {
-        let manager = call.manager();
-        ssa::track_update(Some(live), &mut object, &manager, subresource, resource.layout(), &meta::now());
-    }
-    convert::store_form(resource, &mut object);
-    meta::metadata(&mut object).insert("resourceVersion".to_owned(), meta::resource_version(stored).into());
-    Ok(Some(object))
 }
 
-/// Events come in two shapes; everything after this sees the stored one.
-fn convert_in(call: &Call<'_>, object: &mut Value) {
-    if call.resource.is("events.k8s.io", "events") {
-        convert::store_form(call.resource, object);
-    }
+/// Takes up what webhooks made of a change.
+pub(crate) fn changed_by_webhooks(call: &Call<'_>, live: &Value, draft: &mut Draft) -> ApiResult<()> {
+    check_type(call, &mut draft.object)?;
+    settle_changed(call, live, &mut draft.object);
+    draft.unchanged = draft.unchanged && same(live, &draft.object);
+    Ok(())
+}
+
+/// Makes a changed object ready to be stored.
+pub(crate) fn finish_update(call: &Call<'_>, live: &Value, object: &mut Value) -> ApiResult<()> {
+    check(call, object, Some(live))?;
+    hooks::before_write(call, object, Some(live))
 }
 
 /// What no client may change.
@@ -370,7 +430,14 @@ fn check(call: &Call<'_>, object: &Value, live: Option<&Value>) -> ApiResult<()>
     validate::metadata(resource, object, live, &mut errors);
     match (resource.builtin(), resource.custom()) {
         (Some(builtin), _) => (builtin.validate)(object, live, &mut errors),
-        (None, Some(custom)) => errors.extend(custom.schema.validate(object)),
+        (None, Some(custom)) => match live {
+            None => errors.extend(custom.schema.validate(object)),
+            Some(live) => {
+                let found = custom.schema.validate_update(object, live);
+                errors.extend(found.errors);
+                found.known.iter().for_each(|known| call.warn(known.to_string()));
+            }
+        },
         (None, None) => {}
     }
     if errors.is_empty() {

@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::{
     meta::{list, text},
     nodes,
+    outbound::{self, Found, NoService, Port},
     request::Info,
     server::Server,
     status::{ApiError, ApiResult},
@@ -131,43 +132,18 @@ fn no_port(target: &Target<'_>) -> ApiError {
 
 /// A ready endpoint of a Service.
 fn service_address(server: &Server, namespace: &str, target: &Target<'_>) -> ApiResult<SocketAddr> {
-    let service = server
-        .store
-        .get(&Key::new("/services", namespace, target.name))
-        .ok_or_else(|| ApiError::not_found("services", "", target.name))?;
-    let ports = list(&service, "/spec/ports");
-    let port = match target.port {
-        "" => ports.first(),
-        wanted => {
-            let number: Option<i64> = wanted.parse().ok();
-            ports
-                .iter()
-                .find(|p| text(p, "/name") == wanted || (number.is_some() && p["port"].as_i64() == number))
-        }
+    let port = match (target.port, target.port.parse()) {
+        ("", _) => Port::First,
+        (_, Ok(number)) => Port::Number(number),
+        (name, Err(_)) => Port::Name(name),
     };
-    let name = text(port.ok_or_else(|| no_port(target))?, "/name");
-    let mut found = Vec::new();
-    for slice in server.store.list("discovery.k8s.io/endpointslices", namespace).items {
-        if text(&slice, "/metadata/labels/kubernetes.io~1service-name") != target.name {
-            continue;
-        }
-        let Some(port) =
-            list(&slice, "/ports").iter().find(|p| text(p, "/name") == name).and_then(|p| p["port"].as_u64())
-        else {
-            continue;
-        };
-        for endpoint in list(&slice, "/endpoints").iter().filter(|e| e["conditions"]["ready"] != false) {
-            if let Some(ip) = endpoint["addresses"][0].as_str() {
-                found.push((ip.to_owned(), port));
-            }
-        }
+    match outbound::find_service(&server.store, namespace, target.name, &port) {
+        Ok(Found::Address(address)) => Ok(address),
+        Ok(Found::External(_)) => Err(ApiError::not_implemented("proxying to an ExternalName Service")),
+        Err(NoService::Missing(name)) => Err(ApiError::not_found("services", "", &name)),
+        Err(NoService::NoPort { .. }) => Err(no_port(target)),
+        Err(error @ NoService::NoEndpoints(_)) => Err(ApiError::unavailable(error.to_string())),
     }
-    if found.is_empty() {
-        let message = format!("no endpoints available for service \"{}\"", target.name);
-        return Err(ApiError::unavailable(message));
-    }
-    let (ip, port) = &found[rand::random_range(0..found.len())];
-    socket(ip, *port)
 }
 
 #[cfg(test)]

@@ -7,7 +7,10 @@ use std::{
 
 use serde_json::Value;
 
-use super::kinds::{BUILTINS, Builtin};
+use super::{
+    convert::ConversionWebhook,
+    kinds::{BUILTINS, Builtin},
+};
 use crate::machinery::{
     crd::{Column, Crd, CrdVersion},
     field_error::FieldError,
@@ -46,7 +49,7 @@ pub(crate) struct ScalePaths {
 /// What is behind a resource.
 pub(crate) enum Body {
     Builtin(&'static Builtin),
-    Custom { crd: Arc<Crd>, version: usize },
+    Custom { crd: Arc<Crd>, version: usize, conversion: Option<Arc<ConversionWebhook>> },
 }
 
 impl Resource {
@@ -68,7 +71,7 @@ impl Resource {
     pub(crate) fn custom(&self) -> Option<&CrdVersion> {
         match &self.body {
             Body::Builtin(_) => None,
-            Body::Custom { crd, version } => crd.versions.get(*version),
+            Body::Custom { crd, version, .. } => crd.versions.get(*version),
         }
     }
 
@@ -121,7 +124,12 @@ impl Resource {
         }
     }
 
-    fn of_crd(crd: &Arc<Crd>, index: usize, version: &CrdVersion) -> Self {
+    fn of_crd(
+        crd: &Arc<Crd>,
+        index: usize,
+        version: &CrdVersion,
+        conversion: Option<Arc<ConversionWebhook>>,
+    ) -> Self {
         let mut fields = vec!["metadata.name".to_owned()];
         if crd.namespaced {
             fields.push("metadata.namespace".to_owned());
@@ -146,7 +154,7 @@ impl Resource {
             generation: true,
             stored: stored_key(&crd.group, &crd.plural),
             fields,
-            body: Body::Custom { crd: crd.clone(), version: index },
+            body: Body::Custom { crd: crd.clone(), version: index, conversion },
         }
     }
 }
@@ -211,9 +219,16 @@ fn version_rank(version: &str) -> (u8, u32, u8, u32) {
     parse().unwrap_or((0, 0, 0, 0))
 }
 
+/// A CRD that is served, and the webhook that converts between its versions.
+#[derive(Clone)]
+struct Defined {
+    crd: Arc<Crd>,
+    conversion: Option<Arc<ConversionWebhook>>,
+}
+
 /// The resources, replaceable while the server runs.
 pub(crate) struct Registry {
-    custom: RwLock<BTreeMap<String, Arc<Crd>>>,
+    custom: RwLock<BTreeMap<String, Defined>>,
     served: RwLock<Arc<Served>>,
 }
 
@@ -230,8 +245,10 @@ impl Registry {
 
     /// Serves a CRD (after its status says that it is established).
     pub(crate) fn set_crd(&self, name: &str, object: &Value) -> Result<(), Vec<FieldError>> {
-        let crd = crate::machinery::crd::parse(object)?;
-        self.custom.write().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), Arc::new(crd));
+        let crd = Arc::new(crate::machinery::crd::parse(object)?);
+        let conversion = ConversionWebhook::of_crd(object).map(Arc::new);
+        let defined = Defined { crd, conversion };
+        self.custom.write().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), defined);
         self.rebuild();
         Ok(())
     }
@@ -261,9 +278,11 @@ impl Registry {
     fn rebuild(&self) {
         let custom = self.custom.read().unwrap_or_else(PoisonError::into_inner);
         let builtin = BUILTINS.iter().map(Resource::of_builtin);
-        let defined = custom.values().flat_map(|crd| {
+        let defined = custom.values().flat_map(|Defined { crd, conversion }| {
             let versions = crd.versions.iter().enumerate().filter(|(_, v)| v.served);
-            versions.map(|(index, version)| Resource::of_crd(crd, index, version)).collect::<Vec<_>>()
+            versions
+                .map(|(index, version)| Resource::of_crd(crd, index, version, conversion.clone()))
+                .collect::<Vec<_>>()
         });
         let resources: Vec<Arc<Resource>> = builtin.chain(defined).map(Arc::new).collect();
         let index = resources

@@ -7,11 +7,12 @@ use http::header;
 use serde_json::{Value, json};
 
 use super::{
-    convert, hooks, meta,
-    prepare::{self, Tracking},
+    admission, convert, hooks, meta,
+    prepare::{self, Draft, Tracking},
     server::{Call, answer, decode, yaml},
     status::{ApiError, ApiResult},
     store::{Key, WriteError},
+    webhooks::{self, Asked, Operation, UpdateAdmission},
 };
 use crate::machinery::{
     field_error::FieldError,
@@ -45,8 +46,9 @@ impl Call<'_> {
     }
 
     /// The answer with an object in the form that was asked for.
-    pub(crate) fn show(&self, code: u16, object: &Arc<Value>) -> Response {
-        answer(code, &self.format.object(self.resource, &convert::present(self.resource, object)))
+    pub(crate) async fn show(&self, code: u16, object: &Arc<Value>) -> ApiResult<Response> {
+        let shown = convert::present(self.server, self.resource, object).await?;
+        Ok(answer(code, &self.format.object(self.resource, &shown)))
     }
 
     pub(crate) fn manager(&self) -> String {
@@ -72,15 +74,15 @@ pub(crate) fn storage_error(error: &WriteError) -> ApiError {
 }
 
 /// GET of one object.
-pub(crate) fn get(call: &Call<'_>) -> ApiResult<Response> {
-    Ok(call.show(200, &call.current()?))
+pub(crate) async fn get(call: &Call<'_>) -> ApiResult<Response> {
+    call.show(200, &call.current()?).await
 }
 
 /// POST.
 pub(crate) async fn create(call: &Call<'_>, bytes: &[u8]) -> ApiResult<Response> {
     let object = decode(call.headers, bytes)?;
     let stored = create_object(call, object, &Tracking::Update).await?;
-    Ok(call.show(201, &stored))
+    call.show(201, &stored).await
 }
 
 /// Creates an object that was decoded or applied.
@@ -91,34 +93,68 @@ async fn create_object(call: &Call<'_>, mut object: Value, tracking: &Tracking) 
     if !meta::resource_version(&object).is_empty() {
         return Err(ApiError::bad_request("resourceVersion should not be set on objects to be created"));
     }
+    let given = meta::name(&object).to_owned();
     let base = meta::text(&object, "/metadata/generateName").to_owned();
-    let generated = meta::name(&object).is_empty() && !base.is_empty();
-    let _guard = hooks::guard(call).await;
+    let generated = given.is_empty() && !base.is_empty();
+    if given.is_empty() && !generated {
+        let error = FieldError::required("metadata.name", "name or generateName is required");
+        return Err(ApiError::invalid(&resource.group, &resource.kind, "", &[error]));
+    }
+    hooks::namespace_accepts(call, &given)?;
+    let mut draft = prepare::begin_create(call, object, tracking)?;
+    admission::create(call, &mut draft)?;
+    let options = || webhooks::options(call, "CreateOptions");
+    // Requests for a namespace are in it, also the one that makes it.
+    let namespace = if resource.is("", "namespaces") { given.as_str() } else { call.info.namespace.as_str() };
+    let asked = Asked {
+        server: call.server,
+        resource,
+        subresource: "",
+        who: call.who,
+        operation: Operation::Create,
+        namespace,
+        name: &given,
+        old: None,
+        dry_run,
+        options: &options,
+        warnings: &call.warnings,
+    };
+    let mutated =
+        webhooks::mutate(&asked, Some(&mut draft), &mut |object| admission::create(call, object)).await?;
     for _ in 0..ATTEMPTS {
-        let mut object = object.clone();
+        let mut object = draft.clone();
         if generated {
             let kept: String = base.chars().take(58).collect();
             let name = format!("{kept}{}", meta::random_suffix(5));
             meta::metadata(&mut object).insert("name".to_owned(), name.into());
         }
         let name = meta::name(&object).to_owned();
-        if name.is_empty() {
-            let error = FieldError::required("metadata.name", "name or generateName is required");
-            return Err(ApiError::invalid(&resource.group, &resource.kind, "", &[error]));
-        }
         let key = call.key_of(&name);
-        hooks::namespace_accepts(call, &name)?;
         if call.server.store.get(&key).is_some() {
             if generated {
                 continue;
             }
             return Err(ApiError::already_exists(&resource.plural, &resource.group, &name));
         }
-        let object = prepare::create(call, object, tracking)?;
+        let mut guard = hooks::guard(call).await;
+        let mut object = prepare::finish_create(call, object, mutated || generated)?;
+        let asked = Asked { name: &name, ..asked };
+        if asked.concerns_validating() {
+            // A webhook may write what the guard is for.
+            drop(guard.take());
+            webhooks::validate(&asked, Some(&object)).await?;
+            guard = hooks::guard(call).await;
+            // Time has passed.
+            hooks::namespace_accepts(call, &name)?;
+            hooks::before_write(call, &mut object, None)?;
+        }
         if dry_run {
             return Ok(Arc::new(object));
         }
-        match call.server.store.write(&key, None, Some(object)).await {
+        let object = convert::store_form(call.server, resource, object).await?;
+        let written = call.server.store.write(&key, None, Some(object)).await;
+        drop(guard);
+        match written {
             Ok((Some(stored), _)) => {
                 hooks::written(call.server, resource, &stored).await;
                 return Ok(stored);
@@ -146,7 +182,7 @@ pub(crate) async fn update(call: &Call<'_>, bytes: &[u8]) -> ApiResult<Response>
         Ok((object.clone(), Tracking::Update))
     })
     .await?;
-    Ok(call.show(200, &stored))
+    call.show(200, &stored).await
 }
 
 /// Reads, changes and writes an object until nobody was faster.
@@ -159,10 +195,10 @@ where
 {
     let dry_run = call.dry_run()?;
     let key = call.key();
-    let _guard = hooks::guard(call).await;
+    let resource = call.resource;
     for _ in 0..ATTEMPTS {
         let current = call.current()?;
-        let shown = convert::present(call.resource, &current);
+        let shown = convert::present(call.server, resource, &current).await?;
         let (new, tracking) = f(&shown)?;
         let wanted = meta::resource_version(&new);
         if !wanted.is_empty() && wanted != meta::resource_version(&current) {
@@ -174,28 +210,52 @@ where
                 meta::uid(&new),
                 meta::uid(&current)
             );
-            let resource = call.resource;
             return Err(ApiError::conflict(&resource.plural, &resource.group, &call.info.name, &why));
         }
-        let Some(new) = prepare::update(call, &shown, &current, new, &tracking)? else { return Ok(current) };
-        let remove = super::delete::is_finished(call.resource, &new);
+        let mut draft = prepare::begin_update(call, &shown, new, &tracking)?;
+        let unchanged = |draft: &Draft| draft.unchanged && convert::is_store_form(resource, &current);
+        let admission = UpdateAdmission::new(call, &shown, dry_run);
+        let concerned = admission.concerns_somebody();
+        if !concerned && unchanged(&draft) {
+            return Ok(current);
+        }
+        if concerned && admission.mutate(&mut draft.object).await? {
+            prepare::changed_by_webhooks(call, &shown, &mut draft)?;
+        }
+        let mut guard = hooks::guard(call).await;
+        prepare::finish_update(call, &shown, &mut draft.object)?;
+        if concerned {
+            // A webhook may write what the guard is for.
+            drop(guard.take());
+            admission.validate(&draft.object).await?;
+            guard = hooks::guard(call).await;
+            hooks::before_write(call, &mut draft.object, Some(&shown))?;
+        }
+        if unchanged(&draft) {
+            return Ok(current);
+        }
+        let mut new = draft.object;
+        meta::metadata(&mut new)
+            .insert("resourceVersion".to_owned(), meta::resource_version(&current).into());
+        let remove = super::delete::is_finished(resource, &new);
         if dry_run {
             return Ok(Arc::new(new));
         }
-        if remove {
-            match call.server.store.write(&key, Some(&current), None).await {
-                Ok(_) => {
-                    hooks::deleted(call.server, call.resource, &current).await;
-                    return Ok(Arc::new(new));
-                }
-                Err(WriteError::Raced) => continue,
-                Err(error) => return Err(storage_error(&error)),
+        let new = convert::store_form(call.server, resource, new).await?;
+        let written = if remove {
+            call.server.store.write(&key, Some(&current), None).await.map(|_| Arc::new(new))
+        } else {
+            let written = call.server.store.write(&key, Some(&current), Some(new)).await;
+            written.map(|(stored, _)| stored.unwrap_or_else(|| current.clone()))
+        };
+        drop(guard);
+        match written {
+            Ok(gone) if remove => {
+                hooks::deleted(call.server, resource, &current).await;
+                return Ok(gone);
             }
-        }
-        match call.server.store.write(&key, Some(&current), Some(new)).await {
-            Ok((stored, _)) => {
-                let stored = stored.unwrap_or(current);
-                hooks::written(call.server, call.resource, &stored).await;
+            Ok(stored) => {
+                hooks::written(call.server, resource, &stored).await;
                 return Ok(stored);
             }
             Err(WriteError::Raced) => {}
@@ -219,7 +279,7 @@ pub(crate) async fn patch(call: &Call<'_>, bytes: &[u8]) -> ApiResult<Response> 
         "application/json-patch+json" => {
             let body = json(bytes)?;
             let stored = change(call, |live| Ok((patch::json_patch(live, &body)?, Tracking::Update))).await?;
-            Ok(call.show(200, &stored))
+            call.show(200, &stored).await
         }
         "application/merge-patch+json" => {
             let body = json(bytes)?;
@@ -227,7 +287,7 @@ pub(crate) async fn patch(call: &Call<'_>, bytes: &[u8]) -> ApiResult<Response> 
                 Ok((with_precondition(patch::merge_patch(live, &body)?, live, &body), Tracking::Update))
             })
             .await?;
-            Ok(call.show(200, &stored))
+            call.show(200, &stored).await
         }
         "application/strategic-merge-patch+json" => {
             if resource.custom().is_some() {
@@ -246,7 +306,7 @@ pub(crate) async fn patch(call: &Call<'_>, bytes: &[u8]) -> ApiResult<Response> 
                 Ok((with_precondition(patched, live, &body), Tracking::Update))
             })
             .await?;
-            Ok(call.show(200, &stored))
+            call.show(200, &stored).await
         }
         other => Err(unsupported_patch(
             other,
@@ -327,7 +387,7 @@ async fn apply(call: &Call<'_>, mut config: Value) -> ApiResult<Response> {
                 // Somebody else created it meanwhile: apply to theirs.
                 Err(error) if error.code() == 409 && call.server.store.get(&call.key()).is_some() => continue,
                 Err(error) => return Err(error),
-                Ok(stored) => return Ok(call.show(201, &stored)),
+                Ok(stored) => return call.show(201, &stored).await,
             }
         }
         let stored = change(call, |live| {
@@ -346,7 +406,7 @@ async fn apply(call: &Call<'_>, mut config: Value) -> ApiResult<Response> {
                     && call.server.store.get(&call.key()).is_none()
                     && subresource.is_none() => {}
             Err(error) => return Err(error),
-            Ok(stored) => return Ok(call.show(200, &stored)),
+            Ok(stored) => return call.show(200, &stored).await,
         }
     }
     Err(ApiError::unavailable("too many writers at once, try again"))
@@ -354,7 +414,25 @@ async fn apply(call: &Call<'_>, mut config: Value) -> ApiResult<Response> {
 
 /// POST pods/NAME/binding: puts a pod on a node.
 pub(crate) async fn bind(call: &Call<'_>, bytes: &[u8]) -> ApiResult<Response> {
-    let binding = decode(call.headers, bytes)?;
+    let mut binding = decode(call.headers, bytes)?;
+    meta::default(&mut binding, "apiVersion", "v1");
+    meta::default(&mut binding, "kind", "Binding");
+    let options = || webhooks::options(call, "CreateOptions");
+    let asked = Asked {
+        server: call.server,
+        resource: call.resource,
+        subresource: "binding",
+        who: call.who,
+        operation: Operation::Create,
+        namespace: &call.info.namespace,
+        name: &call.info.name,
+        old: None,
+        dry_run: call.dry_run()?,
+        options: &options,
+        warnings: &call.warnings,
+    };
+    webhooks::mutate(&asked, Some(&mut binding), &mut |_| Ok(())).await?;
+    webhooks::validate(&asked, Some(&binding)).await?;
     let node = meta::text(&binding, "/target/name");
     if node.is_empty() {
         let error = FieldError::required("target.name", "");

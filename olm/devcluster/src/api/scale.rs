@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{
     columns::selector_text,
-    meta,
+    convert, meta,
     prepare::Tracking,
     registry::ScalePaths,
     rest::change,
@@ -50,9 +50,30 @@ fn scale_of(object: &Value, paths: &ScalePaths) -> Value {
     })
 }
 
+fn put_replicas(object: &mut Value, paths: &ScalePaths, replicas: i64) {
+    let mut at = object;
+    for step in paths.spec_replicas.split('.').filter(|s| !s.is_empty()) {
+        at = meta::as_map(at).entry(step.to_owned()).or_insert(Value::Null);
+    }
+    *at = replicas.into();
+}
+
+/// What webhooks see of a write to `/scale`: the `Scale`.
+pub(crate) fn seen_by_webhooks(object: &Value, paths: &ScalePaths) -> Value {
+    scale_of(object, paths)
+}
+
+/// Takes over what webhooks made of the `Scale`.
+pub(crate) fn changed_by_webhooks(object: &mut Value, paths: &ScalePaths, scale: &Value) {
+    if let Some(replicas) = scale["spec"]["replicas"].as_i64() {
+        put_replicas(object, paths, replicas);
+    }
+}
+
 /// GET.
-pub(crate) fn get(call: &Call<'_>) -> ApiResult<Response> {
-    Ok(answer(200, &scale_of(&*call.current()?, paths(call)?)))
+pub(crate) async fn get(call: &Call<'_>) -> ApiResult<Response> {
+    let object = convert::present(call.server, call.resource, &call.current()?).await?;
+    Ok(answer(200, &scale_of(&object, paths(call)?)))
 }
 
 /// PUT.
@@ -88,12 +109,7 @@ async fn write(call: &Call<'_>, mut wanted: impl FnMut(&Value) -> ApiResult<Valu
             ));
         }
         let mut new = Value::clone(live);
-        let mut at = &mut new;
-        let steps: Vec<&str> = paths.spec_replicas.split('.').filter(|s| !s.is_empty()).collect();
-        for step in &steps {
-            at = meta::as_map(at).entry((*step).to_owned()).or_insert(Value::Null);
-        }
-        *at = replicas.into();
+        put_replicas(&mut new, &paths, replicas);
         // The client's resourceVersion, if it sent one, is a precondition.
         let sent = meta::resource_version(&wanted);
         if !sent.is_empty() {
@@ -102,5 +118,6 @@ async fn write(call: &Call<'_>, mut wanted: impl FnMut(&Value) -> ApiResult<Valu
         Ok((new, Tracking::Update))
     })
     .await?;
-    Ok(answer(200, &scale_of(&stored, &paths)))
+    let object = convert::present(call.server, call.resource, &stored).await?;
+    Ok(answer(200, &scale_of(&object, &paths)))
 }

@@ -17,6 +17,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    aggregation::{self, Aggregation},
     authn::{self, Identity, Tokens},
     authz::{self, Attributes},
     discovery,
@@ -28,6 +29,7 @@ use super::{
     status::{ApiError, ApiResult, json_response},
     store::Store,
     watch,
+    webhooks::{self, Webhooks},
 };
 use crate::backend::NodeBackend;
 
@@ -45,6 +47,8 @@ pub(crate) struct Server {
     pub addresses: tokio::sync::Mutex<()>,
     /// When old events were last thrown away, seconds since 1970.
     pub purged: AtomicI64,
+    pub webhooks: Webhooks,
+    pub aggregation: Aggregation,
 }
 
 /// A request to a resource, with everything its handler needs.
@@ -95,6 +99,7 @@ impl Server {
 
     /// Answers a request.
     pub(crate) async fn handle(self: &Arc<Self>, request: Request) -> Response {
+        Aggregation::look_after(self);
         let (parts, body) = request.into_parts();
         let head = parts.method == http::Method::HEAD;
         let mut response = match self.route(parts, body).await {
@@ -122,6 +127,14 @@ impl Server {
         if matches!(info.verb.as_str(), "list" | "watch" | "deletecollection") {
             info.name.clear();
         }
+        if let Some(remote) = self.aggregation.find(&info.path) {
+            return aggregation::forward(self, &remote, &parts, body, &who).await;
+        }
+        if let Some(remote) =
+            info.path.strip_prefix("/openapi/v3").and_then(|path| self.aggregation.find(path))
+        {
+            return aggregation::fetch_openapi(self, &remote).await;
+        }
         if !info.is_resource {
             return discovery::serve(self, &info, &parts.method, &parts.headers);
         }
@@ -148,6 +161,11 @@ impl Server {
         let needs_node =
             matches!(info.subresource.as_str(), "log" | "exec" | "proxy" | "attach" | "portforward");
         if needs_node && resource.group.is_empty() {
+            if matches!(info.subresource.as_str(), "exec" | "proxy") {
+                // Connections have no place for warnings.
+                let warnings = Mutex::default();
+                webhooks::connect(self, resource, &info, &query, &who, &warnings).await?;
+            }
             return nodes::serve(self, &mut parts, body, &info, &query).await;
         }
         let format = Format::negotiate(&parts.headers, query.get("includeObject"))?;
@@ -176,9 +194,9 @@ impl Server {
     async fn dispatch(self: &Arc<Self>, call: &Call<'_>, body: Body) -> ApiResult<Response> {
         let info = call.info;
         match (info.subresource.as_str(), info.verb.as_str()) {
-            ("", "list") => super::list::list(call),
-            ("", "watch") => watch::watch(call),
-            ("", "get") => rest::get(call),
+            ("", "list") => super::list::list(call).await,
+            ("", "watch") => watch::watch(call).await,
+            ("", "get") => rest::get(call).await,
             ("", "create") if info.name.is_empty() => rest::create(call, &read_body(body).await?).await,
             ("", "update") if !info.name.is_empty() => rest::update(call, &read_body(body).await?).await,
             ("", "patch") if !info.name.is_empty() => rest::patch(call, &read_body(body).await?).await,
@@ -186,13 +204,13 @@ impl Server {
             ("", "deletecollection") => super::delete::delete_collection(call, &read_body(body).await?).await,
             ("", _) => Err(ApiError::method_not_allowed()),
             ("status", verb) if call.resource.status => match verb {
-                "get" => rest::get(call),
+                "get" => rest::get(call).await,
                 "update" => rest::update(call, &read_body(body).await?).await,
                 "patch" => rest::patch(call, &read_body(body).await?).await,
                 _ => Err(ApiError::method_not_allowed()),
             },
             ("scale", verb) if call.resource.scale.is_some() => match verb {
-                "get" => super::scale::get(call),
+                "get" => super::scale::get(call).await,
                 "update" => super::scale::update(call, &read_body(body).await?).await,
                 "patch" => super::scale::patch(call, &read_body(body).await?).await,
                 _ => Err(ApiError::method_not_allowed()),

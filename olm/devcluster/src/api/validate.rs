@@ -29,7 +29,7 @@ fn is_label(text: &str) -> bool {
 }
 
 /// What is wrong with a name.
-fn name_problems(rule: NameRule, name: &str) -> Vec<String> {
+pub(crate) fn name_problems(rule: NameRule, name: &str) -> Vec<String> {
     let mut problems = Vec::new();
     let too_long = |max: usize| format!("must be no more than {max} characters");
     match rule {
@@ -79,7 +79,7 @@ fn is_qualified_part(text: &str) -> bool {
 }
 
 /// `prefix/name` or `name`, as keys of labels and annotations are.
-fn key_problem(key: &str) -> Option<String> {
+pub(crate) fn key_problem(key: &str) -> Option<String> {
     let (prefix, name) = match key.split_once('/') {
         Some((prefix, name)) => (Some(prefix), name),
         None => (None, key),
@@ -101,7 +101,7 @@ fn key_problem(key: &str) -> Option<String> {
     }
 }
 
-fn labels(path: &str, labels: Option<&Value>, errors: &mut Errors) {
+pub(crate) fn labels(path: &str, labels: Option<&Value>, errors: &mut Errors) {
     for (key, value) in labels.and_then(Value::as_object).into_iter().flatten() {
         if let Some(problem) = key_problem(key) {
             errors.push(FieldError::invalid(path, key.as_str(), problem));

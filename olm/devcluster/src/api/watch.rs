@@ -41,7 +41,7 @@ struct Watch {
 }
 
 /// GET of a collection with `watch=true`.
-pub(crate) fn watch(call: &Call<'_>) -> ApiResult<Response> {
+pub(crate) async fn watch(call: &Call<'_>) -> ApiResult<Response> {
     let selector = list::selector(call)?;
     let store = &call.server.store;
     let stored = &call.resource.stored;
@@ -69,8 +69,7 @@ pub(crate) fn watch(call: &Call<'_>) -> ApiResult<Response> {
     };
     match initial {
         Initial::State { bookmark } => {
-            for object in &page.items {
-                let shown = convert::present(&watch.resource, object);
+            for shown in convert::present_all(call.server, call.resource, page.items).await? {
                 if watch.selector.matches(&shown) {
                     watch.push("ADDED", &shown);
                 }
@@ -87,7 +86,7 @@ pub(crate) fn watch(call: &Call<'_>) -> ApiResult<Response> {
                 return Err(too_old(rv, floor));
             }
             watch.position = rv;
-            watch.collect();
+            watch.collect().await;
         }
     }
     Ok(bytes_response(200, "application/json", Body::from_stream(stream::unfold(watch, next))))
@@ -150,14 +149,16 @@ async fn next(mut watch: Watch) -> Option<(Result<Bytes, std::convert::Infallibl
         let shutdown = watch.server.shutdown.clone();
         tokio::select! {
             changed = watch.changed.changed() => {
-                watch.collect();
+                watch.collect().await;
                 // No sender any more: the resource is not served any longer.
                 watch.ended |= changed.is_err();
             }
             () = tokio::time::sleep_until(watch.deadline) => watch.ended = true,
             () = tokio::time::sleep_until(watch.next_bookmark), if watch.bookmarks => {
-                watch.collect();
-                watch.push_bookmark(false);
+                watch.collect().await;
+                if !watch.ended {
+                    watch.push_bookmark(false);
+                }
             }
             () = shutdown.cancelled() => watch.ended = true,
         }
@@ -166,37 +167,53 @@ async fn next(mut watch: Watch) -> Option<(Result<Bytes, std::convert::Infallibl
 
 impl Watch {
     /// Takes over what happened since the last time.
-    fn collect(&mut self) {
-        match self.server.store.events_after(&self.resource.stored, self.position) {
-            Ok((events, rv)) => {
-                for event in &events {
-                    self.push_event(event);
-                }
-                self.position = rv;
-            }
-            Err(floor) => {
-                let error = too_old(self.position, floor);
+    async fn collect(&mut self) {
+        let collected = match self.server.store.events_after(&self.resource.stored, self.position) {
+            Ok((events, rv)) => self.push_events(&events).await.map(|()| rv),
+            Err(floor) => Err(too_old(self.position, floor)),
+        };
+        match collected {
+            Ok(rv) => self.position = rv,
+            Err(error) => {
                 self.push_line(&json!({ "type": "ERROR", "object": error.status() }));
                 self.ended = true;
             }
         }
     }
 
-    /// What an event means to somebody who only sees what their selectors match.
-    fn push_event(&mut self, event: &Event) {
-        let Some(any) = event.new.as_ref().or(event.old.as_ref()) else { return };
-        if !self.namespace.is_empty() && meta::namespace(any) != self.namespace {
-            return;
+    async fn push_events(&mut self, events: &[Event]) -> ApiResult<()> {
+        if self.resource.custom().is_some() && !events.is_empty() {
+            // How versions convert can have changed since the watch began.
+            let served = self.server.registry.served();
+            let me = &self.resource;
+            if let Some(now) = served.find(&me.group, &me.version, &me.plural) {
+                self.resource = now.clone();
+            }
         }
-        let show = |object: &Arc<Value>| convert::present(&self.resource, object);
-        let seen = |object: &Option<Arc<Value>>| {
-            object.as_ref().map(show).filter(|o| self.selector.is_everything() || self.selector.matches(o))
+        for event in events {
+            self.push_event(event).await?;
+        }
+        Ok(())
+    }
+
+    /// What an event means to somebody who only sees what their selectors match.
+    async fn push_event(&mut self, event: &Event) -> ApiResult<()> {
+        let Some(any) = event.new.as_ref().or(event.old.as_ref()) else { return Ok(()) };
+        if !self.namespace.is_empty() && meta::namespace(any) != self.namespace {
+            return Ok(());
+        }
+        let new = self.seen(event.new.as_ref()).await?;
+        let was_seen = if self.selector.is_everything() {
+            event.old.is_some()
+        } else {
+            self.seen(event.old.as_ref()).await?.is_some()
         };
-        match (seen(&event.old), seen(&event.new)) {
-            (None, Some(new)) => self.push("ADDED", &new),
-            (Some(_), Some(new)) => self.push("MODIFIED", &new),
-            (Some(old), None) => {
-                let mut last = event.last.as_ref().map(show).unwrap_or(old);
+        match (was_seen, new) {
+            (false, Some(new)) => self.push("ADDED", &new),
+            (true, Some(new)) => self.push("MODIFIED", &new),
+            (true, None) => {
+                let Some(last) = event.last.as_ref().or(event.old.as_ref()) else { return Ok(()) };
+                let mut last = convert::present(&self.server, &self.resource, last).await?;
                 if event.new.is_some() {
                     // It still exists but does not match any more: the last state that did, at this resourceVersion.
                     let mut gone = Value::clone(&last);
@@ -206,8 +223,16 @@ impl Watch {
                 }
                 self.push("DELETED", &last);
             }
-            (None, None) => {}
+            (false, None) => {}
         }
+        Ok(())
+    }
+
+    /// The object in the version of the watch, if the selectors match it.
+    async fn seen(&self, object: Option<&Arc<Value>>) -> ApiResult<Option<Arc<Value>>> {
+        let Some(object) = object else { return Ok(None) };
+        let shown = convert::present(&self.server, &self.resource, object).await?;
+        Ok(Some(shown).filter(|o| self.selector.is_everything() || self.selector.matches(o)))
     }
 
     fn push(&mut self, kind: &str, object: &Arc<Value>) {

@@ -48,9 +48,12 @@ impl Recorder {
         self.record(object, "Warning", reason, message.into());
     }
 
-    /// Writes in the background: nobody waits for an event, and a failure to write one is only logged.
     fn record<K: Resource<DynamicType = ()>>(&self, object: &K, ty: &str, reason: &str, message: String) {
-        let regarding = object.object_ref(&());
+        self.about(object.object_ref(&()), ty, reason, message);
+    }
+
+    /// Writes in the background: nobody waits for an event, and a failure to write one is only logged.
+    pub(crate) fn about(&self, regarding: ObjectReference, ty: &str, reason: &str, message: String) {
         let this = self.clone();
         let (ty, reason) = (ty.to_owned(), reason.to_owned());
         tokio::spawn(async move {

@@ -11,7 +11,7 @@ mod tests;
 
 use std::{sync::Arc, time::Duration};
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::OwnerReference};
 use kube::{
     Client, Resource, ResourceExt,
     api::{DeleteParams, Patch, PatchParams, Preconditions, PropagationPolicy},
@@ -20,6 +20,7 @@ use serde_json::json;
 
 use super::{
     error::{During, Error, unless_gone},
+    events::Recorder,
     inventory::{
         Happened, Inventory,
         graph::{FOREGROUND, Graph, Node, ORPHAN, Owner, Policy, Verdict},
@@ -36,6 +37,7 @@ pub(crate) struct Controller {
     pub(crate) client: Client,
     pub(crate) inventory: Arc<Inventory>,
     pub(crate) queue: Arc<Queue<String>>,
+    pub(crate) events: Recorder,
 }
 
 /// Which objects have to be looked at after something happened to one.
@@ -49,12 +51,14 @@ pub(crate) fn affected(graph: &Graph, happened: &Happened) -> Vec<String> {
         affected.extend(waiting_owners.cloned());
         return affected;
     }
-    if !happened.left_owners.is_empty() {
-        affected.extend(waiting_owners.cloned());
-    }
+    // It may have been the last one that an owner waited for.
+    affected.extend(waiting_owners.filter(|uid| !Graph::blocks(node, uid)).cloned());
     let is_finishing = node.waits_for_dependents() || node.orphans_dependents();
-    let owner_is_going =
-        |owner: &OwnerReference| graph.get(&owner.uid).is_none_or(|node| node.waits_for_dependents());
+    // An owner that is somewhere else is none.
+    let owner_is_going = |owner: &OwnerReference| {
+        let waits = graph.get(&owner.uid).is_none_or(Node::waits_for_dependents);
+        waits || graph.owner(node, owner) == Owner::Unknown
+    };
     if is_finishing || node.owners.iter().any(owner_is_going) {
         affected.push(node.id.uid.clone());
     }
@@ -91,6 +95,10 @@ impl Controller {
         for reference in &node.owners {
             let known = self.inventory.graph().owner(&node, reference);
             let owner = if known == Owner::Unknown { self.ask(&node, reference).await? } else { known };
+            let elsewhere = self.inventory.graph().get(&reference.uid).is_some();
+            if owner == Owner::Absent && elsewhere {
+                self.misplaced(&node, reference);
+            }
             owners.push((reference.uid.clone(), owner));
         }
         let verdict = self.inventory.graph().judge(&node, &owners);
@@ -101,6 +109,11 @@ impl Controller {
             Verdict::Keep => {}
             Verdict::Forget(gone) => self.forget(&node, &gone, live.resource_version()).await?,
             Verdict::Delete(policy) => {
+                let mut version = live.resource_version();
+                if policy == Policy::Foreground && !node.waits_for_dependents() {
+                    self.unblock(&node).await?;
+                    version = None;
+                }
                 tracing::debug!(object = %node.id, ?policy, "owners are gone, deleting");
                 let params = DeleteParams {
                     propagation_policy: Some(match policy {
@@ -110,7 +123,7 @@ impl Controller {
                     }),
                     preconditions: Some(Preconditions {
                         uid: Some(node.id.uid.clone()),
-                        resource_version: live.resource_version(),
+                        resource_version: version,
                     }),
                     ..DeleteParams::default()
                 };
@@ -131,8 +144,7 @@ impl Controller {
         let Some(kind) = kind else { return Ok(Owner::Unknown) };
         if kind.namespaced && node.id.namespace.is_empty() {
             // No namespace to look in: such a reference is a mistake, and a mistake deletes nothing.
-            tracing::warn!(object = %node.id, owner = %reference.name, kind = %reference.kind,
-                "a cluster-scoped object cannot be owned by a namespaced one; the reference is ignored");
+            self.misplaced(node, reference);
             return Ok(Owner::Solid);
         }
         let namespace = if kind.namespaced { node.id.namespace.as_str() } else { "" };
@@ -141,6 +153,40 @@ impl Controller {
         let found = unless_gone(api.get(&reference.name).await.during(action))?;
         let exists = found.is_some_and(|found| found.uid().as_deref() == Some(&reference.uid));
         Ok(if exists { Owner::Solid } else { Owner::Absent })
+    }
+
+    /// Says that an owner is not where the reference says.
+    fn misplaced(&self, node: &Node, reference: &OwnerReference) {
+        let id = &node.id;
+        let regarding = ObjectReference {
+            api_version: Some(id.kind.resource.api_version.clone()),
+            kind: Some(id.kind.resource.kind.clone()),
+            namespace: Some(id.namespace.clone()).filter(|namespace| !namespace.is_empty()),
+            name: Some(id.name.clone()),
+            uid: Some(id.uid.clone()),
+            ..ObjectReference::default()
+        };
+        let message = format!(
+            "ownerRef [{}/{}, namespace: {}, name: {}, uid: {}] does not exist in namespace {:?}",
+            reference.api_version, reference.kind, id.namespace, reference.name, reference.uid, id.namespace
+        );
+        self.events.about(regarding, "Warning", "OwnerRefInvalidNamespace", message);
+    }
+
+    /// Two objects that wait for each other would wait for ever: one of them blocks nobody any more.
+    async fn unblock(&self, node: &Node) -> Result<(), Error> {
+        let waits = {
+            let graph = self.inventory.graph();
+            graph.dependents(&node.id.uid).iter().any(|dependent| dependent.waits_for_dependents())
+        };
+        if !waits {
+            return Ok(());
+        }
+        let mut owners = node.owners.clone();
+        for owner in &mut owners {
+            owner.block_owner_deletion = Some(false);
+        }
+        self.patch(node, json!({ "metadata": { "uid": node.id.uid, "ownerReferences": owners } })).await
     }
 
     /// Takes owners away from an object.

@@ -8,6 +8,7 @@
 //! * [`service_account`]: what every namespace is given
 //! * [`namespace`]: the end of a namespace
 //! * [`garbage`]: what happens to objects whose owners are gone
+//! * [`quota`]: what is used of ResourceQuotas
 //! * [`scheduler`]: binds pods to the one node
 
 mod cache;
@@ -21,6 +22,7 @@ mod inventory;
 mod namespace;
 mod pods;
 mod queue;
+mod quota;
 mod replica_set;
 mod scheduler;
 mod service_account;
@@ -32,7 +34,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::{
     apps::v1::{Deployment, ReplicaSet},
-    core::v1::{ConfigMap, Endpoints, Namespace, Node, Pod, Service, ServiceAccount},
+    core::v1::{ConfigMap, Endpoints, Namespace, Node, Pod, ResourceQuota, Service, ServiceAccount},
     discovery::v1::EndpointSlice,
 };
 use kube::{Api, Client, Resource, runtime::watcher};
@@ -76,6 +78,7 @@ struct Queues {
     /// Namespaces that need their ServiceAccount and CA.
     furnished: Arc<Queue<Key>>,
     ending: Arc<Queue<Key>>,
+    quotas: Arc<Queue<Key>>,
     garbage: Arc<Queue<String>>,
 }
 
@@ -92,6 +95,7 @@ struct Caches {
     accounts: Arc<Cache<ServiceAccount>>,
     ca_maps: Arc<Cache<ConfigMap>>,
     nodes: Arc<Cache<Node>>,
+    quotas: Arc<Cache<ResourceQuota>>,
 }
 
 async fn run(client: Client, config: ControllerConfig, shutdown: CancellationToken) {
@@ -102,6 +106,7 @@ async fn run(client: Client, config: ControllerConfig, shutdown: CancellationTok
         unscheduled: Queue::new("scheduler"),
         furnished: Queue::new("service-account"),
         ending: Queue::new("namespace"),
+        quotas: Queue::new("resource-quota"),
         garbage: Queue::new("garbage"),
     };
     let caches = Caches {
@@ -115,6 +120,7 @@ async fn run(client: Client, config: ControllerConfig, shutdown: CancellationTok
         accounts: Cache::new(),
         ca_maps: Cache::new(),
         nodes: Cache::new(),
+        quotas: Cache::new(),
     };
     let inventory = Inventory::new(client.clone());
     let mut tasks = JoinSet::new();
@@ -131,6 +137,7 @@ async fn run(client: Client, config: ControllerConfig, shutdown: CancellationTok
             caches.accounts.ready(),
             caches.ca_maps.ready(),
             caches.nodes.ready(),
+            caches.quotas.ready(),
         )
     };
     tokio::select! {
@@ -212,12 +219,20 @@ fn watch_all(
     let field = |name: &str| watcher::Config::default().fields(&format!("metadata.name={name}"));
     watch!(accounts, field(service_account::ACCOUNT), vec![add_namespace(&queues.furnished)]);
     watch!(ca_maps, field(service_account::CA_MAP), vec![add_namespace(&queues.furnished)]);
+    watch!(quotas, any(), vec![add_itself(&queues.quotas)]);
     watch!(nodes, field(&config.node_name), vec![node_changed(caches, queues)]);
 
     let graph = inventory.clone();
     let garbage = queues.garbage.clone();
     let (namespaces, ending) = (caches.namespaces.clone(), queues.ending.clone());
+    let (quotas, counted) = (caches.quotas.clone(), queues.quotas.clone());
     let listeners: Vec<inventory::Listener> = vec![
+        Box::new(move |happened| {
+            let namespace = &happened.node.id.namespace;
+            if !namespace.is_empty() {
+                quotas.list(namespace).iter().for_each(|quota| counted.add(Key::of(&**quota)));
+            }
+        }),
         Box::new(move |happened| {
             let affected = garbage::affected(&graph.graph(), happened);
             affected.into_iter().for_each(|uid| garbage.add(uid));
@@ -303,6 +318,10 @@ fn work_all(
         }
     );
     work!(
+        quotas,
+        quota::Controller { client: client(), quotas: caches.quotas.clone(), inventory: inventory.clone() }
+    );
+    work!(
         unscheduled,
         scheduler::Controller {
             client: client(),
@@ -312,8 +331,12 @@ fn work_all(
             events: Recorder::new(client(), "default-scheduler"),
         }
     );
-    let garbage =
-        garbage::Controller { client: client(), inventory: inventory.clone(), queue: queues.garbage.clone() };
+    let garbage = garbage::Controller {
+        client: client(),
+        inventory: inventory.clone(),
+        queue: queues.garbage.clone(),
+        events: Recorder::new(client(), "garbage-collector-controller"),
+    };
     let (queue, shutdown) = (queues.garbage.clone(), shutdown.clone());
     tasks.spawn(async move {
         tokio::select! {

@@ -17,6 +17,8 @@ use kube::{
 };
 use serde_json::{Value, json};
 
+mod garbage;
+
 use super::*;
 use crate::api::{ApiServer, Identity};
 
@@ -402,76 +404,6 @@ const CONFIG_MAP: (&str, &str) = ("v1", "ConfigMap");
 fn config_maps(cluster: &Cluster, namespace: &str) -> Api<DynamicObject> {
     let resource = ApiResource::erase::<ConfigMap>(&());
     Api::namespaced_with(cluster.client.clone(), namespace, &resource)
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn garbage_of_custom_resources_is_collected() {
-    let cluster = Cluster::start().await;
-    let tabs = crontabs(&cluster, "default").await;
-    let maps = config_maps(&cluster, "default");
-    let post = PostParams::default();
-    let gone = |api: Api<DynamicObject>, name: &'static str| async move {
-        eventually(&format!("{name} to go"), || async {
-            api.get_opt(name).await.unwrap().is_none().then_some(())
-        })
-        .await;
-    };
-
-    // Background: a chain of two.
-    let a = tabs.create(&post, &object(CRONTAB, "a", None, false)).await.unwrap();
-    let b = tabs.create(&post, &object(CRONTAB, "b", Some(&a), false)).await.unwrap();
-    maps.create(&post, &object(CONFIG_MAP, "c", Some(&b), false)).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(30)).await;
-    assert!(maps.get_opt("c").await.unwrap().is_some(), "nothing goes while its owner is there");
-    tabs.delete("a", &DeleteParams::background()).await.unwrap();
-    gone(tabs.clone(), "b").await;
-    gone(maps.clone(), "c").await;
-
-    // Foreground: the owner goes last.
-    let a = tabs.create(&post, &object(CRONTAB, "a", None, false)).await.unwrap();
-    let mut held = object(CONFIG_MAP, "c", Some(&a), true);
-    held.metadata.finalizers = Some(vec!["example.com/hold".to_owned()]);
-    maps.create(&post, &held).await.unwrap();
-    tabs.delete("a", &DeleteParams::foreground()).await.unwrap();
-    eventually("the dependent to be deleted", || async {
-        maps.get("c").await.unwrap().metadata.deletion_timestamp.map(|_| ())
-    })
-    .await;
-    assert!(tabs.get_opt("a").await.unwrap().is_some(), "the owner waits");
-    let release = Patch::Merge(json!({"metadata": {"finalizers": null}}));
-    maps.patch("c", &PatchParams::default(), &release).await.unwrap();
-    gone(tabs.clone(), "a").await;
-
-    // Orphan: the dependent stays and forgets.
-    let a = tabs.create(&post, &object(CRONTAB, "a", None, false)).await.unwrap();
-    maps.create(&post, &object(CONFIG_MAP, "c", Some(&a), true)).await.unwrap();
-    let orphan =
-        DeleteParams { propagation_policy: Some(PropagationPolicy::Orphan), ..DeleteParams::default() };
-    tabs.delete("a", &orphan).await.unwrap();
-    gone(tabs.clone(), "a").await;
-    let left = maps.get("c").await.unwrap();
-    assert!(left.metadata.owner_references.unwrap_or_default().is_empty());
-    maps.delete("c", &DeleteParams::default()).await.unwrap();
-
-    // An owner that never was.
-    let mut ghost = a.clone();
-    ghost.metadata.uid = Some("00000000-0000-0000-0000-000000000000".to_owned());
-    maps.create(&post, &object(CONFIG_MAP, "d", Some(&ghost), false)).await.unwrap();
-    gone(maps.clone(), "d").await;
-
-    // Two owners, one of them gone.
-    let a = tabs.create(&post, &object(CRONTAB, "a", None, false)).await.unwrap();
-    let b = tabs.create(&post, &object(CRONTAB, "b", None, false)).await.unwrap();
-    let mut both = object(CONFIG_MAP, "e", Some(&a), false);
-    let second = object(CONFIG_MAP, "e", Some(&b), false).metadata.owner_references.unwrap_or_default();
-    both.metadata.owner_references.get_or_insert_default().extend(second);
-    maps.create(&post, &both).await.unwrap();
-    tabs.delete("a", &DeleteParams::background()).await.unwrap();
-    eventually("one owner to be left", || async {
-        let owners = maps.get("e").await.unwrap().metadata.owner_references.unwrap_or_default();
-        (owners.len() == 1 && owners[0].name == "b").then_some(())
-    })
-    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -9,12 +9,15 @@
 //! * [`patch`]: JSON patch, merge patch, strategic merge patch
 //! * [`ssa`]: server-side apply and `metadata.managedFields`
 //! * [`openapi`]: OpenAPI documents, and unknown fields of built-in types
+//! * [`quota`]: what objects use of a ResourceQuota; [`limits`]: what a LimitRange makes of them
 
 pub mod crd;
 pub mod field_error;
 pub mod layout;
+pub mod limits;
 pub mod openapi;
 pub mod patch;
+pub mod quota;
 pub mod ssa;
 
 pub use olm_crd::schema;

@@ -12,7 +12,7 @@ use olm_catalog::Catalog;
 use super::remote::Remote;
 
 use super::{IndexEntry, LoadedCatalog};
-use crate::manifests::{HTTP_PORT, MANAGER, NAMESPACE};
+use crate::manifests::{HTTP_PORT, MANAGER, home};
 
 /// The served catalogs cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -99,8 +99,9 @@ impl Fetcher {
     /// `olm`.
     #[must_use]
     pub fn service_proxy(client: Client) -> Self {
-        let prefix = format!("/api/v1/namespaces/{NAMESPACE}/services/{MANAGER}:{HTTP_PORT}/proxy");
-        Self::new(client, prefix, format!("service {NAMESPACE}/{MANAGER} (by the API server's proxy)"))
+        let namespace = home();
+        let prefix = format!("/api/v1/namespaces/{namespace}/services/{MANAGER}:{HTTP_PORT}/proxy");
+        Self::new(client, prefix, format!("service {namespace}/{MANAGER} (by the API server's proxy)"))
     }
 
     fn new(client: Client, prefix: String, from: String) -> Self {

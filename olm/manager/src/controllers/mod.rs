@@ -2,7 +2,11 @@
 
 pub(crate) mod catalog_source;
 pub(crate) mod csv;
+pub(crate) mod health;
 pub(crate) mod install_plan;
+pub(crate) mod olm_config;
+pub(crate) mod operator;
 pub(crate) mod operator_condition;
 pub(crate) mod operator_group;
+pub(crate) mod orphans;
 pub(crate) mod subscription;

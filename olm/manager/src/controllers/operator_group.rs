@@ -1,31 +1,55 @@
-//! OperatorGroup: which namespaces it means, into its status.
+//! OperatorGroup: which namespaces it means and whether it can be used, into its status; which APIs its members provide,
+//! into its annotation and ClusterRoles; its targets, as labels on namespaces.
 
-use std::{collections::BTreeSet, sync::Arc};
+mod members;
+mod namespaces;
+mod status;
+
+use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
-use k8s_openapi::{api::core::v1::Namespace, apimachinery::pkg::apis::meta::v1::Time};
+use k8s_openapi::api::core::v1::Namespace;
 use kube::{
     Api, ResourceExt,
     api::ListParams,
     core::{PartialObjectMeta, Selector},
     runtime::{Controller, controller::Action, reflector::ObjectRef, watcher},
 };
-use olm_api::{Condition, OperatorGroup, OperatorGroupStatus, condition, names};
+use olm_api::{ClusterServiceVersion, OperatorGroup};
 use tokio_util::sync::CancellationToken;
 
-use crate::context::{Ctx, Error, SAFETY_NET, drive};
+use crate::{
+    attenuated,
+    context::{Ctx, Error, SAFETY_NET, drive},
+    metadata::metadata_only,
+};
+pub(crate) use members::{forget_member, provides};
+use status::Account;
+
+/// ServiceAccounts are not watched; one that is missing is looked for.
+const MISSING_ACCOUNT: Duration = Duration::from_secs(30);
 
 pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
     let client = ctx.client.clone();
     let any = watcher::Config::default;
     let controller = Controller::new(Api::<OperatorGroup>::all(client.clone()), any());
-    let store = controller.store();
+    let (store, groups) = (controller.store(), controller.store());
     // Another group in the namespace makes both wrong; when it goes, the other is right again.
-    let controller = controller.watches(Api::<OperatorGroup>::all(client), any(), move |group| {
-        let others = store.state().into_iter().filter(|o| o.namespace() == group.namespace());
-        others.map(|o| ObjectRef::from_obj(o.as_ref())).collect::<Vec<_>>()
-    });
-    drive("operator_group", controller, ctx, shutdown, reconcile).await;
+    let controller = controller
+        .watches(Api::<OperatorGroup>::all(client.clone()), any(), move |group| {
+            let others = store.state().into_iter().filter(|o| o.namespace() == group.namespace());
+            others.map(|o| ObjectRef::from_obj(o.as_ref())).collect::<Vec<_>>()
+        })
+        // Only groups for which the namespace is news are woken.
+        .watches(Api::<PartialObjectMeta<Namespace>>::all(metadata_only(client)), any(), move |namespace| {
+            let groups =
+                groups.state().into_iter().filter(|group| status::is_news(group, &namespace.metadata));
+            groups.map(|group| ObjectRef::from_obj(group.as_ref())).collect::<Vec<_>>()
+        });
+    tokio::join!(
+        drive("operator_group", controller, Arc::clone(&ctx), shutdown.clone(), reconcile),
+        namespaces::forget_departed(ctx, shutdown),
+    );
 }
 
 async fn reconcile(group: Arc<OperatorGroup>, ctx: Arc<Ctx>) -> Result<Action, Error> {
@@ -33,89 +57,58 @@ async fn reconcile(group: Arc<OperatorGroup>, ctx: Arc<Ctx>) -> Result<Action, E
         return Ok(Action::await_change());
     }
     let namespace = group.namespace().unwrap_or_default();
-    let selector = group.spec.selector.clone().filter(|_| group.spec.target_namespaces.is_empty());
-    let (selected, requeue) = match selector.filter(|_| !group.spec.is_global()) {
-        None => (None, Action::requeue(SAFETY_NET)),
-        Some(selector) => {
-            let selector: Result<Selector, _> = selector.try_into();
-            let Ok(selector) = selector else {
-                let message = "spec.selector is not a valid label selector";
-                ctx.event(group.as_ref(), true, "InvalidSelector", message).await;
-                return Ok(Action::await_change());
-            };
-            let api = Api::<PartialObjectMeta<Namespace>>::all(ctx.client.clone());
-            let found = api
-                .list(&ListParams::default().labels_from(&selector))
-                .await
-                .map_err(Error::kube("list namespaces"))?;
-            // Namespaces are not watched for the few groups that select by label; a minute is soon enough.
-            let again = Action::requeue(std::time::Duration::from_secs(60));
-            (Some(found.items.iter().map(ResourceExt::name_any).collect()), again)
+    let selected = match selector(&group) {
+        None => None,
+        Some(Ok(selector)) => Some(namespaces::selected(&selector, &ctx).await?),
+        Some(Err(message)) => {
+            ctx.event(group.as_ref(), true, "InvalidSelector", &message).await;
+            Some(Default::default())
         }
     };
     let groups = Api::<OperatorGroup>::namespaced(ctx.client.clone(), &namespace)
         .list(&ListParams::default())
         .await
         .map_err(Error::kube(format!("list OperatorGroups in {namespace}")))?;
-    let new = status(&group, selected, groups.items.len(), Timestamp::now());
-    ctx.write_status(group.as_ref(), group.status.as_ref(), &new).await?;
-    Ok(requeue)
+    let account = match attenuated::account(Some(&group), &ctx.client).await {
+        Ok(None) => Account::NotAsked,
+        Ok(Some(_)) => Account::Found,
+        Err(error) if error.is_users() => Account::Unusable(error.to_string()),
+        Err(error) => return Err(error.into()),
+    };
+    let again = if matches!(account, Account::Unusable(_)) { MISSING_ACCOUNT } else { SAFETY_NET };
+    let new = status::status(&group, selected, groups.items.len(), &account, Timestamp::now());
+    if ctx.write_status(group.as_ref(), group.status.as_ref(), &new).await? {
+        for news in status::news(group.status.as_ref(), &new) {
+            let reason = news.reason.as_deref().unwrap_or(&news.type_);
+            ctx.event(group.as_ref(), true, reason, news.message.as_deref().unwrap_or_default()).await;
+        }
+    }
+    if groups.items.len() == 1 {
+        let members = Api::<ClusterServiceVersion>::namespaced(ctx.client.clone(), &namespace);
+        let members = members.list(&ListParams::default()).await;
+        let members = members.map_err(Error::kube(format!("list ClusterServiceVersions in {namespace}")))?;
+        let changed = provides(&group, &members.items, &ctx).await?;
+        if !changed {
+            members::roles(&group, &ctx).await?;
+        }
+    }
+    namespaces::label(&group, &new.namespaces, &ctx).await?;
+    Ok(Action::requeue(again))
 }
 
-/// Pure. `selected` are the namespaces that match the selector, where that is what counts.
-fn status(
-    group: &OperatorGroup,
-    selected: Option<BTreeSet<String>>,
-    groups: usize,
-    now: Timestamp,
-) -> OperatorGroupStatus {
-    let old = group.status.clone().unwrap_or_default();
-    let mut new = old.clone();
-    new.namespaces = match selected {
-        Some(selected) => selected.into_iter().collect(),
-        None if group.spec.target_namespaces.is_empty() => vec![String::new()],
-        None => group.spec.target_namespaces.iter().cloned().collect::<BTreeSet<_>>().into_iter().collect(),
-    };
-    if groups > 1 {
-        let message = format!("{groups} OperatorGroups are in the namespace; delete all but one");
-        let several = Condition::new(
-            names::CONDITION_MULTIPLE_OPERATOR_GROUPS,
-            true,
-            "MultipleOperatorGroupsFound",
-            message,
-        );
-        condition::set(&mut new.conditions, several, now);
-    } else {
-        condition::remove(&mut new.conditions, names::CONDITION_MULTIPLE_OPERATOR_GROUPS);
+/// The selector of a group that goes by it.
+fn selector(group: &OperatorGroup) -> Option<Result<Selector, String>> {
+    if !group.spec.target_namespaces.is_empty() || group.spec.is_global() {
+        return None;
     }
-    if new != old {
-        new.last_updated = Some(Time(now));
-    }
-    new
+    let selector = group.spec.selector.clone()?;
+    Some(selector.try_into().map_err(|error| {
+        format!(
+            "spec.selector of OperatorGroup {} is no label selector: {error}; it selects nothing",
+            group.name_any()
+        )
+    }))
 }
 
 #[cfg(test)]
-mod tests {
-    use olm_api::OperatorGroupSpec;
-
-    use super::*;
-
-    fn group(targets: &[&str]) -> OperatorGroup {
-        let target_namespaces = targets.iter().map(|t| (*t).to_owned()).collect();
-        OperatorGroup::new("og", OperatorGroupSpec { target_namespaces, ..OperatorGroupSpec::default() })
-    }
-
-    #[test]
-    fn targets_are_sorted_and_without_targets_it_is_every_namespace() {
-        assert_eq!(status(&group(&["b", "a", "b"]), None, 1, Timestamp::now()).namespaces, ["a", "b"]);
-        assert_eq!(status(&group(&[]), None, 1, Timestamp::now()).namespaces, [""]);
-    }
-
-    #[test]
-    fn a_second_group_is_a_condition_that_goes_with_it() {
-        let mut group = group(&["a"]);
-        group.status = Some(status(&group, None, 2, Timestamp::now()));
-        assert_eq!(group.status.as_ref().unwrap().conditions.len(), 1);
-        assert!(status(&group, None, 1, Timestamp::now()).conditions.is_empty());
-    }
-}
+mod tests;

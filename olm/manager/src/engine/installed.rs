@@ -34,6 +34,22 @@ pub(crate) fn installed<'a>(
     leaves.max_by_key(|c| (version(c), c.name_any())).copied()
 }
 
+/// A version of the Subscription's package that is on its way out, when nothing else of it is left: deleted, and held by a
+/// finalizer.
+pub(crate) fn leaving<'a>(
+    subscription: &Subscription,
+    csvs: &'a [ClusterServiceVersion],
+) -> Option<&'a ClusterServiceVersion> {
+    let label =
+        names::component_label(&subscription.spec.name, &subscription.namespace().unwrap_or_default());
+    let bound = subscription.status.as_ref().and_then(|s| s.installed_csv.as_ref());
+    csvs.iter().find(|csv| {
+        csv.metadata.deletion_timestamp.is_some()
+            && !csv.labels().contains_key(names::LABEL_COPIED_FROM)
+            && (csv.labels().contains_key(&label) || bound == csv.metadata.name.as_ref())
+    })
+}
+
 /// The version of a ClusterServiceVersion, where it is one.
 pub(crate) fn version(csv: &ClusterServiceVersion) -> Option<Version> {
     csv.spec.version.as_deref().and_then(|text| olm_version::parse_lenient(text).ok())

@@ -4,6 +4,7 @@
 //! parts that decide are pure ([`olm_resolver`], [`olm_bundle`], [`olm_plan`], [`installed`], [`targets`]); only
 //! [`snapshot`] reads from the cluster, and only what is needed.
 
+mod along;
 mod channel;
 pub(crate) mod installed;
 pub mod offline;
@@ -13,18 +14,18 @@ mod request;
 mod snapshot;
 mod surroundings;
 pub(crate) mod targets;
+mod work_out;
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use kube::{Client, ResourceExt};
-use olm_api::{ClusterServiceVersion, Subscription, csv::CrdDescription};
+use olm_api::{ClusterServiceVersion, Subscription};
 use olm_bundle::Bundle;
-use olm_plan::{CatalogRisk, ClusterFacts, Phase, Plan, PlanInput, claim, make_plan, reads};
+use olm_plan::{AlongRef, Plan};
 use olm_resolver::{Action, ChosenBundle, Request, Resolved, resolve_one};
 
 pub(crate) use prepared::prepared;
 pub use refusal::Refusal;
-use request::read;
 pub(crate) use snapshot::{Snapshot, look, package_of};
 
 use crate::{catalogs::LoadedCatalog, resources::Resources};
@@ -43,6 +44,10 @@ pub(crate) struct Change {
     pub(crate) resolved: Resolved,
     /// The ClusterServiceVersion that goes.
     pub(crate) replaces: Option<String>,
+    /// The operators that are installed along.
+    pub(crate) along: Vec<AlongRef>,
+    /// What is installed.
+    pub(crate) bundle: Bundle,
 }
 
 /// Works out what a Subscription (one that exists, or one that is about to be created) would change.
@@ -65,7 +70,7 @@ pub async fn preview(
         Outcome::UpToDate(resolved) => {
             // The installed bundle is rendered all the same: its rights and its place in the catalog are of interest,
             // and whoever shows a plan needs no second case.
-            let change = work_out(&resources, catalogs, subscription, &snapshot, *resolved).await?;
+            let change = along::work_out(&resources, catalogs, subscription, &snapshot, *resolved).await?;
             Ok(change.plan)
         }
     }
@@ -96,17 +101,19 @@ pub(crate) async fn evaluate(
     if resolved.action == Action::None {
         return Ok(Outcome::UpToDate(Box::new(resolved)));
     }
-    let change = work_out(resources, catalogs, subscription, snapshot, resolved).await?;
+    let change = along::work_out(resources, catalogs, subscription, snapshot, resolved).await?;
     Ok(Outcome::Change(Box::new(change)))
 }
 
-/// The change to a bundle that is already decided upon: for carrying on where a plan was interrupted.
+/// The change to a bundle that is already decided upon: for carrying on where a plan was interrupted. `along` is what its
+/// InstallPlan remembers of the operators that are installed along.
 pub(crate) async fn change_to(
     resources: &Resources,
     catalogs: &[LoadedCatalog],
     subscription: &Subscription,
     snapshot: &Snapshot,
     bundle: &str,
+    along: Vec<AlongRef>,
 ) -> Result<Change, Refusal> {
     let spec = &subscription.spec;
     let source = source_of(catalogs, subscription)?;
@@ -136,7 +143,7 @@ pub(crate) async fn change_to(
         dependencies: Vec::new(),
         deprecations: Vec::new(),
     };
-    work_out(resources, catalogs, subscription, snapshot, resolved).await
+    along::carry_on(resources, catalogs, subscription, snapshot, resolved, along).await
 }
 
 async fn choose(
@@ -173,78 +180,6 @@ async fn others(
     requests
 }
 
-async fn work_out(
-    resources: &Resources,
-    catalogs: &[LoadedCatalog],
-    subscription: &Subscription,
-    snapshot: &Snapshot,
-    resolved: Resolved,
-) -> Result<Change, Refusal> {
-    let namespace = request::namespace(subscription);
-    let source = catalogs.iter().find(|c| c.reference == resolved.chosen.catalog);
-    let gone = || Refusal::BundleGone {
-        bundle: resolved.chosen.name.clone(),
-        catalog: resolved.chosen.catalog.to_string(),
-    };
-    let source = source.ok_or_else(gone)?;
-    let package = read(source, &resolved.chosen.package).await?.ok_or_else(gone)?;
-    let entry = package.bundles.get(&resolved.chosen.name).ok_or_else(gone)?;
-    let bundle =
-        source.bundle(entry).await.map_err(|error| Refusal::bundle(&entry.name, &source.reference, error))?;
-
-    let targets = targets::targets(&namespace, &bundle, &snapshot.groups);
-    let options = targets.options(&namespace, subscription.spec.config.as_ref());
-    let mut rendered = olm_bundle::render(&bundle, &options);
-    if let Ok(rendered) = &mut rendered {
-        claim(rendered, &resolved, &namespace);
-    }
-    let replaced = snapshot.csv(resolved.from.as_ref().map(|from| from.name.as_str()).unwrap_or_default());
-    // The installed version is rendered from the cluster's copy: the catalog may have dropped it.
-    let previous = replaced
-        .filter(|_| resolved.action == Action::Upgrade)
-        .and_then(|csv| olm_bundle::render(&bundle_of(csv), &options).ok())
-        .map(|mut rendered| {
-            rendered.phases.retain(|(phase, _)| *phase != Phase::Crds);
-            rendered
-        });
-
-    let groups: Vec<serde_json::Value> =
-        snapshot.groups.iter().filter_map(|group| serde_json::to_value(group).ok()).collect();
-    let facts = ClusterFacts {
-        kubernetes: snapshot.kubernetes.clone(),
-        from_channel: channel::before(subscription, &snapshot.subscriptions, &package, &resolved),
-        catalog_risk: Some(CatalogRisk::of(&source.catalog)),
-        ..ClusterFacts::default()
-    };
-    let subscription_name = subscription.name_any();
-    let input = PlanInput {
-        namespace: &namespace,
-        subscription: &subscription_name,
-        approval: subscription.spec.install_plan_approval,
-        resolved: &resolved,
-        catalog_digest: &source.catalog.digest,
-        bundle: &bundle,
-        rendered: rendered.as_ref(),
-        previous: previous.as_ref(),
-        operator_groups: &groups,
-        target_namespaces: &targets.namespaces,
-        facts: &facts,
-    };
-    let (seen, mut facts) = tokio::join!(
-        snapshot::look(resources, reads(&input)),
-        surroundings::ahead(resources, snapshot.asker, &input),
-    );
-    let (live, unreadable) = seen?;
-    facts.unreadable = unreadable;
-    surroundings::behind(resources.client(), &mut facts, &input, &live).await;
-    let plan = make_plan(&PlanInput { facts: &facts, ..input }, &live);
-    let replaces = replaced
-        .filter(|_| resolved.action == Action::Upgrade)
-        .map(ResourceExt::name_any)
-        .filter(|name| *name != resolved.chosen.name);
-    Ok(Change { plan, resolved, replaces })
-}
-
 /// The catalog that a Subscription names, or what is wrong with that name.
 pub(crate) fn source_of<'a>(
     catalogs: &'a [LoadedCatalog],
@@ -274,15 +209,22 @@ pub(crate) fn bundle_of(csv: &ClusterServiceVersion) -> Bundle {
     if let Some(annotations) = raw.pointer_mut("/metadata/annotations").and_then(|a| a.as_object_mut()) {
         annotations.retain(|key, _| !key.starts_with("kubectl.kubernetes.io/"));
     }
-    // Its CRDs are on the cluster already; a bundle without them counts as broken, so their names stand in.
-    let crd = |crd: &CrdDescription| {
-        serde_json::json!({
-            "apiVersion": "apiextensions.k8s.io/v1",
-            "kind": "CustomResourceDefinition",
-            "metadata": { "name": crd.name },
-            "spec": { "group": crd.group(), "versions": [{ "name": crd.version }], "names": { "kind": crd.kind } },
-        })
-    };
-    let crds = csv.spec.owned_crds().iter().map(crd).collect();
+    // Its CRDs are on the cluster already; a bundle without them counts as broken, so their names stand in. A CRD is
+    // listed once for each of its versions.
+    let mut crds: BTreeMap<&str, serde_json::Value> = BTreeMap::new();
+    for crd in csv.spec.owned_crds() {
+        let stand_in = crds.entry(&crd.name).or_insert_with(|| {
+            serde_json::json!({
+                "apiVersion": "apiextensions.k8s.io/v1",
+                "kind": "CustomResourceDefinition",
+                "metadata": { "name": crd.name },
+                "spec": { "group": crd.group(), "versions": [], "names": { "kind": crd.kind } },
+            })
+        });
+        if let Some(versions) = stand_in["spec"]["versions"].as_array_mut() {
+            versions.push(serde_json::json!({ "name": crd.version }));
+        }
+    }
+    let crds = crds.into_values().collect();
     Bundle::from_installed(csv.clone(), raw, crds)
 }

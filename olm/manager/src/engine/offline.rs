@@ -10,8 +10,8 @@ use olm_api::{OperatorGroup, Subscription, subscription::DeletionPolicy};
 use olm_bundle::{Bundle, RenderError, Rendered};
 use olm_catalog::BundleEntry;
 use olm_plan::{
-    CatalogRisk, ClusterFacts, Fact, FactsNeeded, FindingCode, Live, Operand, Plan, PlanInput,
-    UninstallInput, bundle_of, kinds_needed, make_plan, make_uninstall_plan,
+    Along, CatalogRisk, ClusterFacts, Fact, FactsNeeded, FindingCode, Live, Operand, Plan, PlanInput,
+    UninstallInput, Wanted, bundle_of, kinds_needed, make_plan, make_uninstall_plan,
 };
 use olm_resolver::{
     Action, CatalogRef, ChosenBundle, Facts, Gvk, Installed, InstalledRef, Request, Resolved, Version,
@@ -45,6 +45,8 @@ pub struct Draft<'a> {
     pub bundle: &'a Bundle,
     /// The bundle that is installed.
     pub previous: Option<&'a Bundle>,
+    /// What is installed along ([`wanted_along`]), with the bundles.
+    pub along: &'a [(Wanted, Bundle)],
 }
 
 impl Supposed {
@@ -95,7 +97,27 @@ impl Supposed {
     #[must_use]
     pub fn plan(&self, draft: &Draft<'_>) -> Plan {
         let there = draft.previous.map(|previous| self.after(draft, previous)).unwrap_or_default();
-        self.plan_over(draft, &there)
+        let plan = self.plan_over(draft, &there);
+        if draft.along.is_empty() {
+            return plan;
+        }
+        // They find the namespace and the group that the first plan makes.
+        let mut there = there;
+        let made = plan.phases().into_iter().flat_map(|phase| phase.objects);
+        let around = |kind: &str| matches!(kind, "Namespace" | "OperatorGroup");
+        there.extend(made.filter(|(_, r, _)| around(&r.kind)).map(|(_, r, manifest)| (r, manifest)));
+        let approval = draft.subscription.spec.install_plan_approval;
+        let one = |(wanted, bundle): &(Wanted, Bundle)| {
+            let resolved = &wanted.resolved;
+            let mut subscription = draft.subscription.clone();
+            subscription.metadata.name = Some(wanted.subscription.clone());
+            subscription.spec.name.clone_from(&resolved.chosen.package);
+            subscription.spec.config = None;
+            let draft =
+                Draft { subscription: &subscription, resolved, bundle, previous: None, along: &[], ..*draft };
+            Along::new(wanted, self.plan_over(&draft, &there))
+        };
+        plan.with_along(draft.along.iter().map(one).collect(), approval, &BTreeSet::new())
     }
 
     /// What removing the installed bundle would do; how many objects of its kinds there are is not known.
@@ -103,7 +125,7 @@ impl Supposed {
     pub fn plan_uninstall(&self, draft: &Draft<'_>, policy: DeletionPolicy) -> Plan {
         let there = self.after(draft, draft.bundle);
         let groups = groups_in(&there);
-        let rendered = render(draft.subscription, draft.bundle, &groups).0;
+        let rendered = render(draft, draft.bundle, &groups).0;
         let operand = |crd: olm_bundle::CrdRef| Operand {
             gvk: Gvk::new(&crd.group, &crd.version, &crd.kind),
             crd: crd.name.clone(),
@@ -125,6 +147,7 @@ impl Supposed {
             instances: &[],
             // The namespace has no other operator, so the plan that made it is the only one that needed it.
             operator_group: group.map(|(reference, _)| reference.name.as_str()),
+            dependencies: &[],
             unreadable: &BTreeSet::new(),
             policy,
         };
@@ -134,7 +157,7 @@ impl Supposed {
     /// The cluster once a bundle is installed: the objects of the plan that installs it.
     fn after(&self, draft: &Draft<'_>, bundle: &Bundle) -> Live {
         let resolved = going_to(&draft.resolved.subscription, &draft.resolved.chosen, bundle);
-        let install = Draft { resolved: &resolved, bundle, previous: None, ..*draft };
+        let install = Draft { resolved: &resolved, bundle, previous: None, along: &[], ..*draft };
         let plan = self.plan_over(&install, &Live::new());
         let objects = plan.phases().into_iter().flat_map(|phase| phase.objects);
         objects.map(|(_, reference, manifest)| (reference, manifest)).collect()
@@ -142,9 +165,8 @@ impl Supposed {
 
     fn plan_over(&self, draft: &Draft<'_>, there: &Live) -> Plan {
         let groups = groups_in(there);
-        let (rendered, targets) = render(draft.subscription, draft.bundle, &groups);
-        let previous =
-            draft.previous.and_then(|previous| render(draft.subscription, previous, &groups).0.ok());
+        let (rendered, targets) = render(draft, draft.bundle, &groups);
+        let previous = draft.previous.and_then(|previous| render(draft, previous, &groups).0.ok());
         let groups: Vec<serde_json::Value> =
             groups.iter().filter_map(|group| serde_json::to_value(group).ok()).collect();
         let facts = ClusterFacts {
@@ -243,12 +265,13 @@ fn groups_in(there: &Live) -> Vec<OperatorGroup> {
 }
 
 fn render(
-    subscription: &Subscription,
+    draft: &Draft<'_>,
     bundle: &Bundle,
     groups: &[OperatorGroup],
 ) -> (Result<Rendered, RenderError>, targets::Targets) {
+    let subscription = draft.subscription;
     let namespace = request::namespace(subscription);
-    let targets = targets::targets(&namespace, bundle, groups);
-    let options = targets.options(&namespace, subscription.spec.config.as_ref());
-    (olm_bundle::render(bundle, &options), targets)
+    let bundles: Vec<&Bundle> = std::iter::once(bundle).chain(draft.along.iter().map(|(_, b)| b)).collect();
+    let targets = targets::common(&namespace, &bundles, groups);
+    (targets.render(&namespace, bundle, subscription.spec.config.as_ref()), targets)
 }

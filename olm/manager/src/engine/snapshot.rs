@@ -141,7 +141,10 @@ pub(super) async fn facts(
             Err(error) => return Err(error),
         }
     }
-    let installed = snapshot.csvs.iter().filter(|csv| csv.metadata.deletion_timestamp.is_none());
+    let installed = snapshot
+        .csvs
+        .iter()
+        .filter(|csv| csv.metadata.deletion_timestamp.is_none() && !is_replaced(csv, &snapshot.csvs));
     Ok(Facts {
         kubernetes: snapshot.kubernetes.clone(),
         apis,
@@ -149,6 +152,19 @@ pub(super) async fn facts(
         openshift: if limited { openshift(resources).await? } else { None },
         policy: Vec::new(),
     })
+}
+
+/// Whether another version takes its place. It is on its way out, even where that one does not come up: it stands in
+/// nobody's way, or a failed version could never be mended by a newer one.
+fn is_replaced(csv: &ClusterServiceVersion, all: &[ClusterServiceVersion]) -> bool {
+    let name = csv.metadata.name.as_ref();
+    let replaces = |other: &&ClusterServiceVersion| {
+        other.metadata.deletion_timestamp.is_none()
+            && other.spec.replaces.as_ref() == name
+            // of two that replace each other none is the old one
+            && csv.spec.replaces.as_ref() != other.metadata.name.as_ref()
+    };
+    all.iter().any(|other| replaces(&other))
 }
 
 /// The version of OpenShift, where the cluster is one and says so.
@@ -219,4 +235,27 @@ pub(crate) async fn look(
         }
     }
     Ok((live, unreadable))
+}
+
+#[cfg(test)]
+mod tests {
+    use olm_api::ClusterServiceVersionSpec;
+
+    use super::*;
+
+    fn csv(name: &str, replaces: Option<&str>) -> ClusterServiceVersion {
+        let replaces = replaces.map(str::to_owned);
+        ClusterServiceVersion::new(name, ClusterServiceVersionSpec { replaces, ..Default::default() })
+    }
+
+    #[test]
+    fn a_version_that_is_replaced_counts_no_more() {
+        let all =
+            [csv("a.v1", None), csv("a.v2", Some("a.v1")), csv("a.v3", Some("a.v2")), csv("b.v1", None)];
+        let left: Vec<String> =
+            all.iter().filter(|csv| !is_replaced(csv, &all)).map(ResourceExt::name_any).collect();
+        assert_eq!(left, ["a.v3", "b.v1"]);
+        let circle = [csv("a.v1", Some("a.v2")), csv("a.v2", Some("a.v1"))];
+        assert!(circle.iter().all(|csv| !is_replaced(csv, &circle)));
+    }
 }

@@ -28,7 +28,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use crate::{
-    manifests::{MANAGER, NAMESPACE},
+    manifests::{MANAGER, home},
     resources::{Resources, short},
 };
 
@@ -108,7 +108,7 @@ pub(super) async fn behind(client: &Client, facts: &mut ClusterFacts, input: &Pl
 
 /// The rights of whoever carries the plan out, and of whoever asks for it.
 async fn rights(client: &Client, asker: Asker, input: &PlanInput<'_>) -> (Fact<Principal>, Fact<Principal>) {
-    let manager = Who::ServiceAccount { namespace: NAMESPACE.to_owned(), name: MANAGER.to_owned() };
+    let manager = Who::ServiceAccount { namespace: home().to_owned(), name: MANAGER.to_owned() };
     match asker {
         Asker::Installer => {
             let access = own_rights(client, input).await;

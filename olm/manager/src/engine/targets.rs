@@ -2,7 +2,7 @@
 
 use kube::ResourceExt;
 use olm_api::{OperatorGroup, names};
-use olm_bundle::{Bundle, InstallMode, RenderOptions};
+use olm_bundle::{Bundle, InstallMode, RenderError, RenderOptions, Rendered};
 use olm_plan::OPERATOR_GROUP_NAME;
 
 /// The namespaces to watch and the group that says so.
@@ -15,8 +15,26 @@ pub(crate) struct Targets {
 }
 
 impl Targets {
-    /// How a bundle is rendered for them; `config` is that of the Subscription.
-    pub(crate) fn options(&self, namespace: &str, config: Option<&serde_json::Value>) -> RenderOptions {
+    /// The bundle as it is installed for them; `config` is that of the Subscription.
+    ///
+    /// To the renderer, no namespaces mean all. A group whose selector matches none (yet) must never come to that.
+    pub(crate) fn render(
+        &self,
+        namespace: &str,
+        bundle: &Bundle,
+        config: Option<&serde_json::Value>,
+    ) -> Result<Rendered, RenderError> {
+        if self.namespaces.is_empty() {
+            return Err(RenderError::InstallMode {
+                bundle: bundle.name().to_owned(),
+                wanted: format!("what OperatorGroup {} selects, which is no namespace", self.group),
+                supported: bundle.install_modes().to_string(),
+            });
+        }
+        olm_bundle::render(bundle, &self.options(namespace, config))
+    }
+
+    fn options(&self, namespace: &str, config: Option<&serde_json::Value>) -> RenderOptions {
         RenderOptions {
             install_namespace: namespace.to_owned(),
             target_namespaces: self.namespaces.clone(),
@@ -35,15 +53,21 @@ impl Targets {
     }
 }
 
-/// What the namespace's group says; without one, the operator's own namespace if the bundle can do that, else all.
+/// The namespaces of one operator: see [`common`].
+pub(crate) fn targets(namespace: &str, bundle: &Bundle, groups: &[OperatorGroup]) -> Targets {
+    common(namespace, &[bundle], groups)
+}
+
+/// What the namespace's group says; without one, the operators' own namespace if all the bundles can do that, else all.
 ///
 /// Several groups are a finding that blocks the plan; the first by name stands in so that the rest can be shown.
-pub(crate) fn targets(namespace: &str, bundle: &Bundle, groups: &[OperatorGroup]) -> Targets {
+pub(crate) fn common(namespace: &str, bundles: &[&Bundle], groups: &[OperatorGroup]) -> Targets {
     match groups.iter().min_by_key(|group| group.name_any()) {
         Some(group) => Targets { group: group.name_any(), namespaces: of_group(group) },
         None => {
-            let own = bundle.install_modes().supports(InstallMode::OwnNamespace);
-            let all = bundle.install_modes().supports(InstallMode::AllNamespaces);
+            let support = |mode| bundles.iter().all(|bundle| bundle.install_modes().supports(mode));
+            let own = support(InstallMode::OwnNamespace);
+            let all = support(InstallMode::AllNamespaces);
             let namespaces = if own || !all { vec![namespace.to_owned()] } else { vec![String::new()] };
             Targets { group: OPERATOR_GROUP_NAME.to_owned(), namespaces }
         }
@@ -87,6 +111,12 @@ mod tests {
     }
 
     #[test]
+    fn what_comes_along_has_a_say() {
+        let (both, all) = (bundle(&["OwnNamespace", "AllNamespaces"]), bundle(&["AllNamespaces"]));
+        assert_eq!(common("db", &[&both, &all], &[]).namespaces, [""]);
+    }
+
+    #[test]
     fn a_group_decides_where_there_is_one() {
         let spec = OperatorGroupSpec {
             target_namespaces: vec!["b".into(), "a".into()],
@@ -95,6 +125,17 @@ mod tests {
         let group = OperatorGroup::new("mine", spec);
         let targets = targets("db", &bundle(&["OwnNamespace"]), &[group]);
         assert_eq!(targets, Targets { group: "mine".into(), namespaces: vec!["a".into(), "b".into()] });
+    }
+
+    #[test]
+    fn a_group_that_selects_no_namespace_is_not_taken_for_one_that_means_all() {
+        let selector = json!({ "matchLabels": { "nobody": "has this" } });
+        let spec: OperatorGroupSpec = serde_json::from_value(json!({ "selector": selector })).unwrap();
+        let group = OperatorGroup::new("picky", spec);
+        let bundle = bundle(&["AllNamespaces", "MultiNamespace"]);
+        let targets = targets("db", &bundle, &[group]);
+        let refused = targets.render("db", &bundle, None).unwrap_err().to_string();
+        assert!(refused.contains("OperatorGroup picky selects, which is no namespace"), "{refused}");
     }
 
     #[test]

@@ -1,12 +1,25 @@
 //! Everything that puts `olm` on a cluster, as plain objects in apply order.
 //!
-//! There is one way to install `olm`: the dev cluster, `olm self install` and a real cluster get the very same
+//! There is one way to install `olm`: the dev cluster, `olm self install` and the Helm chart get the very same
 //! objects. They are built here and nowhere else.
+//!
+//! * [`ManifestOptions`]: what may differ between two installations
+//! * [`manifests`], [`apply`]: the objects, and onto a cluster with them
+//! * [`helm`], [`containerfile`]: the same as a chart; the image that they run
+//! * [`installation`]: what of it is on a cluster: finding, waiting for, pruning and removing it
 
+mod calls;
+pub mod containerfile;
+pub mod helm;
+pub mod installation;
+mod network;
+mod options;
 mod rbac;
+#[cfg(test)]
+mod tests;
 mod workloads;
 
-use std::time::Duration;
+use std::{sync::LazyLock, time::Duration};
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
@@ -15,9 +28,11 @@ use kube::{
 };
 use serde_json::{Value, json};
 
+pub use options::{ManifestOptions, VERSION};
+
 use crate::resources::{ResourceError, Resources};
 
-/// The namespace of the product. Catalogs in it are visible from every namespace.
+/// The namespace of the product, unless told otherwise. Catalogs in it are visible from every namespace.
 pub const NAMESPACE: &str = "olm";
 /// Name of the manager's Deployment, Service and ServiceAccount.
 pub const MANAGER: &str = "olm-manager";
@@ -34,66 +49,77 @@ pub const PULL_SECRETS_ROLE: &str = "olm-pull-secrets";
 pub const REGISTRIES: &str = "olm-registries";
 /// Port on which the manager and the console speak HTTP.
 pub const HTTP_PORT: u16 = 8080;
+/// Field manager of an installation's own objects.
+pub const FIELD_MANAGER: &str = "olm.self";
+/// The label that all objects of an installation carry, and its value.
+pub const PART_OF: (&str, &str) = ("app.kubernetes.io/part-of", "olm");
+/// Names the namespace of the product to every program of ours that is told it; the pods are.
+pub const NAMESPACE_VARIABLE: &str = "OLM_NAMESPACE";
 
-/// What may differ between two installations of `olm`.
-#[derive(Debug, Clone)]
-pub struct ManifestOptions {
-    /// Image of the manager; its entry point is the `olm` binary.
-    pub image: String,
-    /// Image of the console; `None` leaves the console out.
-    pub console_image: Option<String>,
-    /// `imagePullPolicy` of both.
-    pub image_pull_policy: String,
-    /// Whether the shipped catalog is subscribed to as CatalogSource `community`.
-    pub shipped_catalog: bool,
-    /// Further objects, applied last (CatalogSources of the site).
-    pub extra_catalogs: Vec<Value>,
-    /// Further environment of the manager and the console, for example log levels.
-    pub env: Vec<(String, String)>,
-}
-
-impl Default for ManifestOptions {
-    fn default() -> Self {
-        Self {
-            image: "localhost/olm/olm:0.1.0".into(),
-            console_image: Some("localhost/olm/olm:0.1.0".into()),
-            image_pull_policy: "IfNotPresent".into(),
-            shipped_catalog: true,
-            extra_catalogs: Vec::new(),
-            env: Vec::new(),
-        }
-    }
+/// The namespace in which this process takes the product to be: `OLM_NAMESPACE`, else [`NAMESPACE`].
+#[must_use]
+pub fn home() -> &'static str {
+    static HOME: LazyLock<String> = LazyLock::new(|| {
+        std::env::var(NAMESPACE_VARIABLE).ok().filter(|name| !name.is_empty()).unwrap_or(NAMESPACE.into())
+    });
+    &HOME
 }
 
 /// The objects of an installation, in the order in which they must be applied.
 ///
 /// CustomResourceDefinitions come early and must be established before the CatalogSource at the end is applied.
-/// All objects carry `app.kubernetes.io/part-of: olm`.
+/// All objects carry [`PART_OF`].
 #[must_use]
 pub fn manifests(options: &ManifestOptions) -> Vec<Value> {
-    let mut out = vec![namespace()];
-    out.extend(olm_api::crds().into_iter().filter_map(|crd| serde_json::to_value(crd).ok()));
-    out.extend(rbac::objects(options.console_image.is_some()));
+    let mut out = crds();
+    out.insert(0, namespace(options));
+    out.extend(rbac::objects(options));
+    out.extend(crate::approval::validating());
+    out.extend(crate::approval::mutating());
+    out.extend(network::objects(options));
     out.extend(workloads::manager(options));
     if let Some(image) = &options.console_image {
         out.extend(workloads::console(options, image));
     }
     if options.shipped_catalog {
-        out.push(shipped_catalog());
+        out.push(shipped_catalog(options));
     }
     for object in &mut out {
-        label_part_of(object);
+        label(object);
     }
     out.extend(options.extra_catalogs.iter().cloned());
     out
 }
 
-/// Applies an installation's objects in order, as `field_manager`; CRDs are waited for, so that what follows finds
+/// The CustomResourceDefinitions.
+fn crds() -> Vec<Value> {
+    let mut crds: Vec<Value> =
+        olm_api::crds().into_iter().filter_map(|crd| serde_json::to_value(crd).ok()).collect();
+    crds.iter_mut().for_each(label);
+    crds
+}
+
+/// Kinds that older API servers do not have. They keep the record of who approved honest; without them it is what the client
+/// said, which `olm` says as well.
+const WHERE_SERVED: [&str; 4] = [
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+    "MutatingAdmissionPolicy",
+    "MutatingAdmissionPolicyBinding",
+];
+
+/// Whether an installation does without this object where the API server does not have its kind.
+#[must_use]
+pub fn is_where_served(object: &Value) -> bool {
+    object["kind"].as_str().is_some_and(|kind| WHERE_SERVED.contains(&kind))
+}
+
+/// Applies an installation's objects in order, as [`FIELD_MANAGER`]; CRDs are waited for, so that what follows finds
 /// them. Applying the same objects again changes nothing.
 ///
 /// # Errors
 /// [`ResourceError`] for the first object that cannot be applied.
-pub async fn apply(client: &Client, objects: &[Value], field_manager: &str) -> Result<(), ResourceError> {
+pub async fn apply(client: &Client, objects: &[Value]) -> Result<(), ResourceError> {
     let resources = Resources::new(client.clone());
     let mut crds = Vec::new();
     for object in objects {
@@ -102,7 +128,12 @@ pub async fn apply(client: &Client, objects: &[Value], field_manager: &str) -> R
                 established(client, crd).await?;
             }
         }
-        resources.apply_as(object, field_manager).await?;
+        match resources.apply_as(object, FIELD_MANAGER).await {
+            Err(ResourceError::UnknownKind { kind, .. }) if is_where_served(object) => {
+                tracing::info!(kind, "left out: the API server does not have this kind");
+            }
+            applied => drop(applied?),
+        }
         if object["kind"] == "CustomResourceDefinition" {
             crds.extend(object["metadata"]["name"].as_str());
         }
@@ -121,12 +152,12 @@ async fn established(client: &Client, name: &str) -> Result<(), ResourceError> {
     }
 }
 
-fn namespace() -> Value {
+fn namespace(options: &ManifestOptions) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Namespace",
         "metadata": {
-            "name": NAMESPACE,
+            "name": options.namespace,
             // Both pods pass the strictest Pod Security level; the labels make the cluster hold us to it.
             "labels": {
                 "pod-security.kubernetes.io/enforce": "restricted",
@@ -136,11 +167,11 @@ fn namespace() -> Value {
     })
 }
 
-fn shipped_catalog() -> Value {
+fn shipped_catalog(options: &ManifestOptions) -> Value {
     json!({
         "apiVersion": "operators.coreos.com/v1alpha1",
         "kind": "CatalogSource",
-        "metadata": { "name": SHIPPED_CATALOG, "namespace": NAMESPACE },
+        "metadata": { "name": SHIPPED_CATALOG, "namespace": options.namespace },
         "spec": {
             "sourceType": "grpc",
             "image": SHIPPED_CATALOG_IMAGE,
@@ -151,133 +182,10 @@ fn shipped_catalog() -> Value {
     })
 }
 
-fn label_part_of(object: &mut Value) {
+fn label(object: &mut Value) {
     let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
     let labels = metadata.entry("labels").or_insert_with(|| json!({}));
     if let Some(labels) = labels.as_object_mut() {
-        labels.insert("app.kubernetes.io/part-of".into(), "olm".into());
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn kinds(objects: &[Value]) -> Vec<String> {
-        objects
-            .iter()
-            .map(|o| {
-                format!(
-                    "{}/{}",
-                    o["kind"].as_str().unwrap_or_default(),
-                    o["metadata"]["name"].as_str().unwrap_or_default()
-                )
-            })
-            .collect()
-    }
-
-    #[test]
-    fn objects_come_in_an_order_that_can_be_applied() {
-        // when
-        let objects = kinds(&manifests(&ManifestOptions::default()));
-
-        // then: what is needed comes before what needs it
-        let at = |name: &str| objects.iter().position(|o| o == name).expect(name);
-        assert_eq!(at("Namespace/olm"), 0);
-        assert!(
-            at("CustomResourceDefinition/catalogsources.operators.coreos.com")
-                < at("CatalogSource/community")
-        );
-        assert!(at("ServiceAccount/olm-manager") < at("Deployment/olm-manager"));
-        assert!(at("ClusterRole/olm-manager") < at("ClusterRoleBinding/olm-manager"));
-        assert!(at("ServiceAccount/olm-console") < at("Deployment/olm-console"));
-    }
-
-    #[test]
-    fn secrets_are_read_in_the_managers_namespace_alone() {
-        // given everything that may read Secrets
-        let objects = manifests(&ManifestOptions::default());
-        let reads = |object: &&Value| {
-            object["rules"].as_array().into_iter().flatten().any(|rule| {
-                let has = |field: &str, wanted: &[&str]| {
-                    rule[field]
-                        .as_array()
-                        .into_iter()
-                        .flatten()
-                        .any(|v| v.as_str().is_some_and(|v| wanted.contains(&v)))
-                };
-                has("resources", &["secrets"]) && has("verbs", &["get", "list", "watch"])
-            })
-        };
-        let roles: Vec<&Value> = objects.iter().filter(reads).collect();
-        // then it is one ClusterRole, to get what one knows the name of
-        assert_eq!(roles.len(), 1, "{roles:?}");
-        assert_eq!(roles[0]["metadata"]["name"], PULL_SECRETS_ROLE);
-        assert_eq!(
-            roles[0]["rules"],
-            json!([{ "apiGroups": [""], "resources": ["secrets"], "verbs": ["get"] }])
-        );
-        // and it is bound in the manager's namespace alone
-        let bindings: Vec<&Value> =
-            objects.iter().filter(|o| o["roleRef"]["name"] == PULL_SECRETS_ROLE).collect();
-        assert_eq!(bindings.len(), 1);
-        assert_eq!(bindings[0]["kind"], "RoleBinding");
-        assert_eq!(bindings[0]["metadata"]["namespace"], NAMESPACE);
-    }
-
-    #[test]
-    fn the_manager_can_write_to_its_cache_alone() {
-        let objects = manifests(&ManifestOptions::default());
-        let manager = objects.iter().find(|o| o["kind"] == "Deployment" && o["metadata"]["name"] == MANAGER);
-        let pod = &manager.expect("a Deployment")["spec"]["template"]["spec"];
-        let container = &pod["containers"][0];
-        assert_eq!(container["securityContext"]["readOnlyRootFilesystem"], true);
-        let mounts = container["volumeMounts"].as_array().expect("mounts");
-        let writable: Vec<&Value> =
-            mounts.iter().filter(|m| m["readOnly"] != true).map(|m| &m["mountPath"]).collect();
-        assert_eq!(writable, ["/var/cache/olm"]);
-        let cache =
-            pod["volumes"].as_array().expect("volumes").iter().find(|v| v["name"] == "cache").expect("cache");
-        assert!(cache["emptyDir"]["sizeLimit"].is_string(), "{cache}");
-    }
-
-    #[test]
-    fn the_manager_has_no_wildcard_right() {
-        for object in manifests(&ManifestOptions::default()) {
-            for rule in object["rules"].as_array().into_iter().flatten() {
-                for field in ["apiGroups", "resources", "verbs"] {
-                    let stars =
-                        rule[field].as_array().into_iter().flatten().filter(|v| v.as_str() == Some("*"));
-                    assert_eq!(stars.count(), 0, "{rule}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn the_console_has_no_rights_of_its_own() {
-        for object in manifests(&ManifestOptions::default()) {
-            for subject in object["subjects"].as_array().into_iter().flatten() {
-                assert_ne!(subject["name"], CONSOLE, "{object}");
-            }
-        }
-    }
-
-    #[test]
-    fn pods_meet_the_restricted_pod_security_level() {
-        for object in manifests(&ManifestOptions::default()) {
-            if object["kind"] != "Deployment" {
-                continue;
-            }
-            let pod = &object["spec"]["template"]["spec"];
-            assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
-            assert_eq!(pod["securityContext"]["seccompProfile"]["type"], "RuntimeDefault");
-            for container in pod["containers"].as_array().into_iter().flatten() {
-                let security = &container["securityContext"];
-                assert_eq!(security["allowPrivilegeEscalation"], false);
-                assert_eq!(security["readOnlyRootFilesystem"], true);
-                assert_eq!(security["capabilities"]["drop"][0], "ALL");
-            }
-        }
+        labels.insert(PART_OF.0.into(), PART_OF.1.into());
     }
 }

@@ -1,14 +1,19 @@
-//! ServiceAccounts and rights. The manager gets what installing operators needs and not one wildcard.
+//! ServiceAccounts and rights. The manager gets what installing operators needs ([`calls`]) and not one wildcard.
 
+use olm_api::names;
 use serde_json::{Value, json};
 
-use super::{CONSOLE, MANAGER, NAMESPACE, PULL_SECRETS_ROLE};
+use super::{CONSOLE, MANAGER, ManifestOptions, PULL_SECRETS_ROLE, calls};
 
-pub(super) fn objects(console: bool) -> Vec<Value> {
-    let mut out = vec![service_account(MANAGER)];
-    if console {
+/// The ClusterRole by which the manager may view instances of what operators provide.
+const INSTANCES_ROLE: &str = "olm-manager-instances";
+
+pub(super) fn objects(options: &ManifestOptions) -> Vec<Value> {
+    let namespace = &options.namespace;
+    let mut out = vec![service_account(MANAGER, namespace)];
+    if options.console_image.is_some() {
         // No role is bound to it: every call the console makes carries the user's token, not this one.
-        out.push(service_account(CONSOLE));
+        out.push(service_account(CONSOLE, namespace));
     }
     out.push(cluster_role());
     out.push(json!({
@@ -16,24 +21,48 @@ pub(super) fn objects(console: bool) -> Vec<Value> {
         "kind": "ClusterRoleBinding",
         "metadata": { "name": MANAGER },
         "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": MANAGER },
-        "subjects": [{ "kind": "ServiceAccount", "name": MANAGER, "namespace": NAMESPACE }]
+        "subjects": [{ "kind": "ServiceAccount", "name": MANAGER, "namespace": namespace }]
     }));
     out.push(json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "Role",
-        "metadata": { "name": MANAGER, "namespace": NAMESPACE },
-        // The Lease by which one replica leads.
-        "rules": [rule(&["coordination.k8s.io"], &["leases"], &["get", "create", "update"])]
+        "metadata": { "name": MANAGER, "namespace": namespace },
+        // The Lease by which one replica leads, and by which the others see at once that it is free.
+        "rules": [rule(&["coordination.k8s.io"], &["leases"], &["get", "list", "watch", "create", "update"])]
     }));
     out.push(json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "RoleBinding",
-        "metadata": { "name": MANAGER, "namespace": NAMESPACE },
+        "metadata": { "name": MANAGER, "namespace": namespace },
         "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": MANAGER },
-        "subjects": [{ "kind": "ServiceAccount", "name": MANAGER, "namespace": NAMESPACE }]
+        "subjects": [{ "kind": "ServiceAccount", "name": MANAGER, "namespace": namespace }]
     }));
-    out.extend(pull_secrets());
+    out.extend(pull_secrets(namespace));
+    out.extend(instances(namespace));
     out
+}
+
+/// The manager counts instances before an operator goes. Which kinds these are is only known when bundles bring them: each
+/// brings a ClusterRole for viewing it, and those add up to this one. It never reads Secrets and the like by that: the roles
+/// name the kinds of one CustomResourceDefinition each.
+fn instances(namespace: &str) -> [Value; 2] {
+    [
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRole",
+            "metadata": { "name": INSTANCES_ROLE },
+            "aggregationRule": {
+                "clusterRoleSelectors": [{ "matchLabels": { (names::LABEL_AGGREGATE_TO_MANAGER): "true" } }]
+            }
+        }),
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": { "name": INSTANCES_ROLE },
+            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": INSTANCES_ROLE },
+            "subjects": [{ "kind": "ServiceAccount", "name": MANAGER, "namespace": namespace }]
+        }),
+    ]
 }
 
 /// Pull secrets are named by CatalogSources, so the manager gets them by name and lists none. Anybody who may create
@@ -41,7 +70,7 @@ pub(super) fn objects(console: bool) -> Vec<Value> {
 /// every Secret of the cluster would be worth breaking into. So it reads those of its own namespace, where the
 /// catalogs of the whole cluster are, and those of the namespaces in which an administrator binds this ClusterRole; the status of a
 /// CatalogSource elsewhere says how.
-fn pull_secrets() -> [Value; 2] {
+fn pull_secrets(namespace: &str) -> [Value; 2] {
     [
         json!({
             "apiVersion": "rbac.authorization.k8s.io/v1",
@@ -52,77 +81,32 @@ fn pull_secrets() -> [Value; 2] {
         json!({
             "apiVersion": "rbac.authorization.k8s.io/v1",
             "kind": "RoleBinding",
-            "metadata": { "name": PULL_SECRETS_ROLE, "namespace": NAMESPACE },
+            "metadata": { "name": PULL_SECRETS_ROLE, "namespace": namespace },
             "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": PULL_SECRETS_ROLE },
-            "subjects": [{ "kind": "ServiceAccount", "name": MANAGER, "namespace": NAMESPACE }]
+            "subjects": [{ "kind": "ServiceAccount", "name": MANAGER, "namespace": namespace }]
         }),
     ]
 }
 
-fn service_account(name: &str) -> Value {
+fn service_account(name: &str, namespace: &str) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "ServiceAccount",
-        "metadata": { "name": name, "namespace": NAMESPACE }
+        "metadata": { "name": name, "namespace": namespace }
     })
 }
 
 fn cluster_role() -> Value {
-    const OWN: [&str; 6] = [
-        "catalogsources",
-        "subscriptions",
-        "installplans",
-        "clusterserviceversions",
-        "operatorgroups",
-        "operatorconditions",
-    ];
-    let status: Vec<String> = OWN.iter().map(|r| format!("{r}/status")).collect();
-    let finalizers: Vec<String> = OWN.iter().map(|r| format!("{r}/finalizers")).collect();
-    let status: Vec<&str> = status.iter().map(String::as_str).collect();
-    let finalizers: Vec<&str> = finalizers.iter().map(String::as_str).collect();
-    let install = ["get", "list", "create", "update", "patch", "delete"];
+    let rules: Vec<Value> =
+        calls::CALLS.iter().map(|call| rule(&[call.group], call.resources, call.verbs)).collect();
+    let why = |call: &calls::Call| format!("{} {}: {}\n", call.group, call.resources.join(","), call.why);
+    let why: String = calls::CALLS.iter().map(why).collect();
     json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRole",
-        "metadata": { "name": MANAGER },
-        "rules": [
-            // Its own API: the objects, what it reports in them, and ownership by them.
-            rule(&["operators.coreos.com"], &OWN,
-                &["get", "list", "watch", "create", "update", "patch", "delete"]),
-            rule(&["operators.coreos.com"], &status, &["get", "update", "patch"]),
-            rule(&["operators.coreos.com"], &finalizers, &["update"]),
-            // What operators extend the API with. No delete: removing a CRD removes everyone's data, so only a
-            // user may do it, with the user's own rights.
-            rule(&["apiextensions.k8s.io"], &["customresourcedefinitions"],
-                &["get", "list", "watch", "create", "update", "patch"]),
-            // What operators run as and run from.
-            rule(&["apps"], &["deployments"],
-                &["get", "list", "watch", "create", "update", "patch", "delete"]),
-            rule(&[""], &["serviceaccounts", "services", "configmaps"], &install),
-            // A bundle may bring a Secret; none is read by this right. ConfigMaps above are read for bundles that
-            // bring some and for CatalogSources of type configmap.
-            rule(&[""], &["secrets"], &["create", "patch", "delete"]),
-            // Other kinds that the bundle format allows.
-            rule(&["policy"], &["poddisruptionbudgets"], &install),
-            rule(&["networking.k8s.io"], &["networkpolicies"], &install),
-            rule(&["scheduling.k8s.io"], &["priorityclasses"], &install),
-            rule(&["monitoring.coreos.com"], &["prometheusrules", "servicemonitors", "podmonitors"], &install),
-            // An operator is granted the permissions that its bundle asks for and an administrator approved.
-            // Granting what one does not hold needs `escalate` (to write the role) and `bind` (to bind it).
-            rule(&["rbac.authorization.k8s.io"], &["roles", "clusterroles"],
-                &["get", "list", "create", "update", "patch", "delete", "escalate", "bind"]),
-            rule(&["rbac.authorization.k8s.io"], &["rolebindings", "clusterrolebindings"], &install),
-            // Where operators live, and what is wrong with their pods when a rollout does not finish.
-            rule(&[""], &["namespaces"], &["get", "list"]),
-            rule(&[""], &["pods"], &["list"]),
-            // What may stand in the way of a plan: looked at before anything is changed, and told in its findings.
-            rule(&[""], &["resourcequotas"], &["list"]),
-            rule(&["admissionregistration.k8s.io"],
-                &["validatingwebhookconfigurations", "mutatingwebhookconfigurations"], &["list"]),
-            rule(&["discovery.k8s.io"], &["endpointslices"], &["list"]),
-            // What it did, told to `kubectl describe`.
-            rule(&["events.k8s.io"], &["events"], &["create", "patch"]),
-        ]
+        // Whoever reads the role wants to know why.
+        "metadata": { "name": MANAGER, "annotations": { "olm.rights": why } },
+        "rules": rules,
     })
 }
 

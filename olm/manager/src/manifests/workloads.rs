@@ -2,10 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::{CONSOLE, HTTP_PORT, MANAGER, ManifestOptions, NAMESPACE, REGISTRIES};
+use super::{
+    CONSOLE, HTTP_PORT, MANAGER, ManifestOptions, NAMESPACE_VARIABLE, REGISTRIES, VERSION,
+    installation::OPTIONS_ANNOTATION,
+};
 
 /// A numeric user, because `runAsNonRoot` can only be checked against a number.
-const USER: u32 = 65532;
+pub(super) const USER: u32 = 65532;
 /// Where the manager keeps catalogs. They outlive the container and not the pod: all of it can be fetched again.
 const CACHE: &str = "/var/cache/olm";
 /// A large catalog takes 200 MB; while it is being fetched, the largest layer of its image comes on top.
@@ -37,7 +40,7 @@ pub(super) fn manager(options: &ManifestOptions) -> Vec<Value> {
             json!({ "name": "registries", "mountPath": REGISTRIES_PATH, "readOnly": true }),
         ],
     };
-    pod.objects(options)
+    pod.manager(options)
 }
 
 pub(super) fn console(options: &ManifestOptions, image: &str) -> Vec<Value> {
@@ -47,7 +50,7 @@ pub(super) fn console(options: &ManifestOptions, image: &str) -> Vec<Value> {
         args: vec!["console".into(), format!("--listen=0.0.0.0:{HTTP_PORT}")],
         env: vec![json!({
             "name": "OLM_CATALOG_URL",
-            "value": format!("http://{MANAGER}.{NAMESPACE}.svc:{HTTP_PORT}"),
+            "value": format!("http://{MANAGER}.{}.svc:{HTTP_PORT}", options.namespace),
         })],
         volumes: Vec::new(),
         mounts: Vec::new(),
@@ -66,14 +69,43 @@ struct Pod<'a> {
 
 impl Pod<'_> {
     fn objects(self, options: &ManifestOptions) -> Vec<Value> {
-        vec![self.service(), self.deployment(options)]
+        vec![self.service(options), self.deployment(options)]
     }
 
-    fn service(&self) -> Value {
+    /// What the manager's Deployment has beside a console's: replicas that wait for the Lease, and how it was chosen.
+    fn manager(self, options: &ManifestOptions) -> Vec<Value> {
+        let service = self.service(options);
+        let mut deployment = self.deployment(options);
+        let spec = &mut deployment["spec"];
+        spec["replicas"] = options.replicas.into();
+        spec["template"]["spec"]["containers"][0]["resources"] = options.resources.clone();
+        if options.replicas > 1 {
+            // The one that leads hands over when it is told to stop; the new one is warm by then.
+            spec["strategy"] = json!({
+                "type": "RollingUpdate", "rollingUpdate": { "maxUnavailable": 1, "maxSurge": 1 }
+            });
+        }
+        spec["template"]["spec"]["topologySpreadConstraints"] = json!([{
+            "maxSkew": 1,
+            "topologyKey": "kubernetes.io/hostname",
+            // Two on one machine are better than one.
+            "whenUnsatisfiable": "ScheduleAnyway",
+            "labelSelector": { "matchLabels": { "app.kubernetes.io/name": MANAGER } },
+        }]);
+        let chosen = serde_json::to_string(options).unwrap_or_default();
+        deployment["metadata"]["annotations"] = json!({ OPTIONS_ANNOTATION: chosen });
+        vec![service, deployment]
+    }
+
+    fn service(&self, options: &ManifestOptions) -> Value {
         json!({
             "apiVersion": "v1",
             "kind": "Service",
-            "metadata": { "name": self.name, "namespace": NAMESPACE },
+            "metadata": {
+                "name": self.name,
+                "namespace": options.namespace,
+                "labels": { "app.kubernetes.io/name": self.name },
+            },
             "spec": {
                 "selector": { "app.kubernetes.io/name": self.name },
                 "ports": [{ "name": "http", "port": HTTP_PORT, "targetPort": "http", "protocol": "TCP" }]
@@ -86,6 +118,7 @@ impl Pod<'_> {
         let mut env = vec![
             json!({ "name": "POD_NAME", "valueFrom": { "fieldRef": { "fieldPath": "metadata.name" } } }),
             json!({ "name": "POD_NAMESPACE", "valueFrom": { "fieldRef": { "fieldPath": "metadata.namespace" } } }),
+            json!({ "name": NAMESPACE_VARIABLE, "valueFrom": { "fieldRef": { "fieldPath": "metadata.namespace" } } }),
         ];
         env.extend(MALLOC.map(|(name, value)| json!({ "name": name, "value": value })));
         env.extend(self.env.iter().cloned());
@@ -93,11 +126,18 @@ impl Pod<'_> {
         let mut deployment = json!({
             "apiVersion": "apps/v1",
             "kind": "Deployment",
-            "metadata": { "name": self.name, "namespace": NAMESPACE, "labels": labels },
+            "metadata": {
+                "name": self.name,
+                "namespace": options.namespace,
+                "labels": {
+                    "app.kubernetes.io/name": self.name,
+                    "app.kubernetes.io/version": VERSION,
+                },
+            },
             "spec": {
                 "replicas": 1,
                 "revisionHistoryLimit": 2,
-                // One replica leads; a second one beside it would only wait for the Lease.
+                // A second one beside it would only wait.
                 "strategy": { "type": "Recreate" },
                 "selector": { "matchLabels": { "app.kubernetes.io/name": self.name } },
                 "template": {

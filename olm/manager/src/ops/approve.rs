@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::{
     Api, Client, ResourceExt,
-    api::{Patch, PatchParams},
+    api::{Patch, PatchParams, PostParams},
 };
 use olm_api::{InstallPlan, names};
 use serde::Serialize;
@@ -132,15 +133,17 @@ async fn approve_plan(
     }
     let already = plan.spec.approved;
     if !already {
+        let mut patch = serde_json::json!({ "metadata": {}, "spec": { "approved": true } });
+        if let Some(who) = whoami(client).await {
+            patch["metadata"]["annotations"] = serde_json::json!({ names::ANNOTATION_APPROVED_BY: who });
+        }
         // Only the plan that was read: the precondition makes approving one content of it.
-        let patch = serde_json::json!({
-            "metadata": { "resourceVersion": plan.resource_version() },
-            "spec": { "approved": true },
-        });
+        let mut exactly = patch.clone();
+        exactly["metadata"]["resourceVersion"] = serde_json::json!(plan.resource_version());
         let params =
             PatchParams { field_manager: Some(names::FIELD_MANAGER_CLI.into()), ..PatchParams::default() };
         let api = Api::<InstallPlan>::namespaced(client.clone(), &namespace);
-        match api.patch(&name, &params, &Patch::Merge(&patch)).await {
+        match api.patch(&name, &params, &Patch::Merge(&exactly)).await {
             Ok(_) => {}
             Err(kube::Error::Api(status)) if status.is_conflict() => {
                 // Its status moved, or somebody else approved: what counts is whether it is still the same plan.
@@ -151,7 +154,6 @@ async fn approve_plan(
                 if now.spec.plan_digest != plan.spec.plan_digest {
                     return Err(changed(&name, "it changed at this very moment"));
                 }
-                let patch = serde_json::json!({ "spec": { "approved": true } });
                 api.patch(&name, &params, &Patch::Merge(&patch))
                     .await
                     .map_err(Error::kube(format!("approve InstallPlan {namespace}/{name}")))?;
@@ -176,6 +178,14 @@ async fn approve_plan(
         summary: plan_summary(plan),
         already,
     })
+}
+
+/// Who the API server takes the caller for; `None` where it does not say. What is written from it is a claim; the admission
+/// policies of [`crate::approval`] make the API server see to it that nobody claims to be somebody else.
+async fn whoami(client: &Client) -> Option<String> {
+    let api = Api::<SelfSubjectReview>::all(client.clone());
+    let review = api.create(&PostParams::default(), &SelfSubjectReview::default()).await.ok()?;
+    review.status?.user_info?.username
 }
 
 /// A digest, with or without its algorithm, in full or as the first twelve digits or more.

@@ -66,11 +66,20 @@ pub(super) async fn patch_spec(
     name: &str,
     spec: &serde_json::Value,
 ) -> Result<(), Error> {
-    let patch = serde_json::json!({ "spec": spec });
+    patch_subscription(client, namespace, name, &serde_json::json!({ "spec": spec })).await
+}
+
+/// Changes what a merge patch names of a Subscription.
+pub(super) async fn patch_subscription(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+    patch: &serde_json::Value,
+) -> Result<(), Error> {
     let params =
         PatchParams { field_manager: Some(names::FIELD_MANAGER_CLI.into()), ..PatchParams::default() };
     Api::<Subscription>::namespaced(client.clone(), namespace)
-        .patch(name, &params, &Patch::Merge(&patch))
+        .patch(name, &params, &Patch::Merge(patch))
         .await
         .map_err(Error::kube(format!("change Subscription {namespace}/{name}")))?;
     Ok(())

@@ -11,8 +11,8 @@ use olm_resolver::CatalogRef;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{choose::patch_spec, error::Error};
-use crate::{catalogs::LoadedCatalog, engine, manifests::NAMESPACE};
+use super::{choose::patch_subscription, error::Error};
+use crate::{catalogs::LoadedCatalog, engine, manifests::home};
 
 /// What to install, where and how.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -82,6 +82,9 @@ impl InstallRequest {
         let mut subscription = Subscription::new(self.name.as_deref().unwrap_or(&self.package), spec);
         subscription.metadata.namespace = Some(self.namespace.clone());
         subscription
+            .labels_mut()
+            .insert(names::component_label(&self.package, &self.namespace), String::new());
+        subscription
     }
 
     /// The catalog to install from: the one asked for, else the best that has the package.
@@ -105,9 +108,8 @@ impl InstallRequest {
         // Catalogs come best first. One of another namespace cannot be used; where only such a one has the package, the
         // refusal that follows names it.
         let with = |c: &&LoadedCatalog| c.catalog.summary(&self.package).is_some();
-        let visible = |c: &&LoadedCatalog| {
-            c.reference.namespace == self.namespace || c.reference.namespace == NAMESPACE
-        };
+        let visible =
+            |c: &&LoadedCatalog| c.reference.namespace == self.namespace || c.reference.namespace == home();
         let found = catalogs.iter().filter(visible).find(with).or_else(|| catalogs.iter().find(with));
         found.map(|c| c.reference.clone()).ok_or_else(|| {
             let mut known: Vec<String> =
@@ -315,11 +317,17 @@ async fn subscribe(
             let approval = subscription.spec.install_plan_approval.as_str();
             patch.insert("installPlanApproval".into(), approval.into());
         }
-        if patch.is_empty() {
-            return Ok(false);
-        }
     }
-    patch_spec(client, &namespace, &name, &patch).await?;
+    // Somebody asks for it by name: from now on it is not there for others alone.
+    let along = existing.annotations().contains_key(names::ANNOTATION_REQUIRED_BY);
+    if !along && patch.as_object().is_none_or(serde_json::Map::is_empty) {
+        return Ok(false);
+    }
+    let mut patch = serde_json::json!({ "spec": patch });
+    if along {
+        patch["metadata"] = serde_json::json!({ "annotations": { names::ANNOTATION_REQUIRED_BY: null } });
+    }
+    patch_subscription(client, &namespace, &name, &patch).await?;
     Ok(true)
 }
 
@@ -339,7 +347,7 @@ mod tests {
                 InstallRequest { package: "p".into(), namespace: "mine".into(), ..InstallRequest::default() };
             request.catalog_in(catalogs).map(|catalog| catalog.namespace).ok()
         };
-        assert_eq!(chosen(&[catalog("theirs"), catalog(NAMESPACE)]).as_deref(), Some(NAMESPACE));
+        assert_eq!(chosen(&[catalog("theirs"), catalog(home())]).as_deref(), Some(home()));
         assert_eq!(chosen(&[catalog("theirs"), catalog("mine")]).as_deref(), Some("mine"));
         assert_eq!(chosen(&[catalog("theirs")]).as_deref(), Some("theirs"));
         assert_eq!(chosen(&[]), None);

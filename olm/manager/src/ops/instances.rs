@@ -87,14 +87,21 @@ pub(super) async fn list_by_crd(
 ) -> Result<Vec<(CrdDescription, Option<Vec<Instance>>)>, Error> {
     let mut out = Vec::new();
     for crd in csv.spec.owned_crds() {
-        let list = match list_of(client, crd).await {
-            Ok(list) => Some(list),
-            Err(Error::Forbidden { .. }) => None,
-            Err(error) => return Err(error),
-        };
-        out.push((crd.clone(), list));
+        out.push((crd.clone(), list_of_crd(client, crd).await?));
     }
     Ok(out)
+}
+
+/// Those of one CRD; `None` when the caller may not list them.
+pub(super) async fn list_of_crd(
+    client: &Client,
+    crd: &CrdDescription,
+) -> Result<Option<Vec<Instance>>, Error> {
+    match list_of(client, crd).await {
+        Ok(list) => Ok(Some(list)),
+        Err(Error::Forbidden { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// The custom resources of a CRD, by namespace and name.

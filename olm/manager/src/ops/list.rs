@@ -120,11 +120,12 @@ impl World {
         out
     }
 
-    fn view_of(&self, subscription: &Subscription) -> View {
+    pub(super) fn view_of(&self, subscription: &Subscription) -> View {
         let namespace = subscription.namespace();
         let csvs: Vec<ClusterServiceVersion> =
             self.csvs.iter().filter(|c| c.namespace() == namespace).cloned().collect();
-        let csv = installed::installed(subscription, &csvs, |_| false).cloned();
+        let csv = installed::installed(subscription, &csvs, |_| false);
+        let csv = csv.or_else(|| installed::leaving(subscription, &csvs)).cloned();
         let old = csv
             .as_ref()
             .and_then(|c| c.spec.replaces.clone())

@@ -5,22 +5,29 @@
 
 mod approve;
 mod choose;
+pub mod doctor;
 mod error;
 mod install;
 mod instances;
 mod list;
+mod revisions;
+mod settings;
 mod status;
 mod timeline;
 mod uninstall;
 mod wait;
 
+pub use crate::adoption::{Rival, rival};
 pub use approve::{Approved, PLAN_CHANGED, Upgraded, approve, upgrade};
 pub use choose::{set_channel, suggested_namespace};
 pub use error::{Error, Kind};
 pub use install::{InstallRequest, InstallResult, install, preview_install, wanted};
 pub use instances::{Instance, list_instances, list_instances_of};
 pub use list::{Installed, find_installed, list_installed};
+pub use revisions::{Approval, Revision, RolledBack, history, rollback};
+pub use settings::{Setting, pause, skip, snooze, unpin};
 pub use status::Status;
 pub use timeline::{EventLine, Step, StepState, Timeline, timeline};
 pub use uninstall::{Leaving, Operands, UninstallOptions, UninstallReport, preview_uninstall, uninstall};
+pub(crate) use uninstall::{Progress as Removal, advance};
 pub use wait::{Diagnosis, Progress, WaitOptions, wait_installed};

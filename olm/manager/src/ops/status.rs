@@ -81,7 +81,8 @@ impl View {
         let csv_reason = csv_status.reason.as_deref().unwrap_or_default();
         let csv_deleted = self.csv.as_ref().is_some_and(|c| c.metadata.deletion_timestamp.is_some());
         if subscription.metadata.deletion_timestamp.is_some() || csv_deleted {
-            return (Status::Uninstalling, "it is being removed".into());
+            let held = self.failing(names::CONDITION_DELETION_HELD);
+            return (Status::Uninstalling, held.unwrap_or_else(|| "it is being removed".into()));
         }
         let unhealthy = csv_reason == "ComponentUnhealthy";
         if csv_status.phase == CsvPhase::Failed && !unhealthy {
@@ -130,6 +131,10 @@ impl View {
         }
         let state = subscription.status.as_ref().map(|s| s.state).unwrap_or_default();
         if matches!(state, SubscriptionState::UpgradeAvailable | SubscriptionState::UpgradePending) {
+            if let Some(snooze) = &subscription.spec.snooze {
+                let text = format!("snoozed until something newer than {} can be reached", snooze.newest);
+                return (Status::UpdateAvailable, text);
+            }
             return (Status::UpdateAvailable, "a newer version can be reached".into());
         }
         (Status::Healthy, String::new())

@@ -43,7 +43,8 @@ fn crds(input: &PlanInput<'_>, key: &str) -> Vec<Gvk> {
     list(&input.bundle.csv_raw, &pointer).iter().map(gvk).collect()
 }
 
-/// A plan is about one operator. What else its bundle needs has to be there first.
+/// A plan is about one operator. What else its bundle needs has to be there, or to come along with a plan of its own:
+/// [`Plan::with_along`](crate::Plan::with_along) takes these findings away again.
 fn dependencies(input: &PlanInput<'_>) -> Vec<Finding> {
     let needed = |d: &olm_resolver::Dependency| match &d.satisfied_by {
         SatisfiedBy::Install(bundle) => Some((d.clone(), bundle.clone())),

@@ -3,7 +3,7 @@
 use olm_bundle::RenderError;
 use olm_version::{parse_lenient, precedence};
 
-use super::json::{list, text};
+use super::json::text;
 use super::{Context, Report};
 use crate::finding::{Finding, FindingCode};
 
@@ -18,7 +18,6 @@ fn not_renderable(context: &Context<'_>) -> Option<Finding> {
     let input = context.input;
     let error = input.rendered.err()?;
     let package = &input.resolved.chosen.package;
-    let webhooks = !list(&input.bundle.csv_raw, "/spec/webhookdefinitions").is_empty();
     let (code, fix) = match error {
         RenderError::InstallMode { .. } if super::upgrade::watched_it(context) => (
             FindingCode::InstallModeRemoved,
@@ -32,10 +31,6 @@ fn not_renderable(context: &Context<'_>) -> Option<Finding> {
         RenderError::InstallMode { .. } => (
             FindingCode::UnsupportedInstallMode,
             format!("kubectl edit operatorgroup -n {}  # spec.targetNamespaces", input.namespace),
-        ),
-        RenderError::Unsupported { .. } if webhooks => (
-            FindingCode::WebhooksUnsupported,
-            format!("olm show {package}  # look for a version without webhooks"),
         ),
         _ => (FindingCode::BundleNotRenderable, format!("olm show {package}  # choose another version")),
     };

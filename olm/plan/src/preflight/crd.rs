@@ -18,7 +18,7 @@ const MOST_FIELDS: usize = 3;
 
 pub(super) fn check(context: &Context<'_>, report: &mut Report) {
     for (reference, new) in context.crds() {
-        report.extend(conversion(reference, new));
+        report.extend(conversion(context, reference, new));
         let Some(live) = context.live.get(reference) else { continue };
         report.extend(owned_by_other(context, reference, live));
         report.extend(stored_version_removed(reference, live, new));
@@ -33,11 +33,29 @@ fn owned_by_other(context: &Context<'_>, reference: &ObjectRef, live: &Value) ->
     let Owner::Other(other) = owner_of(live, package, input.namespace, &bundle_names(input)) else {
         return None;
     };
+    if given_up(context, reference, live) {
+        return None;
+    }
     let text = format!("{other} owns this CRD; two owners would overwrite each other");
     Some(
         Finding::new(FindingCode::CrdOwnedByOther, reference, text)
             .fix(format!("kubectl describe crd {}", reference.name)),
     )
+}
+
+/// Whether the CRD is only labelled as that of an operator of this namespace that has given it up: a version that gives
+/// an API away leaves the label behind.
+fn given_up(context: &Context<'_>, reference: &ObjectRef, live: &Value) -> bool {
+    let Fact::Known(owned) = &context.input.facts.owned_crds else { return false };
+    let labels = live.pointer("/metadata/labels").and_then(Value::as_object);
+    let mut components = labels
+        .into_iter()
+        .flat_map(|labels| labels.keys())
+        .filter_map(|key| key.strip_prefix(olm_api::names::LABEL_COMPONENT_PREFIX))
+        .peekable();
+    let here =
+        |component: &str| component.rsplit_once('.').is_some_and(|(_, ns)| ns == context.input.namespace);
+    components.peek().is_some() && components.all(here) && !owned.contains(&reference.name)
 }
 
 /// The versions that a live CRD has objects stored in, and the new one does not know.
@@ -71,9 +89,14 @@ fn scope(reference: &ObjectRef, live: &Value, new: &Value) -> Option<Finding> {
     })
 }
 
-/// Webhooks of a bundle are refused as a whole, so a CRD that names one is not served by the bundle.
-fn conversion(reference: &ObjectRef, new: &Value) -> Option<Finding> {
+/// A conversion by the bundle's own webhook is switched on when that answers. Any other is somebody else's business.
+fn conversion(context: &Context<'_>, reference: &ObjectRef, new: &Value) -> Option<Finding> {
     if text(new, "/spec/conversion/strategy") != "Webhook" {
+        return None;
+    }
+    let endpoints = context.input.rendered.map(|rendered| rendered.endpoints.as_slice()).unwrap_or_default();
+    let mut trust = endpoints.iter().flat_map(|endpoint| &endpoint.trust);
+    if trust.any(|place| place.kind == reference.kind && place.name == reference.name) {
         return None;
     }
     let client = new.pointer("/spec/conversion/webhook/clientConfig");
@@ -86,7 +109,7 @@ fn conversion(reference: &ObjectRef, new: &Value) -> Option<Finding> {
     } else {
         (
             Severity::Block,
-            "its objects are converted by a webhook, and this version of olm does not set webhooks up",
+            "its objects are converted by a webhook, and neither it nor the bundle (spec.webhookdefinitions, type ConversionWebhook) says which",
         )
     };
     Some(

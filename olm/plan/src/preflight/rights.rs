@@ -8,7 +8,7 @@ use super::access::{Rule, add};
 use super::json::{list, plural, some_of, text};
 use super::report::MOST_NAMED;
 use super::{Context, Report};
-use crate::digest::digest;
+use crate::digest;
 use crate::facts::{Principal, Who};
 use crate::finding::{Finding, FindingCode, Severity};
 use crate::object::ObjectRef;
@@ -165,8 +165,8 @@ fn grant(base: &str, who: &Who, namespace: Option<&str>, rules: &[Rule]) -> Stri
     let kind = if namespace.is_some() { "Role" } else { "ClusterRole" };
     let rules: Vec<Value> = rules.iter().map(manifest).collect();
     // Other rights are another role: what was given for another reason stays.
-    let (hash, _) = digest(&json!(rules), &BTreeMap::new());
-    let hash = hash.strip_prefix("sha256:").and_then(|hex| hex.get(..8)).unwrap_or_default();
+    let hash = digest::of(&json!(rules));
+    let hash = hash.get(..8).unwrap_or_default();
     let mut metadata = json!({ "name": format!("{base}-{hash}") });
     if let Some(namespace) = namespace {
         metadata["namespace"] = json!(namespace);

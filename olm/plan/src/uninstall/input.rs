@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::Dependency;
 use crate::object::ObjectRef;
 use crate::schema;
 
@@ -33,6 +34,8 @@ pub struct UninstallInput<'a> {
     pub instances: &'a [ObjectRef],
     /// The OperatorGroup that a plan made and nobody else needs.
     pub operator_group: Option<&'a str>,
+    /// What was installed for it, or for something that goes with it, in the order in which it goes.
+    pub dependencies: &'a [Dependency<'a>],
     /// Objects that whoever asks may not look at: they may be there.
     pub unreadable: &'a BTreeSet<ObjectRef>,
     /// What else to delete.

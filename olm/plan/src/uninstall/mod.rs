@@ -1,46 +1,71 @@
 //! Plans for uninstalls.
 
+mod dependencies;
 mod findings;
 mod input;
 
-use olm_api::subscription::{CrdPolicy, OperandPolicy};
-use olm_bundle::Phase;
+use olm_api::subscription::{CrdPolicy, DependencyRemoval, OperandPolicy};
+use olm_bundle::{Phase, Rendered, crd_of_role};
 use serde_json::{Value, json};
 
 use crate::desired::csv_ref;
-use crate::digest::{self, Parts};
+use crate::digest::{self, Digests};
 use crate::images::PlanImage;
 use crate::input::Live;
 use crate::object::ObjectRef;
 use crate::owner::{Owner, owner_of};
 use crate::permissions;
-use crate::plan::{API_VERSION, Plan, PlanAction, Reversible, Why};
+use crate::plan::{API_VERSION, DependencyView, Plan, PlanAction, Reversible, Why};
 use crate::planned::{Op, PlannedObject};
 use findings::findings;
 
+pub use dependencies::{Dependency, Requester, no_longer_needed};
 pub use input::{Operand, UninstallInput};
+
+/// An operator that goes: the one that is asked about, or a dependency that nothing else needs.
+struct Leaver<'a> {
+    package: &'a str,
+    csv: Option<&'a Value>,
+    rendered: Option<&'a Rendered>,
+    /// The names of its versions.
+    bundles: Vec<&'a str>,
+}
 
 /// The objects that [`make_uninstall_plan`] has to know the live state of.
 pub fn uninstall_reads(input: &UninstallInput<'_>) -> Vec<ObjectRef> {
     let mut list: Vec<ObjectRef> = direct(input);
-    let objects = input.rendered.into_iter().flat_map(|r| r.objects());
+    list.extend(input.dependencies.iter().flat_map(|dependency| of_dependency(input.namespace, dependency)));
+    let rendered = input.dependencies.iter().map(|dependency| dependency.rendered);
+    let objects = rendered.chain([input.rendered]).flatten().flat_map(|r| r.objects());
     list.extend(objects.filter_map(|(_, object)| ObjectRef::of(object)));
     list.sort();
     list.dedup();
     list
 }
 
+fn name_of(csv: &Value) -> Option<&str> {
+    csv.pointer("/metadata/name")?.as_str()
+}
+
 fn csv_name<'a>(input: &UninstallInput<'a>) -> Option<&'a str> {
-    input.csv?.pointer("/metadata/name")?.as_str()
+    name_of(input.csv?)
+}
+
+fn subscription_ref(namespace: &str, name: &str) -> ObjectRef {
+    ObjectRef::new("operators.coreos.com/v1alpha1", "Subscription", Some(namespace), name)
+}
+
+/// What stands for a dependency, in the order in which it goes.
+fn of_dependency(namespace: &str, dependency: &Dependency<'_>) -> Vec<ObjectRef> {
+    let csv = dependency.csv.and_then(name_of).map(|name| csv_ref(namespace, name));
+    [subscription_ref(namespace, dependency.subscription)].into_iter().chain(csv).collect()
 }
 
 /// What stands for the operator: the Subscription first, so that nothing comes back; the version that is being replaced
 /// before the one that replaces it, which it would otherwise come back to life as.
 fn direct(input: &UninstallInput<'_>) -> Vec<ObjectRef> {
     let namespace = Some(input.namespace);
-    let subscription = input
-        .subscription
-        .map(|name| ObjectRef::new("operators.coreos.com/v1alpha1", "Subscription", namespace, name));
+    let subscription = input.subscription.map(|name| subscription_ref(input.namespace, name));
     let versions = input.replaced.into_iter().chain(csv_name(input));
     let group = input
         .operator_group
@@ -50,9 +75,10 @@ fn direct(input: &UninstallInput<'_>) -> Vec<ObjectRef> {
 
 /// Works out what an uninstall will do, in this order: the custom resources if asked for, while the operator can still
 /// clean up after them; the Subscription; the ClusterServiceVersion, and with it the objects of the operator from its
-/// workloads back to its rights; the CRDs last, and only when asked for.
+/// workloads back to its rights; the operators that were installed for it and that nothing else needs, if asked for; the CRDs
+/// last, and only when asked for.
 ///
-/// Objects that go with the ClusterServiceVersion say so ([`PlannedObject::goes_with`]): garbage collection and the
+/// Objects that go with a ClusterServiceVersion say so ([`PlannedObject::goes_with`]): garbage collection and the
 /// manager delete them. The others are for whoever carries the plan out.
 pub fn make_uninstall_plan(input: &UninstallInput<'_>, live: &Live) -> Plan {
     let mut draft = Draft { input, live, objects: Vec::new() };
@@ -62,32 +88,50 @@ pub fn make_uninstall_plan(input: &UninstallInput<'_>, live: &Live) -> Plan {
     for reference in &others {
         draft.push(reference, Op::Delete, None);
     }
-    let mut rendered: Vec<(Phase, ObjectRef)> = input
-        .rendered
-        .into_iter()
-        .flat_map(|r| r.objects())
-        .filter_map(|(phase, object)| Some((phase, ObjectRef::of(object)?)))
-        .collect();
-    rendered.sort_by_key(|(phase, _)| std::cmp::Reverse(*phase));
-    let (crds, parts): (Vec<_>, Vec<_>) =
-        rendered.into_iter().map(|(_, r)| r).partition(|r| r.kind == "CustomResourceDefinition");
-    draft.parts(&parts);
+    let bundles: Vec<&str> = csv_name(input).into_iter().chain(input.replaced).collect();
+    let it = Leaver { package: input.package, csv: input.csv, rendered: input.rendered, bundles };
+    draft.parts(&it);
+    let mut leavers = vec![it];
+    let mut needs = Vec::new();
+    for dependency in input.dependencies {
+        let goes = dependency.needed_by.is_empty() && input.policy.dependencies == DependencyRemoval::Delete;
+        let note = note_of(dependency, goes);
+        needs.push(DependencyView {
+            need: format!("package {}", dependency.package),
+            required_by: csv_name(input).unwrap_or(input.package).to_owned(),
+            satisfied_by: note.clone(),
+            install: None,
+        });
+        for reference in of_dependency(input.namespace, dependency) {
+            draft.push(&reference, if goes { Op::Delete } else { Op::Noop }, Some(note.clone()));
+        }
+        if goes {
+            let bundles = dependency.csv.and_then(name_of).into_iter().collect();
+            let Dependency { package, csv, rendered, .. } = *dependency;
+            let leaver = Leaver { package, csv, rendered, bundles };
+            draft.parts(&leaver);
+            leavers.push(leaver);
+        }
+    }
     for reference in &group {
         draft.push(reference, Op::Delete, Some("a plan made it, and no other operator needs it".to_owned()));
     }
-    let crds_go = draft.crds(&crds);
+    let mut crds_go = false;
+    for leaver in &leavers {
+        crds_go |= draft.crds(leaver);
+    }
     let objects = draft.objects;
 
     let mut operands = input.operands.to_vec();
     operands.sort_by(|a, b| a.crd.cmp(&b.crd));
     let lost = (input.policy.operands == OperandPolicy::Delete || crds_go)
         && operands.iter().any(|operand| operand.count != Some(0));
-    let (digest, parts) = digest(input, &objects);
+    let Digests { all, content, parts, .. } = digest(input, &objects);
     let name = csv_name(input);
     let version = input.csv.and_then(|c| c.pointer("/spec/version")?.as_str()).map(str::to_owned);
     Plan {
         api_version: API_VERSION.to_owned(),
-        digest,
+        digest: all,
         catalog_digest: None,
         action: PlanAction::Uninstall,
         namespace: input.namespace.to_owned(),
@@ -100,7 +144,7 @@ pub fn make_uninstall_plan(input: &UninstallInput<'_>, live: &Live) -> Plan {
         to: None,
         path: Vec::new(),
         why: Why::default(),
-        dependencies: Vec::new(),
+        dependencies: needs,
         permissions: permissions::delta(input.rendered, None),
         findings: findings(input, &operands, crds_go),
         images: Vec::<PlanImage>::new(),
@@ -110,7 +154,9 @@ pub fn make_uninstall_plan(input: &UninstallInput<'_>, live: &Live) -> Plan {
             reason: lost.then(|| "custom resources are deleted with their data".to_owned()),
         },
         operands,
+        along: Vec::new(),
         parts,
+        content,
         manifests: Default::default(),
         objects,
     }
@@ -147,17 +193,18 @@ impl Draft<'_> {
         self.objects.extend(self.input.instances.iter().map(object));
     }
 
-    /// The operator's own objects, which go with its version.
-    fn parts(&mut self, parts: &[ObjectRef]) {
-        let version = csv_name(self.input).map(|name| csv_ref(self.input.namespace, name).to_string());
-        for reference in parts {
-            match self.owner(reference) {
+    /// An operator's own objects, which go with its version.
+    fn parts(&mut self, leaver: &Leaver<'_>) {
+        let version =
+            leaver.csv.and_then(name_of).map(|name| csv_ref(self.input.namespace, name).to_string());
+        for reference in rendered_by(leaver, |object| !is_crd(object) && crd_of_role(object).is_none()) {
+            match self.owner(leaver, &reference) {
                 Owner::Other(other) => {
-                    self.push(reference, Op::Noop, Some(format!("kept: owned by {other}")))
+                    self.push(&reference, Op::Noop, Some(format!("kept: owned by {other}")))
                 }
                 _ => {
                     let before = self.objects.len();
-                    self.push(reference, Op::Delete, None);
+                    self.push(&reference, Op::Delete, None);
                     for object in &mut self.objects[before..] {
                         object.goes_with.clone_from(&version);
                     }
@@ -167,11 +214,12 @@ impl Draft<'_> {
     }
 
     /// Returns whether any CRD goes.
-    fn crds(&mut self, crds: &[ObjectRef]) -> bool {
+    fn crds(&mut self, leaver: &Leaver<'_>) -> bool {
         let mut any = false;
-        for reference in crds {
-            let shared = self.live.get(reference).and_then(|there| shared_with(there, self.input));
-            let note = match (self.input.policy.crds, self.owner(reference), shared) {
+        for reference in rendered_by(leaver, is_crd) {
+            let there = self.live.get(&reference);
+            let shared = there.and_then(|there| shared_with(there, leaver.package, self.input.namespace));
+            let note = match (self.input.policy.crds, self.owner(leaver, &reference), shared) {
                 (CrdPolicy::Keep, ..) => Some(
                     "kept: with it all its objects would go (deletionPolicy.crds: Delete removes it)"
                         .to_owned(),
@@ -184,28 +232,65 @@ impl Draft<'_> {
             };
             any |= note.is_none();
             let op = if note.is_none() { Op::Delete } else { Op::Noop };
-            self.push(reference, op, note);
+            self.roles(leaver, &reference, op);
+            self.push(&reference, op, note);
         }
         any
     }
 
-    fn owner(&self, reference: &ObjectRef) -> Owner {
-        let bundles: Vec<&str> = csv_name(self.input).into_iter().chain(self.input.replaced).collect();
-        let owner = |there| owner_of(there, self.input.package, self.input.namespace, &bundles);
+    /// Users' roles over the kinds of a CRD stay and go with it.
+    fn roles(&mut self, leaver: &Leaver<'_>, crd: &ObjectRef, op: Op) {
+        let note = (op == Op::Noop).then(|| format!("kept with {crd}"));
+        let with = (op == Op::Delete).then(|| crd.to_string());
+        let before = self.objects.len();
+        for role in rendered_by(leaver, |object| crd_of_role(object).as_ref() == Some(&crd.name)) {
+            self.push(&role, op, note.clone());
+        }
+        for object in &mut self.objects[before..] {
+            object.goes_with.clone_from(&with);
+        }
+    }
+
+    fn owner(&self, leaver: &Leaver<'_>, reference: &ObjectRef) -> Owner {
+        let owner = |there| owner_of(there, leaver.package, self.input.namespace, &leaver.bundles);
         self.live.get(reference).map_or(Owner::Ours, owner)
     }
 }
 
+fn is_crd(object: &Value) -> bool {
+    object["kind"] == "CustomResourceDefinition"
+}
+
+/// Some objects of a version, those of the last phase first.
+fn rendered_by(leaver: &Leaver<'_>, which: impl Fn(&Value) -> bool) -> Vec<ObjectRef> {
+    let objects = leaver.rendered.into_iter().flat_map(|r| r.objects()).filter(|(_, object)| which(object));
+    let mut all: Vec<(Phase, ObjectRef)> =
+        objects.filter_map(|(phase, object)| Some((phase, ObjectRef::of(object)?))).collect();
+    all.sort_by_key(|(phase, _)| std::cmp::Reverse(*phase));
+    all.into_iter().map(|(_, reference)| reference).collect()
+}
+
+/// What becomes of a dependency, and why.
+fn note_of(dependency: &Dependency<'_>, goes: bool) -> String {
+    match (goes, dependency.needed_by) {
+        (true, _) => "installed for it, and nothing else needs it".to_owned(),
+        (false, []) => {
+            "kept: nothing else needs it (deletionPolicy.dependencies: Delete removes it)".to_owned()
+        }
+        (false, by) => format!("kept: {} needs it", by.join(", ")),
+    }
+}
+
 /// Another namespace whose instance of the package uses the object too.
-fn shared_with(live: &Value, input: &UninstallInput<'_>) -> Option<String> {
-    let prefix = format!("{}{}.", olm_api::names::LABEL_COMPONENT_PREFIX, input.package);
+fn shared_with(live: &Value, package: &str, own: &str) -> Option<String> {
+    let prefix = format!("{}{package}.", olm_api::names::LABEL_COMPONENT_PREFIX);
     let labels = live.pointer("/metadata/labels")?.as_object()?;
     let others = labels.keys().filter_map(|key| key.strip_prefix(&prefix));
-    others.filter(|namespace| *namespace != input.namespace).map(str::to_owned).next()
+    others.filter(|namespace| *namespace != own).map(str::to_owned).next()
 }
 
 /// What is confirmed is what is deleted by name and on purpose. What goes with a version is said by that version.
-fn digest(input: &UninstallInput<'_>, objects: &[PlannedObject]) -> (String, Parts) {
+fn digest(input: &UninstallInput<'_>, objects: &[PlannedObject]) -> Digests {
     let deleted = objects.iter().filter(|o| o.op == Op::Delete && o.goes_with.is_none());
     let parts =
         deleted.map(|o| (format!("delete {} {}", o.reference.api_version, o.reference), None)).collect();
@@ -217,5 +302,5 @@ fn digest(input: &UninstallInput<'_>, objects: &[PlannedObject]) -> (String, Par
         "operands": input.policy.operands.as_str(),
         "crds": input.policy.crds.as_str(),
     });
-    digest::digest(&head, &parts)
+    digest::digest(&head, &parts, |_, _| true)
 }

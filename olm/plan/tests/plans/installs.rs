@@ -20,7 +20,7 @@ fn an_install_creates_everything_in_phases_and_shows_what_it_applies() {
     let shown: Vec<ObjectRef> = plan.objects.iter().map(|o| o.reference.clone()).collect();
     assert_eq!(applied, shown);
     let phases: Vec<Phase> = plan.phases().iter().map(|p| p.phase).collect();
-    assert_eq!(phases, [Phase::Prerequisites, Phase::Crds, Phase::Rbac, Phase::Workloads]);
+    assert_eq!(phases, [Phase::Prerequisites, Phase::Crds, Phase::Rbac, Phase::Workloads, Phase::Serving]);
     // the ClusterServiceVersion comes first and carries what its pods inherit
     let csv = &plan.phases()[0].objects[0].2;
     assert_eq!(csv["kind"], "ClusterServiceVersion");
@@ -185,19 +185,43 @@ fn an_install_mode_that_does_not_fit_blocks() {
 }
 
 #[test]
-fn webhooks_and_broken_bundles_block() {
-    let mut case = Case::of(
-        bundle("1.0.0", vec![], |csv| {
-            csv["spec"]["webhookdefinitions"] = json!([{ "type": "ValidatingAdmissionWebhook", "generateName": "v.example.com",
-                "deploymentName": "thing", "sideEffects": "None", "admissionReviewVersions": ["v1"] }]);
-        }),
-        None,
-        "1.0.0",
-    );
-    if case.rendered.is_err() {
-        assert_eq!(codes(&case.plan()), [FindingCode::WebhooksUnsupported]);
+fn webhooks_are_in_the_plan_without_certificates() {
+    // given a bundle with a webhook
+    let webhook = |csv: &mut Value| {
+        csv["spec"]["webhookdefinitions"] = json!([{ "type": "ValidatingAdmissionWebhook", "generateName": "v.example.com",
+            "deploymentName": "thing", "sideEffects": "None", "admissionReviewVersions": ["v1"] }]);
+    };
+    let mut case = Case::of(bundle("1.0.0", vec![], webhook), None, "1.0.0");
+    // when it is planned
+    let plan = case.plan();
+    // then it is switched on last, after the Deployment and what that needs
+    assert!(!plan.is_blocked(), "{:?}", codes(&plan));
+    let phases: Vec<Phase> = plan.phases().iter().map(|p| p.phase).collect();
+    assert!(phases.ends_with(&[Phase::Endpoints, Phase::Workloads, Phase::Serving]), "{phases:?}");
+    let all = format!("{:?}", plan.phases());
+    assert!(!all.contains("caBundle") && !all.contains("tls.crt\": String"), "{all}");
+    // and when all of it is there, with certificates, the plan is the same
+    for phase in plan.phases() {
+        for (_, reference, mut manifest) in phase.objects {
+            if reference.kind == "ValidatingWebhookConfiguration" {
+                manifest["webhooks"][0]["clientConfig"]["caBundle"] = json!("Q0E=");
+            }
+            if reference.kind == "Secret" {
+                manifest["data"] = json!({ "tls.crt": "Q0E=", "tls.key": "Q0E=" });
+            }
+            case.live.insert(reference, manifest);
+        }
     }
-    case = Case::install("1.0.0");
+    let again = case.plan();
+    assert_eq!(again.digest, plan.digest);
+    let changed: Vec<&str> =
+        again.objects.iter().filter(|o| o.op != Op::Unchanged).map(|o| o.name.as_str()).collect();
+    assert_eq!(changed, Vec::<&str>::new());
+}
+
+#[test]
+fn broken_bundles_block() {
+    let mut case = Case::install("1.0.0");
     case.rendered = Err(RenderError::Invalid {
         bundle: "thing.v1.0.0".into(),
         field: "spec.x".into(),

@@ -2,6 +2,7 @@
 // the lints let `#[test]` functions panic, not the helpers they share
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod along;
 mod installs;
 mod properties;
 mod real;

@@ -1,6 +1,6 @@
 //! The JSON of plans.
 
-use olm_api::subscription::{CrdPolicy, DeletionPolicy, OperandPolicy};
+use olm_api::subscription::{CrdPolicy, DeletionPolicy, DependencyRemoval, OperandPolicy};
 use olm_plan::{FINDING_CODES, ObjectRef, Plan, plan_schema};
 use serde_json::{Value, json};
 
@@ -55,7 +55,11 @@ fn plans() -> Vec<Plan> {
     foreign["metadata"]["annotations"] = json!({ "meta.helm.sh/release-name": "thing" });
     foreign["status"] = json!({ "storedVersions": ["v1alpha1"] });
     helm.put(foreign);
-    let everything = DeletionPolicy { operands: OperandPolicy::Delete, crds: CrdPolicy::Delete };
+    let everything = DeletionPolicy {
+        operands: OperandPolicy::Delete,
+        crds: CrdPolicy::Delete,
+        dependencies: DependencyRemoval::Keep,
+    };
     let leave = uninstall(&install, everything, &[operand(Some(2)), operand(None)]);
     let mut list = vec![install.plan(), helm.plan(), leave];
     let mut upgrade = install.upgrade(

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use olm_api::subscription::{CrdPolicy, DeletionPolicy, OperandPolicy};
+use olm_api::subscription::{CrdPolicy, DeletionPolicy, DependencyRemoval, OperandPolicy};
 use olm_plan::{
-    FindingCode, Live, ObjectRef, Op, Operand, Plan, Severity, UninstallInput, make_uninstall_plan,
-    uninstall_reads,
+    Dependency, FindingCode, Live, ObjectRef, Op, Operand, Plan, Severity, UninstallInput,
+    make_uninstall_plan, uninstall_reads,
 };
 use olm_resolver::Gvk;
 use serde_json::json;
@@ -20,6 +20,13 @@ pub struct Leaving<'a> {
     pub instances: Vec<ObjectRef>,
     pub change: Box<dyn Fn(&mut Live)>,
     pub unreadable: BTreeSet<ObjectRef>,
+    pub dependencies: Vec<Needed>,
+}
+
+/// An operator that was installed for it.
+pub struct Needed {
+    pub csv: serde_json::Value,
+    pub by: Vec<String>,
 }
 
 impl<'a> Leaving<'a> {
@@ -31,6 +38,7 @@ impl<'a> Leaving<'a> {
             instances: vec![],
             change: Box::new(|_| {}),
             unreadable: BTreeSet::new(),
+            dependencies: vec![],
         }
     }
 
@@ -43,7 +51,25 @@ impl<'a> Leaving<'a> {
             live.insert(ObjectRef::of(&object).unwrap(), object);
         }
         (self.change)(&mut live);
-        let csv = live.iter().find(|(r, _)| r.kind == "ClusterServiceVersion").map(|(_, v)| v.clone());
+        let dependency = |needed: &'_ Needed| {
+            let subscription = json!({ "apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription",
+                                       "metadata": { "name": "base", "namespace": "ns" } });
+            [subscription, needed.csv.clone()].map(|object| (ObjectRef::of(&object).unwrap(), object))
+        };
+        live.extend(self.dependencies.iter().flat_map(dependency));
+        let dependencies: Vec<Dependency<'_>> = self
+            .dependencies
+            .iter()
+            .map(|needed| Dependency {
+                subscription: "base",
+                package: "base",
+                csv: Some(&needed.csv),
+                rendered: None,
+                needed_by: &needed.by,
+            })
+            .collect();
+        let csv =
+            self.case.applied().into_iter().find(|(r, _)| r.kind == "ClusterServiceVersion").map(|(_, v)| v);
         let input = UninstallInput {
             namespace: "ns",
             subscription: Some("thing"),
@@ -54,6 +80,7 @@ impl<'a> Leaving<'a> {
             operands: &self.operands,
             instances: &self.instances,
             operator_group: Some("olm-operators"),
+            dependencies: &dependencies,
             unreadable: &self.unreadable,
             policy: self.policy,
         };
@@ -76,8 +103,16 @@ pub fn operand(count: Option<usize>) -> Operand {
     }
 }
 
-const KEEP: DeletionPolicy = DeletionPolicy { operands: OperandPolicy::Orphan, crds: CrdPolicy::Keep };
-const ALL: DeletionPolicy = DeletionPolicy { operands: OperandPolicy::Delete, crds: CrdPolicy::Delete };
+const KEEP: DeletionPolicy = DeletionPolicy {
+    operands: OperandPolicy::Orphan,
+    crds: CrdPolicy::Keep,
+    dependencies: DependencyRemoval::Keep,
+};
+const ALL: DeletionPolicy = DeletionPolicy {
+    operands: OperandPolicy::Delete,
+    crds: CrdPolicy::Delete,
+    dependencies: DependencyRemoval::Keep,
+};
 
 fn things(names: &[&str]) -> Vec<ObjectRef> {
     names.iter().map(|name| ObjectRef::new("example.com/v1", "Thing", Some("ns"), name)).collect()
@@ -117,7 +152,11 @@ fn an_uninstall_keeps_crds_and_stops_at_operands() {
 #[test]
 fn instances_go_first_while_the_operator_can_clean_up() {
     let case = Case::install("1.0.0");
-    let policy = DeletionPolicy { operands: OperandPolicy::Delete, crds: CrdPolicy::Keep };
+    let policy = DeletionPolicy {
+        operands: OperandPolicy::Delete,
+        crds: CrdPolicy::Keep,
+        dependencies: DependencyRemoval::Keep,
+    };
     let mut leaving = Leaving::new(&case, policy, &[operand(Some(2))]);
     leaving.instances = things(&["a", "b"]);
     let plan = leaving.plan();
@@ -138,7 +177,11 @@ fn deleting_crds_takes_their_objects_and_wants_to_know_them() {
     assert!(!plan.is_blocked() && !plan.reversible.possible);
     assert!(uninstall(&case, ALL, &[operand(None)]).is_blocked());
     // whoever keeps the instances cannot have their kind deleted
-    let contradiction = DeletionPolicy { operands: OperandPolicy::Orphan, crds: CrdPolicy::Delete };
+    let contradiction = DeletionPolicy {
+        operands: OperandPolicy::Orphan,
+        crds: CrdPolicy::Delete,
+        dependencies: DependencyRemoval::Keep,
+    };
     assert!(uninstall(&case, contradiction, &[operand(Some(1))]).is_blocked());
     assert!(!uninstall(&case, contradiction, &[operand(Some(0))]).is_blocked());
 }
@@ -167,6 +210,9 @@ fn what_others_took_over_stays() {
         .filter(|o| o.op == Op::Noop)
         .map(|o| (o.reference.kind.as_str(), o.note.as_deref().unwrap_or_default()))
         .collect();
+    // with the CRD stay the roles over it
+    let (roles, kept): (Vec<_>, Vec<_>) = kept.into_iter().partition(|(kind, _)| *kind == "ClusterRole");
+    assert!(!roles.is_empty() && roles.iter().all(|(_, note)| note.starts_with("kept with")), "{roles:?}");
     assert_eq!(
         kept,
         [
@@ -179,7 +225,11 @@ fn what_others_took_over_stays() {
 #[test]
 fn the_digest_pins_what_is_lost_and_nothing_that_goes_by_itself() {
     let case = Case::install("1.0.0");
-    let policy = DeletionPolicy { operands: OperandPolicy::Delete, crds: CrdPolicy::Keep };
+    let policy = DeletionPolicy {
+        operands: OperandPolicy::Delete,
+        crds: CrdPolicy::Keep,
+        dependencies: DependencyRemoval::Keep,
+    };
     let mut leaving = Leaving::new(&case, policy, &[operand(Some(1))]);
     leaving.instances = things(&["a"]);
     let reviewed = leaving.plan().digest;
@@ -206,4 +256,32 @@ fn what_may_not_be_looked_at_may_be_there() {
         (shown.op, shown.note.as_deref()),
         (Op::Delete, Some("you may not look at it; it may be there"))
     );
+}
+
+#[test]
+fn what_was_installed_for_it_goes_after_it_when_the_policy_says_so_and_nothing_else_needs_it() {
+    let case = Case::install("1.0.0");
+    let mut leaving =
+        Leaving::new(&case, DeletionPolicy { dependencies: DependencyRemoval::Delete, ..KEEP }, &[]);
+    let csv = json!({ "apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion",
+                      "metadata": { "name": "base.v1", "namespace": "ns" } });
+    leaving.dependencies = vec![Needed { csv, by: vec![] }];
+    let plan = leaving.plan();
+    let list = ops(&plan);
+    let at =
+        |text: &str| list.iter().position(|op| op == text).unwrap_or_else(|| panic!("{text} in {list:?}"));
+    // whoever needs goes before what it needs
+    assert!(at("delete ClusterServiceVersion thing.v1.0.0") < at("delete Subscription base"));
+    assert!(at("delete Subscription base") < at("delete ClusterServiceVersion base.v1"));
+    assert_eq!(plan.dependencies[0].satisfied_by, "installed for it, and nothing else needs it");
+    let agreed = plan.digest;
+    // what another one needs stays, and so does everything by default; both are another plan
+    leaving.dependencies[0].by = vec!["other".into()];
+    let plan = leaving.plan();
+    assert_eq!(plan.dependencies[0].satisfied_by, "kept: other needs it");
+    assert!(ops(&plan).contains(&"noop Subscription base".to_owned()));
+    assert_ne!(plan.digest, agreed);
+    leaving.dependencies[0].by.clear();
+    leaving.policy = KEEP;
+    assert!(leaving.plan().dependencies[0].satisfied_by.contains("deletionPolicy.dependencies: Delete"));
 }

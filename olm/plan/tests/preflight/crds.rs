@@ -159,6 +159,23 @@ fn a_conversion_webhook_of_somebody_else_is_a_warning() {
 }
 
 #[test]
+fn a_conversion_by_the_bundles_own_webhook_is_none_of_its_findings() {
+    let world = World::install(vec![crd()], |csv| {
+        csv["spec"]["installModes"] = json!([{ "type": "AllNamespaces", "supported": true }]);
+        csv["spec"]["customresourcedefinitions"] = json!({ "owned": [
+            { "name": crd()["metadata"]["name"], "version": "v1", "kind": "Thing" }] });
+        csv["spec"]["webhookdefinitions"] = json!([{ "type": "ConversionWebhook", "generateName": "c.example.com",
+            "deploymentName": "thing", "admissionReviewVersions": ["v1"],
+            "conversionCRDs": [crd()["metadata"]["name"]] }]);
+    });
+    assert!(
+        !world.codes().iter().any(|(code, _)| *code == FindingCode::CrdConversionUnsupported),
+        "{:?}",
+        world.codes()
+    );
+}
+
+#[test]
 fn the_way_back_is_held_off_by_what_was_written_since() {
     // given an older version whose schema is narrower than what objects hold by now
     let mut old = crd();

@@ -23,17 +23,6 @@ pub(crate) const EXAMPLES: &[(FindingCode, Example)] = &[
     (FindingCode::KubernetesTooOld, || {
         World::install(vec![], |csv| csv["spec"]["minKubeVersion"] = json!("1.40")).findings()
     }),
-    (FindingCode::WebhooksUnsupported, || {
-        let mut world = World::install(vec![], |csv| {
-            csv["spec"]["webhookdefinitions"] = json!([{ "type": "ValidatingAdmissionWebhook" }])
-        });
-        world.broken = Some(RenderError::Unsupported {
-            bundle: "thing.v1.0.0".into(),
-            feature: "spec.webhookdefinitions".into(),
-            later: "webhooks".into(),
-        });
-        world.findings()
-    }),
     (FindingCode::BundleNotRenderable, || {
         let mut world = World::install(vec![], |_| {});
         world.broken = Some(RenderError::Invalid {
@@ -63,6 +52,11 @@ pub(crate) const EXAMPLES: &[(FindingCode, Example)] = &[
             satisfied_by: SatisfiedBy::Install(bundle),
         }];
         world.findings()
+    }),
+    (FindingCode::ObjectTooLarge, || {
+        let long = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "book" },
+                           "data": { "text": "x".repeat(900_001) } });
+        World::install(vec![long], |_| {}).findings()
     }),
     (FindingCode::UserLacksRights, || {
         let mut world = World::install(vec![], |_| {});
@@ -234,6 +228,7 @@ fn operands_present() -> Vec<Finding> {
         operands: &[operand],
         instances: &[],
         operator_group: None,
+        dependencies: &[],
         unreadable: &BTreeSet::new(),
         policy: DeletionPolicy::default(),
     };

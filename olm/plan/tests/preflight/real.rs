@@ -22,7 +22,6 @@ fn versions(package: &std::path::Path) -> Vec<Bundle> {
 /// Codes that say something about a bundle, and not about what is around it.
 const OF_BUNDLES: &[FindingCode] = &[
     FindingCode::UnsupportedInstallMode,
-    FindingCode::WebhooksUnsupported,
     FindingCode::BundleNotRenderable,
     FindingCode::KubernetesTooOld,
     FindingCode::RequiredApiMissing,

@@ -112,7 +112,9 @@ fn nobody_gives_away_what_they_do_not_have() {
     assert!(fix.contains(r#""verbs":["escalate"]"#) && fix.contains(r#""verbs":["bind"]"#), "{fix}");
     // who has the rights may give them, without further ones
     let mut rules = all_but_granting();
-    rules.push(rule(&["get", "list", "watch"], &["example.com"], &["things"]));
+    // users get roles over the kinds of the bundle
+    rules.push(rule(&["*"], &["example.com"], &["things"]));
+    rules.push(rule(&["get"], &["apiextensions.k8s.io"], &["customresourcedefinitions"]));
     rules.push(rule(&["patch"], &[""], &["nodes"]));
     world.facts.installer = principal(manager(), rules.clone());
     assert_eq!(world.findings(), []);

@@ -83,6 +83,7 @@ async fn uninstall(global: &Global, args: &PlanUninstallArgs) -> Result<(), Fail
     let options = UninstallOptions {
         operands: args.instances.into(),
         delete_crds: args.delete_crds,
+        delete_dependencies: args.delete_dependencies,
         ..UninstallOptions::default()
     };
     let namespace = global.namespace.as_deref();

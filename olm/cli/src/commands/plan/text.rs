@@ -27,6 +27,18 @@ pub fn plan_text(plan: &Plan) -> String {
         let text = format!("{} of {}: {}", need.need, need.required_by, need.satisfied_by);
         out += &wrapped("needs:     ", "           ", &printable(&text));
     }
+    for along in &plan.along {
+        let (create, change, _) = along.plan.counts();
+        let added = along.plan.permissions.added.len();
+        let text = format!(
+            "{} {} by Subscription {}: {create} to create, {change} to change, {added} permissions (plan {})",
+            along.entry.bundle.package,
+            along.entry.bundle.version_text(),
+            along.entry.subscription,
+            along.plan.short_digest()
+        );
+        out += &wrapped("along:     ", "           ", &printable(&text));
+    }
     if !plan.reversible.possible {
         let why = plan.reversible.reason.as_deref().unwrap_or("there is none");
         out += &wrapped("way back:  ", "           ", &printable(&format!("none: {why}")));

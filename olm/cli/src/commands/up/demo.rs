@@ -11,7 +11,7 @@ use olm_manager::{catalogs::Fetcher, ops};
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt as _;
 
-use super::progress::{Progress, Seen, pod_state};
+use crate::commands::progress::{Progress, Seen, pod_state};
 use crate::{
     commands::wait,
     exit::{Code, Failure},

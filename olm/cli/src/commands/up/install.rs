@@ -7,21 +7,21 @@ use kube::{Api, Client, ResourceExt as _, api::ListParams};
 use olm_manager::manifests::{ManifestOptions, manifests};
 use serde_json::{Value, json};
 
-use super::progress::{Progress, Seen, pod_state};
+use crate::commands::progress::{Progress, Seen, pod_state};
 use crate::exit::{Code, Failure};
 
-const FIELD_MANAGER: &str = "olm.up";
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Applies the manifests, in their order; CRDs are waited for before what needs them.
 pub async fn apply(client: &Client, catalogs: &[(String, PathBuf)]) -> Result<(), Failure> {
     let options = ManifestOptions {
         extra_catalogs: catalogs.iter().map(|(name, dir)| directory_catalog(name, dir)).collect(),
+        namespace: olm_manager::manifests::home().into(),
         ..ManifestOptions::default()
     };
     let mut objects = manifests(&options);
     mount_directories(&mut objects, catalogs);
-    olm_manager::manifests::apply(client, &objects, FIELD_MANAGER)
+    olm_manager::manifests::apply(client, &objects)
         .await
         .map_err(|e| Failure::new(Code::Unexpected, e.to_string()))
 }
@@ -30,7 +30,7 @@ fn directory_catalog(name: &str, dir: &std::path::Path) -> Value {
     json!({
         "apiVersion": "operators.coreos.com/v1alpha1",
         "kind": "CatalogSource",
-        "metadata": {"name": name, "namespace": olm_manager::manifests::NAMESPACE},
+        "metadata": {"name": name, "namespace": olm_manager::manifests::home()},
         "spec": {
             "sourceType": "directory",
             "directory": format!("/catalogs/{name}"),
@@ -65,7 +65,7 @@ fn push(object: &mut Value, list: &str, item: Value) {
 
 /// Waits until a Deployment of ours is available.
 pub async fn available(progress: &Progress, client: &Client, name: &str) -> Result<(), Failure> {
-    let namespace = olm_manager::manifests::NAMESPACE;
+    let namespace = olm_manager::manifests::home();
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), namespace);
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
     progress

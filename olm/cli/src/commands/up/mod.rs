@@ -4,7 +4,6 @@ mod access;
 mod demo;
 mod install;
 mod local;
-mod progress;
 
 use std::path::{Path, PathBuf};
 
@@ -13,12 +12,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     args::{Global, TokenArgs, UpArgs},
-    commands::{dev, terminated},
+    commands::{dev, progress::Progress, terminated},
     context,
     exit::{Code, Failure},
 };
 use access::ConsoleAccess;
-use progress::Progress;
 
 /// What a running `olm up` tells other commands: `DATA/state.json`.
 #[derive(Debug, Serialize, Deserialize)]

@@ -97,7 +97,7 @@ fn rules(path: &str, old: &Schema, new: &Schema, out: &mut Collector) {
                 "" => "objects that break the rule are refused".to_owned(),
                 message => format!("objects that break the rule are refused: {message}"),
             };
-            out.add_with(RuleAdded, Careful, path, text, None, Some(after));
+            out.add_with(RuleAdded, Breaking, path, text, None, Some(after));
         }
     }
 }

@@ -68,6 +68,71 @@ async fn nobody_gives_away_more_than_they_have() {
 }
 
 #[tokio::test]
+async fn rights_that_are_held_or_may_be_given_are_given() {
+    let (server, _client) = server();
+    let eve = || Identity::user("eve", []);
+    let write = json!({"verbs": ["create", "update", "patch", "get"], "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["*"]});
+    allow(&server, "eve", json!([write])).await;
+    let roles = format!("{RBAC}/clusterroles");
+    let secrets = json!([{"verbs": ["get"], "apiGroups": [""], "resources": ["secrets"]}]);
+    let role = |name: &str| json!({"metadata": {"name": name}, "rules": secrets});
+    let binding = |name: &str| {
+        json!({"metadata": {"name": name}, "subjects": [{"kind": "User", "name": "eve"}],
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}})
+    };
+    // given a role that somebody else made
+    assert_eq!(post(&server, &roles, role("reader")).await.0, 201);
+    let bindings = format!("{RBAC}/namespaces/default/rolebindings");
+    assert_eq!(send(&server, eve(), "POST", &bindings, &[], binding("reader")).await.0, 403);
+    assert_eq!(send(&server, eve(), "POST", &bindings, &[], binding("gone")).await.0, 404);
+    // a change of anything but the fields of the garbage collector needs the rights of the role
+    let media = [("content-type", "application/merge-patch+json")];
+    let one = format!("{roles}/reader");
+    let label = json!({"metadata": {"labels": {"a": "b"}}});
+    assert_eq!(send(&server, eve(), "PATCH", &one, &media, label.clone()).await.0, 403);
+    let finalizer = json!({"metadata": {"finalizers": ["example.com/x"]}});
+    assert_eq!(send(&server, eve(), "PATCH", &one, &media, finalizer).await.0, 200);
+    // when the verbs bind and escalate are given
+    allow(&server, "eve-too", json!([])).await;
+    let may = json!([write, {"verbs": ["bind", "escalate"], "apiGroups": ["rbac.authorization.k8s.io"],
+        "resources": ["clusterroles"], "resourceNames": ["reader"]}]);
+    assert_eq!(
+        patch(&server, "merge-patch+json", &format!("{roles}/eve-role"), json!({"rules": may})).await.0,
+        200
+    );
+    // then they are enough, for that role alone
+    assert_eq!(send(&server, eve(), "POST", &bindings, &[], binding("reader")).await.0, 201);
+    assert_eq!(send(&server, eve(), "PATCH", &one, &media, label).await.0, 200);
+    // who can read secrets by now in the namespace cannot give that to the whole cluster
+    assert_eq!(send(&server, eve(), "POST", &roles, &[], role("other")).await.0, 403);
+    let namespaced = format!("{RBAC}/namespaces/default/roles");
+    assert_eq!(send(&server, eve(), "POST", &namespaced, &[], role("other")).await.0, 201);
+}
+
+#[tokio::test]
+async fn only_who_has_everything_aggregates() {
+    let (server, _client) = server();
+    let write = json!({"verbs": ["*"], "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["clusterrolebindings"]});
+    let roles = json!({"verbs": ["create", "patch"], "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["clusterroles"]});
+    allow(&server, "eve", json!([write, roles])).await;
+    let eve = || Identity::user("eve", []);
+    let role = json!({"metadata": {"name": "all"}, "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]}});
+    let path = format!("{RBAC}/clusterroles");
+    let (code, body) = send(&server, eve(), "POST", &path, &[], role.clone()).await;
+    assert_eq!(
+        (code, body["message"].as_str()),
+        (
+            403,
+            Some(
+                "clusterroles.rbac.authorization.k8s.io \"all\" is forbidden: must have cluster-admin privileges to use the aggregationRule"
+            )
+        )
+    );
+    allow(&server, "root", json!([{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}, {"verbs": ["*"], "nonResourceURLs": ["*"]}])).await;
+    assert_eq!(send(&server, Identity::user("root", []), "POST", &path, &[], role).await.0, 201);
+}
+
+#[tokio::test]
 async fn cluster_roles_aggregate() {
     let (server, _client) = server();
     let role = json!({"metadata": {"name": "cron-view", "labels": {"rbac.authorization.k8s.io/aggregate-to-view": "true"}},
@@ -140,6 +205,20 @@ async fn reviews_and_impersonation() {
         body["message"],
         "users \"bob\" is forbidden: User \"nobody\" cannot impersonate resource \"users\" in API group \"\" at the cluster scope"
     );
+    let headers = [
+        ("impersonate-user", "bob"),
+        ("impersonate-uid", "1"),
+        ("impersonate-extra-a%2fb", "c"),
+        ("impersonate-group", "g"),
+    ];
+    let whoami = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+    let (_, body) = send(&server, Identity::admin(), "POST", whoami, &headers, json!({})).await;
+    assert_eq!(
+        body["status"]["userInfo"],
+        json!({"username": "bob", "uid": "1", "groups": ["g", "system:authenticated"], "extra": {"a/b": ["c"]}})
+    );
+    let (code, body) = send(&server, Identity::admin(), "POST", whoami, &headers[1..], json!({})).await;
+    assert_eq!(code, 400, "{body}");
     let rules = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews";
     let (code, body) = send(
         &server,

@@ -1,10 +1,16 @@
 //! The server as its clients see it, in-process; each test has a server of its own.
 
 mod access;
+mod admission;
+mod aggregation;
+mod conversion;
 mod crds;
 mod disk;
 mod kubectl;
 mod objects;
+mod outside;
+mod quota;
+mod rules;
 mod watches;
 
 use kube::{

@@ -24,17 +24,14 @@ fn crontab() -> Value {
 }
 
 #[test]
-fn conversion_webhooks_are_refused() {
+fn a_conversion_webhook_listens_at_443() {
     let mut crd = crontab();
-    crd["spec"]["conversion"] = json!({"strategy": "Webhook"});
-    let errors: Vec<String> = parse(&crd).unwrap_err().iter().map(ToString::to_string).collect();
-    assert_eq!(
-        errors,
-        [
-            "spec.conversion.strategy: Forbidden: conversion webhooks are not supported by the dev cluster: use `None`, or a real cluster"
-        ]
-    );
-    crd["spec"]["conversion"] = json!({"strategy": "None"});
+    let service = json!({"namespace": "a", "name": "b", "path": "/convert"});
+    crd["spec"]["conversion"] = json!({"strategy": "Webhook", "webhook": {
+        "conversionReviewVersions": ["v1"], "clientConfig": {"service": service},
+    }});
+    set_defaults(&mut crd);
+    assert_eq!(crd["spec"]["conversion"]["webhook"]["clientConfig"]["service"]["port"], 443);
     assert!(parse(&crd).is_ok());
 }
 

@@ -34,7 +34,9 @@ use template::Template;
 pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
     let api = Api::<CatalogSource>::all(ctx.client.clone());
     let controller = Controller::new(api.clone(), watcher::Config::default())
-        .reconcile_all_on(WatchStream::from_changes(ctx.refresh.wakes()).map(|_| ()));
+        .reconcile_all_on(WatchStream::from_changes(ctx.refresh.wakes()).map(|_| ()))
+        // What a replica that did not lead kept to itself is said now.
+        .reconcile_all_on(ctx.fence.begins());
     let jobs = Arc::clone(&ctx.jobs);
     tokio::join!(
         drive("catalog_source", controller, Arc::clone(&ctx), shutdown.clone(), reconcile),

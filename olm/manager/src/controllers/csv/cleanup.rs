@@ -1,9 +1,9 @@
 //! What goes with a ClusterServiceVersion and is out of reach of garbage collection.
 
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, ResourceExt,
-    api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams},
-    core::{ApiResource, GroupVersionKind},
+    api::{DeleteParams, ListParams, Patch, PatchParams},
     runtime::controller::Action,
 };
 use olm_api::{ClusterServiceVersion, names::FINALIZER_CSV_CLEANUP};
@@ -11,18 +11,8 @@ use serde_json::json;
 
 use crate::{
     context::{Ctx, Error},
-    ownership::selector,
+    ownership::{OwnerKey, labelled, out_of_reach, selector},
 };
-
-/// Kinds that are looked through for the owner's labels, in the order in which they are deleted: first the binding,
-/// then the role that it binds.
-const KINDS: &[(&str, &str, &str, &str)] = &[
-    ("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings"),
-    ("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles"),
-    ("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings"),
-    ("rbac.authorization.k8s.io", "v1", "Role", "roles"),
-    ("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses"),
-];
 
 pub(super) async fn on_deletion(csv: &ClusterServiceVersion, ctx: &Ctx) -> Result<Action, Error> {
     if !csv.finalizers().iter().any(|f| f == FINALIZER_CSV_CLEANUP) {
@@ -30,25 +20,18 @@ pub(super) async fn on_deletion(csv: &ClusterServiceVersion, ctx: &Ctx) -> Resul
     }
     let name = csv.name_any();
     let namespace = csv.namespace().unwrap_or_default();
-    let labelled = ListParams::default().labels(&selector(&name, &namespace));
-    for (group, version, kind, plural) in KINDS {
-        let resource =
-            ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural);
-        let all = Api::<DynamicObject>::all_with(ctx.client.clone(), &resource);
-        let found = all.list(&labelled).await.map_err(Error::kube(format!("list {plural} of {name}")))?;
-        for object in found {
-            let id = object.name_any();
-            let api = match object.namespace() {
-                // Its own namespace is left to garbage collection: the next version may have taken it over.
-                Some(own) if own == namespace => continue,
-                Some(other) => Api::namespaced_with(ctx.client.clone(), &other, &resource),
-                None => all.clone(),
-            };
-            match api.delete(&id, &DeleteParams::default()).await {
-                Ok(_) => {}
-                Err(kube::Error::Api(status)) if status.is_not_found() => {}
-                Err(error) => return Err(Error::kube(format!("delete {kind} {id}"))(error)),
-            }
+    let owner = OwnerKey::new("ClusterServiceVersion", &namespace, &name);
+    stop_converting(csv, ctx).await?;
+    let found = labelled(&ctx.client, &selector(&name, &namespace)).await;
+    for object in found.map_err(Error::kube(format!("list what ClusterServiceVersion {name} owns")))? {
+        if !out_of_reach(&object.metadata, &owner) {
+            continue;
+        }
+        let id = object.metadata.name.clone().unwrap_or_default();
+        match object.api(&ctx.client).delete(&id, &DeleteParams::default()).await {
+            Ok(_) => {}
+            Err(kube::Error::Api(status)) if status.is_not_found() => {}
+            Err(error) => return Err(Error::kube(format!("delete {object}"))(error)),
         }
     }
     let finalizers: Vec<&String> = csv.finalizers().iter().filter(|f| *f != FINALIZER_CSV_CLEANUP).collect();
@@ -61,5 +44,78 @@ pub(super) async fn on_deletion(csv: &ClusterServiceVersion, ctx: &Ctx) -> Resul
         Err(error) => {
             Err(Error::kube(format!("remove the finalizer of ClusterServiceVersion {name}"))(error))
         }
+    }
+}
+
+/// Objects of a CRD that is converted by an operator that is gone can be neither read nor deleted. So its CRDs are not converted
+/// any more, unless another version does it from now on.
+async fn stop_converting(csv: &ClusterServiceVersion, ctx: &Ctx) -> Result<(), Error> {
+    let mine = converted(csv);
+    if mine.is_empty() {
+        return Ok(());
+    }
+    let namespace = csv.namespace().unwrap_or_default();
+    let all = Api::<ClusterServiceVersion>::namespaced(ctx.client.clone(), &namespace)
+        .list(&ListParams::default())
+        .await
+        .map_err(Error::kube(format!("list ClusterServiceVersions in {namespace}")))?;
+    let api = Api::<CustomResourceDefinition>::all(ctx.client.clone());
+    for crd in mine {
+        let others = all.items.iter().filter(|other| {
+            other.metadata.deletion_timestamp.is_none() && other.metadata.name != csv.metadata.name
+        });
+        if others.flat_map(converted).any(|other| other == crd) {
+            continue;
+        }
+        let live =
+            api.get_opt(crd).await.map_err(Error::kube(format!("get CustomResourceDefinition {crd}")))?;
+        if !live.is_some_and(|live| converts_in(&live, &namespace)) {
+            continue;
+        }
+        let patch = json!({ "spec": { "conversion": { "strategy": "None", "webhook": null } } });
+        match api.patch(crd, &PatchParams::default(), &Patch::Merge(&patch)).await {
+            Ok(_) => {}
+            Err(kube::Error::Api(status)) if status.is_not_found() => {}
+            Err(error) => {
+                let what = format!("take the conversion webhook off CustomResourceDefinition {crd}");
+                return Err(Error::kube(what)(error));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The CRDs that a version converts.
+fn converted(csv: &ClusterServiceVersion) -> Vec<&str> {
+    let webhooks = csv.spec.webhook_definitions.iter().filter(|w| w.type_ == "ConversionWebhook");
+    webhooks.flat_map(|w| w.conversion_crds.iter().map(String::as_str)).collect()
+}
+
+/// Whether a CRD is converted by a Service of a namespace.
+fn converts_in(crd: &CustomResourceDefinition, namespace: &str) -> bool {
+    let webhook = crd.spec.conversion.as_ref().and_then(|c| c.webhook.as_ref());
+    let service = webhook.and_then(|w| w.client_config.as_ref()).and_then(|c| c.service.as_ref());
+    service.is_some_and(|service| service.namespace == namespace)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_crd_is_left_alone_when_somebody_else_converts_it() {
+        let crd = |conversion: serde_json::Value| -> CustomResourceDefinition {
+            serde_json::from_value(json!({ "metadata": { "name": "things.example.com" }, "spec": {
+                "group": "example.com", "names": { "kind": "Thing", "plural": "things" }, "scope": "Namespaced",
+                "versions": [], "conversion": conversion } }))
+            .unwrap()
+        };
+        let by = |namespace: &str| {
+            crd(json!({ "strategy": "Webhook", "webhook": { "conversionReviewVersions": ["v1"],
+                "clientConfig": { "service": { "namespace": namespace, "name": "thing-service" } } } }))
+        };
+        assert!(converts_in(&by("ns"), "ns"));
+        assert!(!converts_in(&by("other"), "ns"));
+        assert!(!converts_in(&crd(json!({ "strategy": "None" })), "ns"));
     }
 }

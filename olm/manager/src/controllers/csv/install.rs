@@ -1,47 +1,73 @@
 //! Putting a version's Deployments on the cluster, with what they need to talk back.
 
-use std::collections::BTreeMap;
-
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::{
     Api, Resource, ResourceExt,
-    api::{Patch, PatchParams},
+    api::{DeleteParams, Patch, PatchParams},
 };
 use olm_api::{ClusterServiceVersion, OperatorCondition, names};
 use serde_json::{Value, json};
 
-use super::{APPLIED, observe::Observed};
+use super::{apis, facts::Observed};
 use crate::{
     context::{Ctx, Error},
     engine::targets::Targets,
     ownership::{Owner, own},
 };
 
-/// Applies everything that differs; returns the Deployments as they are now.
+/// Applies everything that differs; returns the Deployments that were applied.
 ///
 /// The owner reference goes along: a Deployment of the same name is handed over from the version before in the same
 /// write, so that garbage collection never takes it.
-pub(super) async fn apply(observed: &Observed<'_>, ctx: &Ctx) -> Result<BTreeMap<String, Deployment>, Error> {
-    let mut fresh = observed.deployments.clone();
-    let Ok(desired) = &observed.desired else { return Ok(fresh) };
+pub(super) async fn apply(observed: &Observed<'_>, ctx: &Ctx) -> Result<Vec<Deployment>, Error> {
+    let mut applied = Vec::new();
+    let Ok(desired) = &observed.desired else { return Ok(applied) };
     for object in operator_condition(observed.csv) {
         ctx.resources.apply(&object).await?;
     }
+    // With no more rights than the OperatorGroup grants.
+    let resources = ctx.resources_for(observed.groups.first()).await?;
     for deployment in &desired.deployments {
-        if !observed.drifted(deployment) {
+        if observed.drift(deployment).is_none() {
             continue;
         }
-        let applied = ctx.resources.apply(deployment).await?;
-        let applied: Deployment = serde_json::from_value(applied).map_err(|error| Error::Bundle {
+        let answer = resources.apply(deployment).await?;
+        applied.push(serde_json::from_value(answer).map_err(|error| Error::Bundle {
             name: observed.csv.name_any(),
             text: format!("the API server's answer for a Deployment cannot be read: {error}"),
-        })?;
-        if let (Some(uid), Some(generation)) = (applied.uid(), applied.metadata.generation) {
-            APPLIED.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert(uid, generation);
-        }
-        fresh.insert(applied.name_any(), applied);
+        })?);
     }
-    Ok(fresh)
+    Ok(applied)
+}
+
+/// How a failed attempt is reported: reason and message. `None` for what is nobody's fault and may be better in a moment.
+pub(super) fn refusal(error: &Error) -> Option<(&'static str, String)> {
+    let denied = "InstallComponentFailedNoRetry";
+    match error {
+        Error::Account(account) if account.is_users() => Some((denied, account.to_string())),
+        Error::Resource(resource) if resource.is_forbidden() => Some((denied, error.to_string())),
+        Error::Resource(resource) if resource.is_refused() => {
+            Some(("InstallComponentFailed", error.to_string()))
+        }
+        _ => None,
+    }
+}
+
+/// Deletes Deployments of the version by name.
+pub(super) async fn delete(
+    csv: &ClusterServiceVersion,
+    deployments: &[&str],
+    ctx: &Ctx,
+) -> Result<(), Error> {
+    let api = Api::<Deployment>::namespaced(ctx.client.clone(), &csv.namespace().unwrap_or_default());
+    for name in deployments {
+        match api.delete(name, &DeleteParams::default()).await {
+            Ok(_) => {}
+            Err(kube::Error::Api(status)) if status.is_not_found() => {}
+            Err(error) => return Err(Error::kube(format!("delete Deployment {name}"))(error)),
+        }
+    }
+    Ok(())
 }
 
 /// The object by which an operator talks back, and the right to write that one object.
@@ -97,8 +123,8 @@ fn operator_condition(csv: &ClusterServiceVersion) -> Vec<Value> {
     objects
 }
 
-/// The finalizer and the annotations that operators and tools read, on ClusterServiceVersions that somebody applied
-/// by hand or whose group changed.
+/// The finalizer, and the annotations and labels that operators and tools read, on ClusterServiceVersions that somebody
+/// applied by hand, whose APIs changed or whose group changed.
 pub(super) async fn ensure_metadata(
     csv: &ClusterServiceVersion,
     targets: &Targets,
@@ -108,8 +134,13 @@ pub(super) async fn ensure_metadata(
     let wanted = targets.annotations(&namespace);
     let annotated =
         wanted.iter().all(|(key, value)| csv.annotations().get(key).map(String::as_str) == value.as_str());
+    let apis = apis::labels(csv);
+    let labelled = csv.labels().iter().filter(|(key, _)| key.starts_with(names::LABEL_API_PREFIX));
+    let gone: Vec<&String> = labelled.map(|(key, _)| key).filter(|key| !apis.contains_key(*key)).collect();
+    let labelled = gone.is_empty()
+        && apis.iter().all(|(key, value)| csv.labels().get(key).map(String::as_str) == Some(value));
     let has_finalizer = csv.finalizers().iter().any(|f| f == names::FINALIZER_CSV_CLEANUP);
-    if annotated && has_finalizer {
+    if annotated && labelled && has_finalizer {
         return Ok(());
     }
     let mut finalizers = csv.finalizers().to_vec();
@@ -117,7 +148,11 @@ pub(super) async fn ensure_metadata(
         finalizers.push(names::FINALIZER_CSV_CLEANUP.to_owned());
     }
     let annotations: serde_json::Map<String, Value> = wanted.into_iter().collect();
+    let mut labels: serde_json::Map<String, Value> =
+        apis.into_iter().map(|(key, value)| (key, value.into())).collect();
+    labels.extend(gone.into_iter().map(|key| (key.clone(), Value::Null)));
     let patch = json!({ "metadata": {
+        "labels": labels,
         "annotations": annotations,
         "finalizers": finalizers,
         // A merge patch replaces the list of finalizers: only over the list that was read.

@@ -1,82 +1,93 @@
 //! What matters to a ClusterServiceVersion, read by name.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
 
+use jiff::Timestamp;
 use k8s_openapi::{
     api::{apps::v1::Deployment, core::v1::ServiceAccount},
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+    apimachinery::pkg::apis::meta::v1::OwnerReference,
 };
-use kube::{Api, ResourceExt, api::ListParams};
-use olm_api::{ClusterServiceVersion, OperatorCondition, OperatorGroup, Subscription, names};
-use olm_bundle::{Phase, RenderError, RenderOptions};
+use kube::{Api, ResourceExt, api::ListParams, core::GroupVersionKind, runtime::reflector::Store};
+use olm_api::{ClusterServiceVersion, OperatorCondition, OperatorGroup, Subscription, csv::CsvPhase, names};
+use olm_bundle::Phase;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::APPLIED;
+use super::{
+    apis::{self, Providers},
+    facts::{Account, ApiService, Desired, Needs, Observed, Refused, Successor, name_of},
+    rights,
+    serving::{self, Known, Serving, Wants},
+};
 use crate::{
     context::{Ctx, Error},
     engine::{
         bundle_of,
         targets::{self, Targets},
     },
-    ownership::{Owner, own},
-    resources::Id,
+    ownership::{Owner, own, selector},
+    resources::{Id, ResourceError},
 };
 
-pub(super) struct Observed<'a> {
-    pub(super) csv: &'a ClusterServiceVersion,
-    pub(super) groups: Vec<OperatorGroup>,
-    /// The version that replaces this one.
-    pub(super) successor: Option<ClusterServiceVersion>,
-    /// The version that this one replaces.
-    pub(super) predecessor: Option<ClusterServiceVersion>,
-    /// What the operator says about being replaced.
-    pub(super) upgradeable: Result<(), String>,
-    /// What the predecessor says about being replaced.
-    pub(super) predecessor_upgradeable: Result<(), String>,
-    pub(super) crds: BTreeMap<String, Option<CustomResourceDefinition>>,
-    pub(super) accounts: BTreeMap<String, Option<String>>,
-    /// Roles and bindings that the permissions become, and whether they are there.
-    pub(super) rights: Vec<(Id, bool)>,
-    pub(super) desired: Result<Desired, RenderError>,
-    pub(super) deployments: BTreeMap<String, Deployment>,
+/// A cluster is upgraded now and then.
+const VERSION_KEPT: Duration = Duration::from_secs(600);
+
+/// What this controller remembers beside the API server.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    providers: Mutex<Providers>,
+    version: tokio::sync::Mutex<Option<(Instant, String)>>,
+    /// Roles of users that are as they should be.
+    pub(super) roles: Known,
 }
 
-/// What the version runs.
-#[derive(Clone)]
-pub(super) struct Desired {
-    pub(super) targets: Targets,
-    /// Deployments with owner and hash, ready to be applied.
-    pub(super) deployments: Vec<Value>,
-}
-
-impl Observed<'_> {
-    pub(super) fn targets(&self) -> Option<&Targets> {
-        if self.groups.len() == 1 { self.desired.as_ref().ok().map(|d| &d.targets) } else { None }
+impl Memory {
+    pub(super) fn providers(&self) -> MutexGuard<'_, Providers> {
+        self.providers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn with_deployments(self, fresh: BTreeMap<String, Deployment>) -> Self {
-        Self { deployments: fresh, ..self }
+    /// Takes in all versions, once: the watch that keeps the index current may still be on its way through them.
+    pub(super) fn seed(&self, all: &Store<ClusterServiceVersion>) {
+        let mut providers = self.providers();
+        if !std::mem::replace(&mut providers.seeded, true) {
+            for csv in all.state() {
+                providers.note(&csv);
+            }
+        }
     }
 
-    /// Whether somebody else changed a Deployment since it was applied, or it was never applied like this.
-    pub(super) fn drifted(&self, desired: &Value) -> bool {
-        let name = desired.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
-        let Some(live) = self.deployments.get(name) else { return true };
-        let hash = desired["metadata"]["labels"][names::LABEL_DEPLOYMENT_SPEC_HASH].as_str();
-        let same_hash = live.labels().get(names::LABEL_DEPLOYMENT_SPEC_HASH).map(String::as_str) == hash;
-        let uid = self.csv.uid().unwrap_or_default();
-        let owned = live.owner_references().iter().any(|owner| owner.uid == uid);
-        let applied = APPLIED
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-            .get(&live.uid().unwrap_or_default())
-            .copied();
-        !same_hash || !owned || applied != live.metadata.generation
+    async fn kube_version(&self, ctx: &Ctx) -> Result<String, Error> {
+        let mut kept = self.version.lock().await;
+        if let Some((_, version)) = kept.as_ref().filter(|(read, _)| read.elapsed() < VERSION_KEPT) {
+            return Ok(version.clone());
+        }
+        let asked = ctx.client.apiserver_version().await;
+        let version = asked.map_err(Error::kube("read the version of the cluster"))?.git_version;
+        *kept = Some((Instant::now(), version.clone()));
+        Ok(version)
     }
 }
 
-pub(super) async fn observe<'a>(csv: &'a ClusterServiceVersion, ctx: &Ctx) -> Result<Observed<'a>, Error> {
+/// What is read, and what else was found on the way.
+pub(super) struct Seen<'a> {
+    pub(super) observed: Observed<'a>,
+    /// All versions in the namespace.
+    pub(super) csvs: Vec<ClusterServiceVersion>,
+    /// The package, where a Subscription has it.
+    pub(super) package: Option<String>,
+    pub(super) serving: Serving,
+}
+
+pub(super) async fn observe<'a>(
+    csv: &'a ClusterServiceVersion,
+    ctx: &Ctx,
+    memory: &Memory,
+) -> Result<Seen<'a>, Error> {
     let namespace = csv.namespace().unwrap_or_default();
     let name = csv.name_any();
     let client = &ctx.client;
@@ -92,75 +103,128 @@ pub(super) async fn observe<'a>(csv: &'a ClusterServiceVersion, ctx: &Ctx) -> Re
         conditions_api.list(&everything),
     )
     .map_err(Error::kube(format!("read namespace {namespace}")))?;
+    let csvs: Vec<ClusterServiceVersion> =
+        csvs.items.into_iter().filter(|c| !c.labels().contains_key(names::LABEL_COPIED_FROM)).collect();
 
-    let find = |wanted: &str| csvs.items.iter().find(|c| c.metadata.name.as_deref() == Some(wanted)).cloned();
-    let predecessor = csv.spec.replaces.as_deref().and_then(find);
-    let successor = csvs
-        .items
-        .iter()
-        .find(|c| {
-            c.spec.replaces.as_deref() == Some(&name)
-                && c.metadata.deletion_timestamp.is_none()
-                && c.metadata.name.as_deref() != Some(&name)
-        })
-        .cloned();
     let upgradeable = |wanted: Option<&str>| {
         let condition = conditions.items.iter().find(|c| c.metadata.name.as_deref() == wanted);
         condition.map_or(Ok(()), OperatorCondition::upgradeable)
     };
-
     let subscription = subscriptions.items.iter().find(|s| {
-        let status = s.status.as_ref();
-        let bound = status.is_some_and(|s| {
+        let bound = s.status.as_ref().is_some_and(|s| {
             s.installed_csv.as_deref() == Some(&name) || s.current_csv.as_deref() == Some(&name)
         });
         bound || csv.labels().contains_key(&names::component_label(&s.spec.name, &namespace))
     });
-    let rendered = render(csv, &groups.items, subscription);
-    let (desired, wanted_rights) = match rendered {
-        Ok((desired, rights)) => (Ok(desired), rights),
-        Err(error) => (Err(error), Vec::new()),
+    let (mut desired, made, wants) = match render(csv, &groups.items, subscription) {
+        Ok((desired, made, wants)) => (Ok(desired), made, wants),
+        Err(refused) => (Err(refused), Vec::new(), Wants::default()),
     };
+    let targets = desired.as_ref().map(|d| d.targets.namespaces.clone()).unwrap_or_default();
+    let mut rivals = apis::owned_beside(csv, &csvs);
+    rivals.extend(memory.providers().rivals(csv, &targets));
 
-    let (crds, accounts, rights, deployments) = tokio::try_join!(
-        crds(csv, ctx),
-        accounts(csv, ctx),
-        rights(wanted_rights, ctx),
+    let (needs, deployments) = tokio::try_join!(
+        needs(csv, &made, &targets, ctx, memory),
         deployments(csv, desired.as_ref().ok(), ctx)
     )?;
-    Ok(Observed {
+    let serving = serving::observe(csv, wants, &csvs, &needs, &memory.roles, ctx).await?;
+    if let Ok(desired) = &mut desired {
+        serving.stamp(&mut desired.deployments, hash);
+    }
+    let observed = Observed {
         csv,
         upgradeable: upgradeable(Some(&name)),
         predecessor_upgradeable: upgradeable(csv.spec.replaces.as_deref()),
         groups: groups.items,
-        successor,
-        predecessor,
-        crds,
-        accounts,
-        rights,
+        successor: successor(&name, &csvs),
+        predecessor: predecessor(csv, &csvs),
+        rivals,
+        needs,
         desired,
         deployments,
+        applied: csv.status.as_ref().map(|s| s.applied_deployments.clone()).unwrap_or_default(),
+        serving: serving.facts(),
+        now: Timestamp::now(),
+    };
+    let package = subscription.map(|s| s.spec.name.clone());
+    Ok(Seen { observed, csvs, package, serving })
+}
+
+fn phase(csv: &ClusterServiceVersion) -> CsvPhase {
+    csv.status.as_ref().map(|s| s.phase).unwrap_or_default()
+}
+
+fn next<'a>(name: &str, csvs: &'a [ClusterServiceVersion]) -> Option<&'a ClusterServiceVersion> {
+    let old = csvs.iter().find(|c| c.metadata.name.as_deref() == Some(name));
+    csvs.iter().find(|c| {
+        c.spec.replaces.as_deref() == Some(name)
+            && c.metadata.deletion_timestamp.is_none()
+            && c.metadata.name.as_deref() != Some(name)
+            && old.is_none_or(|old| supersedes(c, old))
     })
 }
 
-/// The Deployments of the version, and the names of what its permissions become.
+/// Whether a version that names another in `replaces` comes after it. After a rollback each names the other: then it is the
+/// one that was made later.
+fn supersedes(new: &ClusterServiceVersion, old: &ClusterServiceVersion) -> bool {
+    if old.spec.replaces.is_none() || old.spec.replaces != new.metadata.name {
+        return true;
+    }
+    // Times are whole seconds; of the same one, what is on its way out is older than what runs, and that older than what comes.
+    let rank = |csv: &ClusterServiceVersion| match phase(csv) {
+        CsvPhase::Deleting => 0,
+        CsvPhase::Replacing => 1,
+        CsvPhase::Succeeded | CsvPhase::Failed | CsvPhase::Unknown => 2,
+        CsvPhase::None | CsvPhase::Pending | CsvPhase::InstallReady | CsvPhase::Installing => 3,
+    };
+    let age = |csv: &ClusterServiceVersion| {
+        (csv.metadata.creation_timestamp.as_ref().map(|t| t.0), rank(csv), csv.metadata.name.clone())
+    };
+    age(new) > age(old)
+}
+
+/// Pure. The version after this one, and whether the chain ends in one that runs.
+pub(super) fn successor(name: &str, csvs: &[ClusterServiceVersion]) -> Option<Successor> {
+    let first = next(name, csvs)?;
+    let (mut last, mut seen) = (first, BTreeSet::from([name.to_owned()]));
+    // A chain that bites its tail has no end.
+    while seen.insert(last.name_any())
+        && let Some(following) = next(&last.name_any(), csvs)
+    {
+        last = following;
+    }
+    let circle = next(&last.name_any(), csvs).is_some();
+    Some(Successor { name: first.name_any(), runs: !circle && phase(last) == CsvPhase::Succeeded })
+}
+
+/// Pure. The version before this one; one that names itself has none.
+pub(super) fn predecessor(
+    csv: &ClusterServiceVersion,
+    csvs: &[ClusterServiceVersion],
+) -> Option<(String, CsvPhase)> {
+    let name = csv.spec.replaces.as_deref().filter(|old| Some(*old) != csv.metadata.name.as_deref())?;
+    let old =
+        csvs.iter().find(|c| c.metadata.name.as_deref() == Some(name)).filter(|old| supersedes(csv, old))?;
+    Some((name.to_owned(), phase(old)))
+}
+
+/// The Deployments of the version, what its permissions become, and what the API server calls.
 fn render(
     csv: &ClusterServiceVersion,
     groups: &[OperatorGroup],
     subscription: Option<&Subscription>,
-) -> Result<(Desired, Vec<Id>), RenderError> {
+) -> Result<(Desired, Vec<Value>, Wants), Refused> {
     let namespace = csv.namespace().unwrap_or_default();
     let bundle = bundle_of(csv);
-    let targets = targets::targets(&namespace, &bundle, groups);
-    let options = RenderOptions {
-        install_namespace: namespace,
-        target_namespaces: targets.namespaces.clone(),
-        operator_group: Some(targets.group.clone()),
-        subscription_config: subscription.and_then(|s| s.spec.config.clone()),
-    };
-    let rendered = olm_bundle::render(&bundle, &options)?;
+    let targets: Targets = targets::targets(&namespace, &bundle, groups);
+    if targets.namespaces.is_empty() {
+        return Err(Refused::NoTargets { group: targets.group });
+    }
+    let config = subscription.and_then(|s| s.spec.config.as_ref());
+    let rendered = targets.render(&namespace, &bundle, config).map_err(Refused::Render)?;
     let owner = Owner::of(csv, subscription.map(|s| s.spec.name.as_str()));
-    let (mut deployments, mut rights) = (Vec::new(), Vec::new());
+    let (mut deployments, mut made) = (Vec::new(), Vec::new());
     for (phase, object) in rendered.objects() {
         match phase {
             Phase::Workloads => {
@@ -170,17 +234,35 @@ fn render(
                 object["metadata"]["labels"][names::LABEL_DEPLOYMENT_SPEC_HASH] = hash.into();
                 deployments.push(object);
             }
-            Phase::Rbac if object["kind"] != "ServiceAccount" => rights.extend(Id::of(object).ok()),
+            Phase::Rbac => made.push(object.clone()),
             _ => {}
         }
     }
-    Ok((Desired { targets, deployments }, rights))
+    let wants = Wants::of(&rendered, &owner);
+    Ok((Desired { targets, deployments }, made, wants))
 }
 
 /// Short enough for a label.
-fn hash(value: &Value) -> String {
+pub(super) fn hash(value: &Value) -> String {
     let digest = Sha256::digest(value.to_string());
     digest.iter().take(16).map(|b| format!("{b:02x}")).collect()
+}
+
+async fn needs(
+    csv: &ClusterServiceVersion,
+    made: &[Value],
+    targets: &[String],
+    ctx: &Ctx,
+    memory: &Memory,
+) -> Result<Needs, Error> {
+    let kube_version = match &csv.spec.min_kube_version {
+        Some(_) => Some(memory.kube_version(ctx).await?),
+        None => None,
+    };
+    let (crds, mut accounts, api_services, native) =
+        tokio::try_join!(crds(csv, ctx), accounts(csv, ctx), api_services(csv, ctx), native(csv, ctx))?;
+    rights::check(csv, made, targets, &mut accounts, ctx).await?;
+    Ok(Needs { kube_version, crds, accounts, api_services, native })
 }
 
 async fn crds(
@@ -201,44 +283,87 @@ async fn crds(
     Ok(out)
 }
 
-/// ServiceAccounts that the permissions name, with their UIDs.
-async fn accounts(csv: &ClusterServiceVersion, ctx: &Ctx) -> Result<BTreeMap<String, Option<String>>, Error> {
+/// ServiceAccounts that the permissions name.
+async fn accounts(csv: &ClusterServiceVersion, ctx: &Ctx) -> Result<BTreeMap<String, Account>, Error> {
     let api = Api::<ServiceAccount>::namespaced(ctx.client.clone(), &csv.namespace().unwrap_or_default());
     let strategy = &csv.spec.install.spec;
     let mut out = BTreeMap::new();
     for permission in strategy.permissions.iter().chain(&strategy.cluster_permissions) {
-        let name = &permission.service_account_name;
-        if name.is_empty() || out.contains_key(name) {
+        let name = rights::account_name(permission);
+        if out.contains_key(name) {
             continue;
         }
-        let found = api.get_opt(name).await.map_err(Error::kube(format!("get ServiceAccount {name}")))?;
-        out.insert(name.clone(), found.map(|account| account.uid().unwrap_or_default()));
+        let found =
+            api.get_metadata_opt(name).await.map_err(Error::kube(format!("get ServiceAccount {name}")))?;
+        let account = found.map(|found| Account {
+            uid: Some(found.uid().unwrap_or_default()),
+            owner: other_owner(csv, found.owner_references()),
+            rules: Vec::new(),
+        });
+        out.insert(name.to_owned(), account.unwrap_or_default());
     }
     Ok(out)
 }
 
-async fn rights(wanted: Vec<Id>, ctx: &Ctx) -> Result<Vec<(Id, bool)>, Error> {
-    let mut out = Vec::with_capacity(wanted.len());
-    for id in wanted {
-        let present = ctx.resources.get(&id).await?.is_some();
-        out.push((id, present));
+/// A ClusterServiceVersion that owns the account while neither this one nor what it replaces does.
+fn other_owner(csv: &ClusterServiceVersion, owners: &[OwnerReference]) -> Option<String> {
+    let uid = csv.uid().unwrap_or_default();
+    let ours = |owner: &OwnerReference| owner.uid == uid || Some(&owner.name) == csv.spec.replaces.as_ref();
+    let mut versions = owners.iter().filter(|owner| owner.kind == "ClusterServiceVersion");
+    if versions.clone().any(ours) { None } else { versions.next().map(|owner| owner.name.clone()) }
+}
+
+async fn api_services(csv: &ClusterServiceVersion, ctx: &Ctx) -> Result<BTreeMap<String, ApiService>, Error> {
+    let mut out = BTreeMap::new();
+    for api in csv.spec.api_service_definitions.iter().flat_map(|d| &d.required) {
+        let name = format!("{}.{}", api.version, api.group);
+        let id = Id::new("apiregistration.k8s.io/v1", "APIService", None, &name);
+        let state = match ctx.resources.get(&id).await? {
+            None => ApiService::Absent,
+            Some(found) => {
+                let conditions = found["status"]["conditions"].as_array();
+                let available = conditions
+                    .into_iter()
+                    .flatten()
+                    .any(|c| c["type"] == "Available" && c["status"] == "True");
+                if available { ApiService::Available } else { ApiService::Unavailable }
+            }
+        };
+        out.insert(name, state);
     }
     Ok(out)
 }
 
+async fn native(csv: &ClusterServiceVersion, ctx: &Ctx) -> Result<Vec<bool>, Error> {
+    let mut out = Vec::with_capacity(csv.spec.native_apis.len());
+    for api in &csv.spec.native_apis {
+        let gvk = GroupVersionKind::gvk(&api.group, &api.version, &api.kind);
+        out.push(match ctx.resources.lookup(&gvk).await {
+            Ok(_) => true,
+            Err(ResourceError::UnknownKind { .. }) => false,
+            Err(error) => return Err(error.into()),
+        });
+    }
+    Ok(out)
+}
+
+/// What carries the labels of the version, and what has the name of something that it wants.
 async fn deployments(
     csv: &ClusterServiceVersion,
     desired: Option<&Desired>,
     ctx: &Ctx,
 ) -> Result<BTreeMap<String, Deployment>, Error> {
-    let api = Api::<Deployment>::namespaced(ctx.client.clone(), &csv.namespace().unwrap_or_default());
-    let mut out = BTreeMap::new();
-    for deployment in desired.map(|d| d.deployments.as_slice()).unwrap_or_default() {
-        let Some(name) = deployment.pointer("/metadata/name").and_then(Value::as_str) else { continue };
-        let found = api.get_opt(name).await.map_err(Error::kube(format!("get Deployment {name}")))?;
-        if let Some(found) = found {
-            out.insert(name.to_owned(), found);
+    let namespace = csv.namespace().unwrap_or_default();
+    let api = Api::<Deployment>::namespaced(ctx.client.clone(), &namespace);
+    let labelled = ListParams::default().labels(&selector(&csv.name_any(), &namespace));
+    let found = api.list(&labelled).await.map_err(Error::kube(format!("list Deployments in {namespace}")))?;
+    let mut out: BTreeMap<String, Deployment> = found.into_iter().map(|d| (d.name_any(), d)).collect();
+    for name in desired.iter().flat_map(|d| &d.deployments).filter_map(name_of) {
+        if out.contains_key(name) {
+            continue;
         }
+        let found = api.get_opt(name).await.map_err(Error::kube(format!("get Deployment {name}")))?;
+        out.extend(found.map(|found| (name.to_owned(), found)));
     }
     Ok(out)
 }

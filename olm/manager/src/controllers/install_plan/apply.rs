@@ -1,7 +1,10 @@
 //! Carrying a plan out, in an order in which everything finds what it needs.
 //!
-//! The OperatorGroup → CRDs, established → the ClusterServiceVersion, which owns the rest → prerequisites → rights →
-//! configuration. Deployments are left to the ClusterServiceVersion's controller: it also keeps them right.
+//! The OperatorGroup → the Subscriptions of what is installed along → CRDs, established → a wait until what is installed
+//! along runs → the ClusterServiceVersion, which owns the rest → prerequisites → rights → configuration. What runs, and
+//! what is called by the API server, is left to the ClusterServiceVersion's controller: it also keeps it right.
+//!
+//! CRDs come before the wait: operators that need each other's kinds would otherwise wait for each other for ever.
 
 use std::time::Duration;
 
@@ -9,22 +12,27 @@ use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api,
-    api::{DynamicObject, PostParams},
+    api::{Patch, PatchParams},
     runtime::wait::{await_condition, conditions},
 };
 use olm_api::{
     ClusterServiceVersion, OperatorGroup, Subscription,
     install_plan::{Step, StepStatus},
 };
+use olm_bundle::hold_conversion_back;
 use olm_plan::{ObjectRef, Op, Phase};
 use serde_json::Value;
 
-use super::{applied, csv_object, status::set_step};
+use super::{
+    alongside, csv_object,
+    status::{is_done, set_step},
+    wait,
+};
 use crate::{
     context::{Ctx, Error},
-    engine::Change,
+    engine::{Change, Snapshot},
     ownership::{Owner, own},
-    resources::{Id, ResourceError},
+    resources::{Created, ResourceError, Resources},
 };
 
 /// Objects of one phase are independent of each other.
@@ -32,103 +40,188 @@ const WRITES: usize = 8;
 /// A CRD is established within milliseconds, or something is wrong that is worth reporting.
 const ESTABLISH: Duration = Duration::from_secs(10);
 
+/// What is carried out, and with whose rights.
+pub(super) struct Job<'a> {
+    pub(super) change: &'a Change,
+    pub(super) subscription: &'a Subscription,
+    pub(super) snapshot: &'a Snapshot,
+    /// CRDs are the manager's; everything else is made with the rights that the OperatorGroup gives.
+    pub(super) resources: &'a Resources,
+}
+
+/// How far it got.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Progress {
+    Done,
+    /// What is waited for; everything before it is done.
+    Waiting(String),
+}
+
+/// What the API server remarked on what was written, with the object.
+pub(super) type Warnings = Vec<String>;
+
 pub(super) async fn apply(
-    change: &Change,
-    subscription: &Subscription,
+    job: &Job<'_>,
     steps: &mut [Step],
+    warnings: &mut Warnings,
     ctx: &Ctx,
-) -> Result<(), Error> {
-    let (mut groups, mut crds, mut rest) = (Vec::new(), Vec::new(), Vec::new());
+) -> Result<Progress, Error> {
+    let change = job.change;
+    let (mut groups, mut along, mut crds, mut rest) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut csv = None;
     let csv_reference = csv_object::reference(change);
     for phase in change.plan.phases() {
         for object in phase.objects {
             match phase.phase {
-                Phase::Workloads => {}
                 Phase::Crds => crds.push(object),
-                _ if object.1.same_object(&csv_reference) => csv = Some(object.2),
-                // The plan is in it: whoever made the Subscription made the namespace.
-                _ if object.1.kind == "Namespace" => {}
-                _ if is::<OperatorGroup>(&object.1) => groups.push(object),
-                other => rest.push((other, object)),
+                Phase::Prerequisites | Phase::Rbac | Phase::Config => match &object.1 {
+                    reference if reference.same_object(&csv_reference) => csv = Some(object.2),
+                    // The plan is in it: whoever made the Subscription made the namespace.
+                    reference if reference.kind == "Namespace" => {}
+                    reference if is::<OperatorGroup>(reference) => groups.push(object),
+                    reference if is::<Subscription>(reference) => along.push(object),
+                    _ => rest.push((phase.phase, object)),
+                },
+                // The ClusterServiceVersion's.
+                Phase::Endpoints | Phase::Workloads | Phase::Serving => {}
             }
         }
     }
+    for (_, _, crd) in &mut crds {
+        hold_conversion_back(&change.bundle, crd);
+        alongside::annotate(crd, change, job.snapshot);
+    }
 
-    apply_all(groups, None, steps, ctx).await?;
-    let crd_names: Vec<String> = crds.iter().map(|(_, reference, _)| reference.name.clone()).collect();
-    apply_all(crds, None, steps, ctx).await?;
-    for name in crd_names {
-        established(&name, ctx).await?;
+    // Who waits looks again and again; what was done for the waiting is not done each time.
+    let prepared =
+        groups.iter().chain(&along).chain(&crds).all(|(_, reference, _)| is_done(steps, reference));
+    let mut writer = Writer { steps, warnings, resources: &ctx.resources };
+    if !prepared {
+        writer.apply_all(groups, None).await?;
+        for (_, reference, manifest) in along {
+            writer.subscribe(&reference, &manifest, job.resources).await?;
+        }
+        let names: Vec<String> = crds.iter().map(|(_, reference, _)| reference.name.clone()).collect();
+        writer.apply_all(crds, None).await?;
+        // Collected first: a lazy closure over references would make the controller's future not Send.
+        let waits: Vec<_> = names.iter().map(|name| established(name, ctx)).collect();
+        stream::iter(waits).buffer_unordered(WRITES).try_collect::<Vec<()>>().await?;
+        // Kinds that were not there are there now.
+        ctx.resources.forget_missing();
+    }
+    if let Some(what) = wait::for_others(&change.along, job.subscription, job.snapshot) {
+        return Ok(Progress::Waiting(what));
     }
 
     let csv = csv.ok_or_else(|| Error::Bundle {
         name: change.resolved.chosen.name.clone(),
         text: "the plan has no ClusterServiceVersion".into(),
     })?;
-    let csv = create_csv(change, csv_object::finish(csv, change), steps, ctx).await?;
-    let owner = Owner::of(&csv, Some(&subscription.spec.name));
+    writer.resources = job.resources;
+    if csv_object::closes_a_circle(change, job.snapshot) {
+        forget_predecessor(change, ctx).await?;
+    }
+    let csv = writer.create_csv(change, csv_object::finish(csv, change)).await?;
+    let owner = Owner::of(&csv, Some(&job.subscription.spec.name));
     // rest is in the order of the phases already; each phase is complete before the next begins.
     for phase in [Phase::Prerequisites, Phase::Rbac, Phase::Config] {
         let objects: Vec<_> = rest.iter().filter(|(p, _)| *p == phase).map(|(_, o)| o.clone()).collect();
-        apply_all(objects, Some(&owner), steps, ctx).await?;
+        writer.apply_all(objects, Some(&owner)).await?;
     }
-    Ok(())
+    Ok(Progress::Done)
 }
 
-async fn apply_all(
-    objects: Vec<(Op, ObjectRef, Value)>,
-    owner: Option<&Owner>,
-    steps: &mut [Step],
-    ctx: &Ctx,
-) -> Result<(), Error> {
-    let write = |(op, reference, mut manifest): (Op, ObjectRef, Value)| async move {
-        if op == Op::Noop {
-            return Ok((reference, StepStatus::Present));
+/// Writes objects, and records what became of them.
+struct Writer<'a> {
+    steps: &'a mut [Step],
+    warnings: &'a mut Warnings,
+    resources: &'a Resources,
+}
+
+impl Writer<'_> {
+    async fn apply_all(
+        &mut self,
+        objects: Vec<(Op, ObjectRef, Value)>,
+        owner: Option<&Owner>,
+    ) -> Result<(), Error> {
+        let resources = self.resources;
+        let write = |(op, reference, mut manifest): (Op, ObjectRef, Value)| async move {
+            if op == Op::Noop {
+                return Ok((reference, StepStatus::Present, Vec::new()));
+            }
+            if let Some(owner) = owner {
+                own(&mut manifest, owner);
+            }
+            let (_, warnings) = resources.apply_told(&manifest).await?;
+            let status = if op == Op::Create { StepStatus::Created } else { StepStatus::Present };
+            Ok::<_, ResourceError>((reference, status, warnings))
+        };
+        let mut results = stream::iter(objects).map(write).buffer_unordered(WRITES);
+        while let Some((reference, status, warnings)) = results.try_next().await? {
+            set_step(self.steps, &reference, status);
+            self.warnings.extend(warnings.into_iter().map(|text| format!("{reference}: {text}")));
         }
-        if let Some(owner) = owner {
-            own(&mut manifest, owner);
-        }
-        ctx.resources.apply(&manifest).await?;
-        Ok::<_, ResourceError>((reference, applied(op)))
-    };
-    let mut results = stream::iter(objects).map(write).buffer_unordered(WRITES);
-    while let Some((reference, status)) = results.try_next().await? {
-        set_step(steps, &reference, status);
+        Ok(())
     }
+
+    /// Makes the Subscription of what is installed along. One that is there is left as it is when it asks for the same:
+    /// it may have been changed since, and it is not this plan's any more.
+    async fn subscribe(
+        &mut self,
+        reference: &ObjectRef,
+        manifest: &Value,
+        resources: &Resources,
+    ) -> Result<(), Error> {
+        let created = resources.create(manifest).await?;
+        let status = match created {
+            Created::New(_) => StepStatus::Created,
+            Created::There(there) => {
+                for field in ["/spec/name", "/spec/source", "/spec/sourceNamespace"] {
+                    if there.pointer(field) != manifest.pointer(field) {
+                        return Err(Error::Bundle {
+                            name: reference.to_string(),
+                            text: format!(
+                                "it should install {} along, and {field} says something else; rename or delete it",
+                                manifest["spec"]["startingCSV"]
+                            ),
+                        });
+                    }
+                }
+                StepStatus::Present
+            }
+        };
+        set_step(self.steps, reference, status);
+        Ok(())
+    }
+
+    /// Creates the ClusterServiceVersion; one that is there stays as it is, as upstream has it. The raw manifest goes out,
+    /// not our reading of it: fields that we do not know are the author's.
+    async fn create_csv(&mut self, change: &Change, manifest: Value) -> Result<ClusterServiceVersion, Error> {
+        let (object, status) = match self.resources.create(&manifest).await? {
+            Created::New(object) => (object, StepStatus::Created),
+            Created::There(object) => (object, StepStatus::Present),
+        };
+        set_step(self.steps, &csv_object::reference(change), status);
+        serde_json::from_value(object).map_err(|error| Error::Bundle {
+            name: change.resolved.chosen.name.clone(),
+            text: error.to_string(),
+        })
+    }
+}
+
+/// Takes out of the version that is there what it once replaced: that name is coming back as what replaces it.
+async fn forget_predecessor(change: &Change, ctx: &Ctx) -> Result<(), Error> {
+    let Some(name) = &change.replaces else { return Ok(()) };
+    let api = Api::<ClusterServiceVersion>::namespaced(ctx.client.clone(), &change.plan.namespace);
+    let patch = serde_json::json!({ "spec": { "replaces": null } });
+    api.patch(name, &PatchParams::default(), &Patch::Merge(&patch))
+        .await
+        .map_err(Error::kube(format!("change ClusterServiceVersion {name}")))?;
     Ok(())
 }
 
 fn is<K: kube::Resource<DynamicType = ()>>(reference: &ObjectRef) -> bool {
     reference.group() == K::group(&()) && reference.kind == K::kind(&())
-}
-
-/// Creates the ClusterServiceVersion; one that is there stays as it is, as upstream has it.
-async fn create_csv(
-    change: &Change,
-    manifest: Value,
-    steps: &mut [Step],
-    ctx: &Ctx,
-) -> Result<ClusterServiceVersion, Error> {
-    let namespace = &change.plan.namespace;
-    let id = Id::of(&manifest)?;
-    let bundle_error =
-        |error: serde_json::Error| Error::Bundle { name: id.name.clone(), text: error.to_string() };
-    let (resource, _) = ctx.resources.lookup(&id.gvk).await?;
-    // The raw manifest goes out, not our reading of it: fields that we do not know are the author's.
-    let api = Api::<DynamicObject>::namespaced_with(ctx.client.clone(), namespace, &resource);
-    let object: DynamicObject = serde_json::from_value(manifest).map_err(bundle_error)?;
-    let (object, status) = match api.create(&PostParams::default(), &object).await {
-        Ok(created) => (created, StepStatus::Created),
-        Err(kube::Error::Api(status)) if status.is_already_exists() => {
-            let found = api.get(&id.name).await.map_err(Error::kube(format!("get {id}")))?;
-            (found, StepStatus::Present)
-        }
-        Err(error) => return Err(Error::kube(format!("create {id}"))(error)),
-    };
-    set_step(steps, &csv_object::reference(change), status);
-    let object = serde_json::to_value(object).and_then(serde_json::from_value).map_err(bundle_error)?;
-    Ok(object)
 }
 
 async fn established(name: &str, ctx: &Ctx) -> Result<(), Error> {

@@ -1,7 +1,7 @@
 //! A plan that is not what was reviewed any more: pure.
 
 use kube::ResourceExt;
-use olm_api::{InstallPlan, names};
+use olm_api::{InstallPlan, install_plan::InstallPlanPhase, names};
 use olm_plan::{Parts, Plan, what_changed};
 
 use crate::ops::PLAN_CHANGED;
@@ -19,12 +19,30 @@ pub(super) fn how(plan: &InstallPlan, digest: &str, now: &Plan) -> String {
     }
 }
 
+/// What is different from what was begun. What is deleted, and the OperatorGroup, are not there to be compared any more.
+pub(super) fn how_since_begun(plan: &InstallPlan, now: &Plan) -> String {
+    let compared = |parts: Parts| -> Parts {
+        let kept = |key: &String| !key.starts_with("delete ") && !key.contains(" OperatorGroup ");
+        parts.into_iter().filter(|(key, _)| kept(key)).collect()
+    };
+    let annotation = plan.annotations().get(names::ANNOTATION_PLAN_PARTS);
+    match annotation.and_then(|text| serde_json::from_str::<Parts>(text).ok()) {
+        Some(reviewed) => what_changed(&compared(reviewed), &compared(now.parts().clone())),
+        None => "what is to be applied is something else".to_owned(),
+    }
+}
+
 /// What the condition says.
 pub(super) fn message(plan: &InstallPlan, how: &str) -> String {
     let approved = if plan.spec.approved { "approved" } else { "made" };
+    let begun = plan.status.as_ref().is_some_and(|s| s.phase == InstallPlanPhase::Installing);
+    let (not, done) = match begun {
+        true => ("carried on", "What was done so far stays"),
+        false => ("carried out", "Nothing was done"),
+    };
     format!(
-        "{PLAN_CHANGED}: InstallPlan {} is not carried out, because it is not what was {approved}: {how}. Nothing was \
-         done; a new plan takes its place",
+        "{PLAN_CHANGED}: InstallPlan {} is not {not}, because it is not what was {approved}: {how}. {done}; a new plan \
+         takes its place",
         plan.name_any()
     )
 }

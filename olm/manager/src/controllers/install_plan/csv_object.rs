@@ -5,7 +5,7 @@ use olm_api::{ClusterServiceVersion, names};
 use olm_plan::ObjectRef;
 use serde_json::{Value, json};
 
-use crate::engine::Change;
+use crate::engine::{Change, Snapshot};
 
 pub(super) fn reference(change: &Change) -> ObjectRef {
     ObjectRef::new(
@@ -14,6 +14,13 @@ pub(super) fn reference(change: &Change) -> ObjectRef {
         Some(&change.plan.namespace),
         &change.resolved.chosen.name,
     )
+}
+
+/// Whether the version that goes says that it replaces the one that comes: on the way back each would replace the other, and
+/// neither would know which of them stays.
+pub(super) fn closes_a_circle(change: &Change, snapshot: &Snapshot) -> bool {
+    let old = change.replaces.as_ref().and_then(|name| snapshot.csv(name));
+    old.is_some_and(|csv| csv.spec.replaces.as_ref() == Some(&change.resolved.chosen.name))
 }
 
 /// The planned manifest with what only the manager needs: the predecessor that it takes over from, and the finalizer

@@ -1,36 +1,67 @@
 //! InstallPlan: carry out what was approved, and nothing else.
 //!
 //! The plan is made again by the same engine right before the first change; when its digest is not the approved one,
-//! nothing is done. From then on the phase `Installing` is on record, and an interrupted run carries on from
-//! whatever is there: applying is idempotent.
+//! nothing is done. From then on the phase `Installing` is on record with the digest of the content, and an interrupted
+//! run carries on from whatever is there, when the content is still the same: applying is idempotent.
+//!
+//! Errors never end a plan. It is tried again for ever, with back-off; what changes with time is only how loudly it is told.
 
+mod alongside;
 mod apply;
 mod changed;
 mod csv_object;
+mod gate;
+mod needs;
 mod status;
+mod wait;
 
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{
     Api, Resource, ResourceExt,
-    runtime::{Controller, controller::Action, watcher},
+    core::PartialObjectMeta,
+    runtime::{
+        Controller,
+        controller::Action,
+        reflector::{ObjectRef, Store},
+        watcher,
+    },
 };
 use olm_api::{
-    Condition, InstallPlan, InstallPlanStatus, Subscription, condition,
-    install_plan::{InstallPlanPhase, StepStatus},
-    names,
+    ClusterServiceVersion, Condition, InstallPlan, InstallPlanStatus, OperatorCondition, Subscription,
+    condition, install_plan::InstallPlanPhase, names,
 };
+use olm_plan::AlongRef;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     context::{Ctx, Error, SAFETY_NET, drive, truncate},
     engine::{self, Change, Outcome, Refusal, Snapshot},
 };
+use apply::{Job, Progress, Warnings};
+
+/// A message of a condition or of a status has at most this many characters.
+const MESSAGE: usize = 2000;
 
 pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
-    let controller = Controller::new(Api::<InstallPlan>::all(ctx.client.clone()), watcher::Config::default())
+    let client = ctx.client.clone();
+    let any = watcher::Config::default;
+    let controller = Controller::new(Api::<InstallPlan>::all(client.clone()), any());
+    let store = controller.store();
+    ctx.stores.set_plans(store.clone());
+    let (csvs, conditions, subscriptions) = (store.clone(), store.clone(), store);
+    // Only that something happened: what a plan waits for is read when its turn comes.
+    let controller = controller
+        .watches(Api::<PartialObjectMeta<ClusterServiceVersion>>::all(client.clone()), any(), move |csv| {
+            at_work(&csvs, csv.namespace())
+        })
+        .watches(Api::<PartialObjectMeta<OperatorCondition>>::all(client.clone()), any(), move |condition| {
+            at_work(&conditions, condition.namespace())
+        })
+        .watches(Api::<PartialObjectMeta<Subscription>>::all(client), any(), move |subscription| {
+            at_work(&subscriptions, subscription.namespace())
+        })
         .reconcile_all_on(futures::StreamExt::map(
             tokio_stream::wrappers::WatchStream::from_changes(ctx.catalogs.changes()),
             |_| (),
@@ -38,11 +69,25 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
     drive("install_plan", controller, ctx, shutdown, reconcile).await;
 }
 
+/// The plans of a namespace that wait for something that others do.
+fn at_work(store: &Store<InstallPlan>, namespace: Option<String>) -> Vec<ObjectRef<InstallPlan>> {
+    let waits = |plan: &Arc<InstallPlan>| {
+        plan.namespace() == namespace && plan.spec.approved && !is_over(phase_of(plan))
+    };
+    store.state().into_iter().filter(waits).map(|plan| ObjectRef::from_obj(plan.as_ref())).collect()
+}
+
+fn phase_of(plan: &InstallPlan) -> InstallPlanPhase {
+    plan.status.as_ref().map(|s| s.phase).unwrap_or_default()
+}
+
+fn is_over(phase: InstallPlanPhase) -> bool {
+    matches!(phase, InstallPlanPhase::Complete | InstallPlanPhase::Failed)
+}
+
 async fn reconcile(plan: Arc<InstallPlan>, ctx: Arc<Ctx>) -> Result<Action, Error> {
-    let phase = plan.status.as_ref().map(|s| s.phase).unwrap_or_default();
-    if plan.metadata.deletion_timestamp.is_some()
-        || matches!(phase, InstallPlanPhase::Complete | InstallPlanPhase::Failed)
-    {
+    let phase = phase_of(&plan);
+    if plan.metadata.deletion_timestamp.is_some() || is_over(phase) {
         return Ok(Action::await_change());
     }
     let Some(subscription) = owner(&plan, &ctx).await? else {
@@ -59,12 +104,17 @@ async fn reconcile(plan: Arc<InstallPlan>, ctx: Arc<Ctx>) -> Result<Action, Erro
     let catalogs = ctx.catalogs.visible_from(&namespace, &ctx.namespace);
     let snapshot = Snapshot::read(&ctx.resources, &subscription).await?;
     let begun = phase == InstallPlanPhase::Installing;
+    let bundle = plan.spec.cluster_service_version_names.first().cloned().unwrap_or_default();
+    let remembered = remembered(&plan);
+    let carry_on =
+        || engine::change_to(&ctx.resources, &catalogs, &subscription, &snapshot, &bundle, remembered);
     let change = if begun {
-        let csv = plan.spec.cluster_service_version_names.first().cloned().unwrap_or_default();
-        engine::change_to(&ctx.resources, &catalogs, &subscription, &snapshot, &csv).await
+        carry_on().await
     } else {
         match engine::evaluate(&ctx.resources, &catalogs, &subscription, &snapshot).await {
             Ok(Outcome::Change(change)) => Ok(*change),
+            // Its version is there, and not everything that belongs to it: a plan before this one did not come to its end.
+            Ok(Outcome::UpToDate(resolved)) if resolved.chosen.name == bundle => carry_on().await,
             Ok(Outcome::UpToDate(_)) => return changed(&plan, &ctx, "nothing is left to do").await,
             Err(refusal) => Err(refusal),
         }
@@ -75,71 +125,157 @@ async fn reconcile(plan: Arc<InstallPlan>, ctx: Arc<Ctx>) -> Result<Action, Erro
     };
 
     let mut now = plan.status.clone().unwrap_or_default();
-    if !begun {
-        if let Some(digest) = plan.spec.plan_digest.as_deref().filter(|digest| *digest != change.plan.digest)
-        {
-            return changed(&plan, &ctx, &changed::how(&plan, digest, &change.plan)).await;
+    if begun {
+        let content = now.content_digest.as_deref();
+        if content.is_some_and(|content| content != change.plan.content_digest()) {
+            let how = changed::how_since_begun(&plan, &change.plan);
+            return changed(&plan, &ctx, &how).await;
         }
+    } else if let Some(digest) =
+        plan.spec.plan_digest.as_deref().filter(|digest| *digest != change.plan.digest)
+    {
+        return changed(&plan, &ctx, &changed::how(&plan, digest, &change.plan)).await;
+    }
+    if let Err(held) = gate::may_go_on(begun, &change, &subscription, &snapshot) {
+        return hold_back(&plan, &ctx, &held).await;
+    }
+    if !begun {
         now = status::begin(&plan, &change, Timestamp::now());
-        ctx.write_status(plan.as_ref(), plan.status.as_ref(), &now).await?;
         if !approved {
+            ctx.write_status(plan.as_ref(), plan.status.as_ref(), &now).await?;
             return Ok(Action::await_change());
         }
     }
-    carry_out(&plan, &subscription, &change, now, &ctx).await
+    carry_out(&plan, &subscription, &snapshot, &change, now, &ctx).await
+}
+
+/// What the plan says that it brings along. That it is the one that was approved is for the digests to say.
+fn remembered(plan: &InstallPlan) -> Vec<AlongRef> {
+    let text = plan.annotations().get(names::ANNOTATION_PLAN_ALONG);
+    text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
 }
 
 /// Applies the plan and reports how far it got; an error is reported and then tried again.
 async fn carry_out(
     plan: &InstallPlan,
     subscription: &Subscription,
+    snapshot: &Snapshot,
     change: &Change,
-    before: InstallPlanStatus,
+    mut before: InstallPlanStatus,
     ctx: &Ctx,
 ) -> Result<Action, Error> {
-    let mut after = before.clone();
-    if after.plan.is_empty() {
-        after.plan = status::steps(change);
+    let group = snapshot.groups.iter().min_by_key(|group| group.name_any());
+    let resources = match ctx.resources_for(group).await {
+        Ok(resources) => resources,
+        Err(error) => {
+            let message = error.to_string();
+            report(plan, ctx, before, "InstallCheckFailed", &message).await?;
+            return Err(error.into());
+        }
+    };
+    before.attenuated_service_account_ref = status::account(group);
+    if before.plan.is_empty() {
+        before.plan = status::steps(change);
     }
-    let applied = apply::apply(change, subscription, &mut after.plan, ctx).await;
+    // The promise is on record before the first change.
+    ctx.write_status(plan, plan.status.as_ref(), &before).await?;
+    needs::record(subscription, snapshot, change, ctx).await?;
+    let (mut after, mut warnings) = (before.clone(), Warnings::new());
+    let job = Job { change, subscription, snapshot, resources: &resources };
+    let applied = apply::apply(&job, &mut after.plan, &mut warnings, ctx).await;
+    if !warnings.is_empty() {
+        let note = format!("the API server remarks: {}", warnings.join("; "));
+        ctx.event(plan, false, "AppliedWithWarnings", &note).await;
+    }
     match applied {
-        Ok(()) => {
+        Ok(Progress::Done) => {
             after.phase = InstallPlanPhase::Complete;
             after.message = None;
             let message = crate::controllers::subscription::summary(&change.plan);
             let done = Condition::new(names::CONDITION_INSTALLED, true, "", message.clone());
             condition::set(&mut after.conditions, done, Timestamp::now());
+            status::health(&mut after, plan, None, Timestamp::now());
             ctx.write_status(plan, Some(&before), &after).await?;
             ctx.event(plan, false, "InstallPlanComplete", &message).await;
             Ok(Action::await_change())
         }
-        Err(error) => {
-            let message = truncate(&error.to_string(), 2000);
-            let news = after.message.as_deref() != Some(&message);
+        Ok(Progress::Waiting(what)) => {
+            let message = truncate(&format!("waiting for {what}"), MESSAGE);
             after.message = Some(message.clone());
-            let failed =
-                Condition::new(names::CONDITION_INSTALLED, false, "InstallComponentFailed", message.clone());
-            condition::set(&mut after.conditions, failed, Timestamp::now());
+            let waits = Condition::new(names::CONDITION_INSTALLED, false, "DependenciesNotReady", message);
+            condition::set(&mut after.conditions, waits, Timestamp::now());
+            status::health(&mut after, plan, None, Timestamp::now());
             ctx.write_status(plan, Some(&before), &after).await?;
-            if news {
-                ctx.event(plan, true, "InstallComponentFailed", &format!("{message}; it is tried again"))
-                    .await;
-            }
+            Ok(Action::requeue(SAFETY_NET))
+        }
+        Err(error) => {
+            report_over(plan, ctx, &before, after, status::reason(&error), &error.to_string()).await?;
             Err(error)
         }
     }
 }
 
-/// The engine has no plan right now: reported, and looked at again when the catalog changes.
-async fn waiting(plan: &InstallPlan, ctx: &Ctx, refusal: Refusal) -> Result<Action, Error> {
+/// Records why a plan does not get on, and tells it once.
+async fn report(
+    plan: &InstallPlan,
+    ctx: &Ctx,
+    after: InstallPlanStatus,
+    reason: &str,
+    message: &str,
+) -> Result<(), Error> {
+    let before = plan.status.clone().unwrap_or_default();
+    report_over(plan, ctx, &before, after, reason, message).await
+}
+
+async fn report_over(
+    plan: &InstallPlan,
+    ctx: &Ctx,
+    before: &InstallPlanStatus,
+    mut after: InstallPlanStatus,
+    reason: &str,
+    message: &str,
+) -> Result<(), Error> {
+    let message = truncate(message, MESSAGE);
+    let news = after.message.as_deref() != Some(&message);
+    after.message = Some(message.clone());
+    let failed = Condition::new(names::CONDITION_INSTALLED, false, reason, message.clone());
+    condition::set(&mut after.conditions, failed, Timestamp::now());
+    status::health(&mut after, plan, Some((reason, &message)), Timestamp::now());
+    ctx.write_status(plan, Some(before), &after).await?;
+    if news {
+        ctx.event(plan, true, reason, &format!("{message}; it is tried again")).await;
+    }
+    Ok(())
+}
+
+/// The plan may not go on now. What it waits for is watched.
+async fn hold_back(plan: &InstallPlan, ctx: &Ctx, held: &gate::Held) -> Result<Action, Error> {
     let mut new = plan.status.clone().unwrap_or_default();
-    let message = truncate(&refusal.message(), 2000);
+    let message = truncate(&held.message, MESSAGE);
     if new.phase == InstallPlanPhase::None {
         new.phase = InstallPlanPhase::Planning;
     }
     new.message = Some(message.clone());
-    let resolved = Condition::new(names::CONDITION_RESOLVED, false, refusal.code(), message);
+    let condition = Condition::new(names::CONDITION_INSTALLED, false, held.reason.clone(), message.clone());
+    condition::set(&mut new.conditions, condition, Timestamp::now());
+    status::health(&mut new, plan, Some((&held.reason, &message)), Timestamp::now());
+    if ctx.write_status(plan, plan.status.as_ref(), &new).await? {
+        ctx.event(plan, true, &held.reason, &message).await;
+    }
+    Ok(Action::requeue(gate::LOOK_AGAIN))
+}
+
+/// The engine has no plan right now: reported, and looked at again when the catalog changes.
+async fn waiting(plan: &InstallPlan, ctx: &Ctx, refusal: Refusal) -> Result<Action, Error> {
+    let mut new = plan.status.clone().unwrap_or_default();
+    let message = truncate(&refusal.message(), MESSAGE);
+    if new.phase == InstallPlanPhase::None {
+        new.phase = InstallPlanPhase::Planning;
+    }
+    new.message = Some(message.clone());
+    let resolved = Condition::new(names::CONDITION_RESOLVED, false, refusal.code(), message.clone());
     condition::set(&mut new.conditions, resolved, Timestamp::now());
+    status::health(&mut new, plan, Some((refusal.code(), &message)), Timestamp::now());
     ctx.write_status(plan, plan.status.as_ref(), &new).await?;
     Err(refusal.into())
 }
@@ -155,6 +291,7 @@ async fn refuse(plan: &InstallPlan, ctx: &Ctx, reason: &str, message: &str) -> R
     new.message = Some(message.to_owned());
     let failed = Condition::new(names::CONDITION_INSTALLED, false, reason, message);
     condition::set(&mut new.conditions, failed, Timestamp::now());
+    status::health(&mut new, plan, Some((reason, message)), Timestamp::now());
     if ctx.write_status(plan, plan.status.as_ref(), &new).await? {
         ctx.event(plan, true, reason, message).await;
     }
@@ -168,14 +305,4 @@ async fn owner(plan: &InstallPlan, ctx: &Ctx) -> Result<Option<Subscription>, Er
     let found =
         api.get_opt(&owner.name).await.map_err(Error::kube(format!("get Subscription {}", owner.name)))?;
     Ok(found.filter(|s| s.uid().as_deref() == Some(owner.uid.as_str())))
-}
-
-/// When work began.
-fn start(now: Timestamp) -> Option<Time> {
-    Some(Time(now))
-}
-
-/// What became of an object that was applied.
-fn applied(op: olm_plan::Op) -> StepStatus {
-    if op == olm_plan::Op::Create { StepStatus::Created } else { StepStatus::Present }
 }

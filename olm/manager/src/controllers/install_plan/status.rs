@@ -1,28 +1,52 @@
 //! The status of an InstallPlan: pure.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::Time};
 use kube::ResourceExt;
 use olm_api::{
-    Condition, InstallPlan, InstallPlanStatus, condition,
+    Condition, InstallPlan, InstallPlanStatus, OperatorGroup, condition,
     install_plan::{InstallPlanPhase, Step, StepResource, StepStatus},
     names,
 };
 use olm_plan::{ObjectRef, Op, Phase, PlannedObject};
 
-use crate::engine::Change;
+use crate::{
+    context::{Error, truncate},
+    controllers::health::{Health, conditions},
+    engine::Change,
+};
+
+/// Steps that are listed; a step takes some 300 bytes, and no object of more than 900 KB is written.
+const MOST_STEPS: usize = 1_000;
+
+/// After this time a plan that does not get on counts as failing. It goes on being tried: the time changes what is told,
+/// and whether a newer version may take its place.
+const FAILING_AFTER: SignedDuration = SignedDuration::from_mins(1);
 
 /// The status with which a plan waits for approval, or with which work on it begins.
 pub(super) fn begin(plan: &InstallPlan, change: &Change, now: Timestamp) -> InstallPlanStatus {
     let mut status = plan.status.clone().unwrap_or_default();
     status.plan = steps(change);
     status.plan_digest = Some(change.plan.digest.clone());
-    status.catalog_sources = vec![change.resolved.chosen.catalog.name.clone()];
+    status.content_digest = Some(change.plan.content_digest().to_owned());
+    let mut catalogs = vec![change.resolved.chosen.catalog.name.clone()];
+    catalogs.extend(change.along.iter().map(|entry| entry.bundle.catalog.name.clone()));
+    catalogs.sort();
+    catalogs.dedup();
+    status.catalog_sources = catalogs;
     status.message = None;
-    let resolved = Condition::new(names::CONDITION_RESOLVED, true, "", change.resolved.why.clone());
+    let left_out = change.plan.objects.iter().filter(shown).count().saturating_sub(MOST_STEPS);
+    let why = match left_out {
+        0 => change.resolved.why.clone(),
+        n => format!("{}; {n} objects more than the {MOST_STEPS} that are listed", change.resolved.why),
+    };
+    let resolved = Condition::new(names::CONDITION_RESOLVED, true, "", truncate(&why, super::MESSAGE));
     condition::set(&mut status.conditions, resolved, now);
+    // What held it back is over.
+    condition::remove(&mut status.conditions, names::CONDITION_INSTALLED);
     if plan.spec.approved {
         status.phase = InstallPlanPhase::Installing;
-        status.start_time = super::start(now);
+        status.start_time = Some(Time(now));
     } else {
         status.phase = InstallPlanPhase::RequiresApproval;
         status.message = Some(format!(
@@ -31,33 +55,32 @@ pub(super) fn begin(plan: &InstallPlan, change: &Change, now: Timestamp) -> Inst
             plan.namespace().unwrap_or_default()
         ));
     }
+    health(&mut status, plan, None, now);
     status
 }
 
-/// One step per object. Deployments are not among them, as upstream has it: they are the ClusterServiceVersion's.
+fn shown(object: &&PlannedObject) -> bool {
+    matches!(object.phase, Some(Phase::Prerequisites | Phase::Crds | Phase::Rbac | Phase::Config))
+        && object.op != Op::Delete
+        && object.reference.kind != "Namespace"
+}
+
+/// One step per object that the plan applies. What runs and what is served is not among them, as upstream has it: it is
+/// the ClusterServiceVersion's.
 pub(super) fn steps(change: &Change) -> Vec<Step> {
-    let shown = |object: &&PlannedObject| {
-        object.phase != Some(Phase::Workloads)
-            && object.op != Op::Delete
-            && object.reference.kind != "Namespace"
-    };
-    change
-        .plan
-        .objects
-        .iter()
-        .filter(shown)
-        .map(|object| step(change, &object.reference, object.op))
-        .collect()
+    let objects = change.plan.objects.iter().filter(shown).take(MOST_STEPS);
+    objects.map(|object| step(change, &object.reference, object.op)).collect()
 }
 
 fn step(change: &Change, object: &ObjectRef, op: Op) -> Step {
-    let catalog = &change.resolved.chosen.catalog;
+    let along = change.along.iter().find(|e| object.kind == "Subscription" && e.subscription == object.name);
+    let bundle = along.map_or(&change.resolved.chosen, |entry| &entry.bundle);
     let status = if op == Op::Create { StepStatus::NotPresent } else { StepStatus::Unknown };
     Step {
-        resolving: change.resolved.chosen.name.clone(),
+        resolving: bundle.name.clone(),
         resource: StepResource {
-            source_name: catalog.name.clone(),
-            source_namespace: catalog.namespace.clone(),
+            source_name: bundle.catalog.name.clone(),
+            source_namespace: bundle.catalog.namespace.clone(),
             group: object.group().to_owned(),
             version: object.version().to_owned(),
             kind: object.kind.clone(),
@@ -73,14 +96,87 @@ fn step(change: &Change, object: &ObjectRef, op: Op) -> Step {
 
 /// Records what became of one object.
 pub(super) fn set_step(steps: &mut [Step], object: &ObjectRef, status: StepStatus) {
-    let same = |step: &&mut Step| {
-        let r = &step.resource;
-        r.group == object.group()
-            && r.kind == object.kind
-            && r.name == object.name
-            && r.namespace == object.namespace
-    };
-    if let Some(step) = steps.iter_mut().find(same) {
+    if let Some(step) = steps.iter_mut().find(|step| is_of(step, object)) {
         step.status = status;
+    }
+}
+
+/// Whether an object is on record as written.
+pub(super) fn is_done(steps: &[Step], object: &ObjectRef) -> bool {
+    let done = |step: &Step| matches!(step.status, StepStatus::Created | StepStatus::Present);
+    steps.iter().find(|step| is_of(step, object)).is_some_and(done)
+}
+
+fn is_of(step: &Step, object: &ObjectRef) -> bool {
+    let r = &step.resource;
+    r.group == object.group()
+        && r.kind == object.kind
+        && r.name == object.name
+        && r.namespace == object.namespace
+}
+
+/// The account that steps are carried out with, where the group names one.
+pub(super) fn account(group: Option<&OperatorGroup>) -> Option<ObjectReference> {
+    let group = group?;
+    Some(ObjectReference {
+        api_version: Some("v1".into()),
+        kind: Some("ServiceAccount".into()),
+        name: Some(group.spec.service_account_name.clone()?),
+        namespace: group.namespace(),
+        ..ObjectReference::default()
+    })
+}
+
+/// The stable word for an error, as upstream has it.
+pub(super) fn reason(error: &Error) -> &'static str {
+    match error {
+        Error::Account(_) => "InstallCheckFailed",
+        _ => "InstallComponentFailed",
+    }
+}
+
+/// What tools that know only the usual conditions see; `trouble` is why it does not get on.
+pub(super) fn health(
+    status: &mut InstallPlanStatus,
+    plan: &InstallPlan,
+    trouble: Option<(&str, &str)>,
+    now: Timestamp,
+) {
+    let since = status.start_time.as_ref().map(|t| t.0);
+    let long = since.is_some_and(|since| now.duration_since(since) >= FAILING_AFTER);
+    let health = match (status.phase, trouble) {
+        (InstallPlanPhase::Complete, _) => Health::Ready,
+        (InstallPlanPhase::Failed, trouble) => {
+            let (reason, message) = trouble.unwrap_or(("Failed", ""));
+            Health::Stalled(reason.to_owned(), message.to_owned())
+        }
+        (_, Some((reason, message))) if long => Health::Stalled(reason.to_owned(), message.to_owned()),
+        (_, Some((reason, message))) => Health::Working(reason.to_owned(), message.to_owned()),
+        (phase, None) => Health::Working(phase.to_string(), status.message.clone().unwrap_or_default()),
+    };
+    conditions(&mut status.conditions, &health, plan.metadata.generation, now);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(phase: InstallPlanPhase, second: i64) -> InstallPlanStatus {
+        let start_time = Timestamp::from_second(second).ok().map(Time);
+        InstallPlanStatus { phase, start_time, ..InstallPlanStatus::default() }
+    }
+
+    #[test]
+    fn a_plan_that_does_not_get_on_counts_as_stalled_after_a_minute_and_is_tried_again() {
+        let plan = InstallPlan::default();
+        let at = |second: i64| {
+            let mut status = status(InstallPlanPhase::Installing, 0);
+            let trouble = Some(("InstallComponentFailed", "no"));
+            health(&mut status, &plan, trouble, Timestamp::from_second(second).unwrap());
+            let stalled = condition::find(&status.conditions, names::CONDITION_STALLED).is_some();
+            (stalled, status.phase)
+        };
+        assert_eq!(at(59), (false, InstallPlanPhase::Installing));
+        assert_eq!(at(60), (true, InstallPlanPhase::Installing));
     }
 }

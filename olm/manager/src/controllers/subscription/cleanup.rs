@@ -1,26 +1,34 @@
 //! What deleting a Subscription takes along.
 //!
 //! Without `deletionPolicy` that is nothing, as upstream has it: the operator keeps running and a new Subscription for
-//! the same package picks it up again. With one, a finalizer holds the Subscription until the operator is gone.
+//! the same package picks it up again. With one, a finalizer holds the Subscription until the plan that `olm uninstall` would make
+//! with that policy is carried out.
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use kube::{
     Api, ResourceExt,
-    api::{DeleteParams, ListParams, Patch, PatchParams},
+    api::{Patch, PatchParams},
     runtime::controller::Action,
 };
 use olm_api::{
-    ClusterServiceVersion, Subscription,
-    names::FINALIZER_SUBSCRIPTION_CLEANUP,
-    subscription::{CrdPolicy, OperandPolicy},
+    Condition, Subscription, condition,
+    names::{CONDITION_DELETION_HELD, FINALIZER_SUBSCRIPTION_CLEANUP},
 };
 
 use crate::{
-    context::{Ctx, Error},
-    engine::installed,
-    ops,
+    context::{Ctx, Error, truncate},
+    manifests::MANAGER,
+    ops::{self, Removal},
 };
+
+/// When to look again while objects are on their way out: a deletion is a matter of moments.
+const GOING: Duration = Duration::from_secs(1);
+/// When to look again while something stands in the way that only a person can change.
+const HELD: Duration = Duration::from_secs(30);
+/// Characters of a condition's message; the API server takes 32,768.
+const MESSAGE: usize = 4000;
 
 /// Puts the finalizer there when the policy asks for work, and takes it away when it does not any more.
 pub(super) async fn ensure_finalizer(subscription: &Subscription, ctx: &Ctx) -> Result<(), Error> {
@@ -36,61 +44,56 @@ pub(super) async fn on_deletion(subscription: &Subscription, ctx: &Ctx) -> Resul
     if !subscription.finalizers().iter().any(|f| f == FINALIZER_SUBSCRIPTION_CLEANUP) {
         return Ok(Action::await_change());
     }
-    let policy = subscription.spec.deletion_policy.unwrap_or_default();
-    let namespace = subscription.namespace().unwrap_or_default();
-    let api = Api::<ClusterServiceVersion>::namespaced(ctx.client.clone(), &namespace);
-    let csvs = api
-        .list(&ListParams::default())
-        .await
-        .map_err(Error::kube(format!("list ClusterServiceVersions in {namespace}")))?;
-    let Some(csv) = installed::installed(subscription, &csvs.items, |_| false) else {
+    // Whoever takes the policy away wants nothing to be done.
+    if subscription.spec.deletion_policy.is_none() {
         set_finalizer(subscription, false, ctx).await?;
         return Ok(Action::await_change());
-    };
-    if let Some(why) = stands_in_the_way(policy.operands, policy.crds, csv, ctx).await {
-        ctx.event(subscription, true, "DeletionHeld", &why).await;
-        return Ok(Action::requeue(Duration::from_secs(30)));
     }
-    match api.delete(&csv.name_any(), &DeleteParams::default()).await {
-        Ok(_) => {}
-        Err(kube::Error::Api(status)) if status.is_not_found() => {}
-        Err(error) => {
-            return Err(Error::kube(format!("delete ClusterServiceVersion {}", csv.name_any()))(error));
+    let (reason, message, again) = match ops::advance(&ctx.client, subscription).await {
+        Ok(Removal::Done) => {
+            set_finalizer(subscription, false, ctx).await?;
+            return Ok(Action::await_change());
         }
-    }
-    set_finalizer(subscription, false, ctx).await?;
-    Ok(Action::await_change())
+        Ok(Removal::Waiting(what)) => {
+            tracing::info!(subscription = subscription.name_any(), what, "removing");
+            return Ok(Action::requeue(GOING));
+        }
+        Err(error) => held(error, &ctx.namespace)?,
+    };
+    tell(subscription, &reason, &message, ctx).await?;
+    Ok(Action::requeue(again))
 }
 
-/// The manager may neither list nor delete the custom resources of operators, nor delete CRDs: those rights are the
-/// user's. So it does what it can prove to be harmless, and says who can do the rest.
-async fn stands_in_the_way(
-    operands: OperandPolicy,
-    crds: CrdPolicy,
-    csv: &ClusterServiceVersion,
-    ctx: &Ctx,
-) -> Option<String> {
-    let by_hand = "run `olm uninstall`, which works with your rights, or set \
-                   spec.deletionPolicy.operands to Orphan and crds to Keep";
-    if crds == CrdPolicy::Delete {
-        return Some(format!(
-            "spec.deletionPolicy.crds is Delete, which the manager has no right to do: {by_hand}"
-        ));
-    }
-    if operands == OperandPolicy::Orphan {
-        return None;
-    }
-    match ops::list_instances_of(&ctx.client, csv).await {
-        Ok(instances) if instances.is_empty() => None,
-        Ok(instances) => Some(format!(
-            "{} custom resource(s) of {} exist and spec.deletionPolicy.operands is {operands}: {by_hand}",
-            instances.len(),
-            csv.name_any()
-        )),
-        Err(error) => {
-            Some(format!("custom resources of {} cannot be counted ({error}): {by_hand}", csv.name_any()))
+/// What stands in the way, for the one who can change it; what passes by itself is an error that is tried again.
+fn held(error: ops::Error, namespace: &str) -> Result<(String, String, Duration), Error> {
+    let by_hand = "run `olm uninstall`, which works with your rights";
+    match error {
+        ops::Error::Refused { code, text, fix } => {
+            let fix = fix.map_or(String::new(), |fix| format!(": {fix}"));
+            Ok((code, format!("{text}{fix}; or set spec.deletionPolicy to null to keep everything"), HELD))
         }
+        // Reading and deleting custom resources, and deleting CRDs, are rights that the manager does not have by default.
+        ops::Error::Forbidden { text } => {
+            let grant = format!(
+                "give ServiceAccount {namespace}/{MANAGER} that right (for instances: `kubectl create clusterrolebinding NAME \
+                 --clusterrole=CRD-VERSION-admin --serviceaccount={namespace}:{MANAGER}`)"
+            );
+            Ok(("ManagerLacksRights".into(), format!("{text}: {by_hand}, or {grant}"), HELD))
+        }
+        ops::Error::Kube { what, source } => Err(Error::Kube { what, source }),
+        other => Ok(("Error".into(), format!("{other}: {by_hand}"), HELD)),
     }
+}
+
+/// A condition for programs, an event for `kubectl describe`.
+async fn tell(subscription: &Subscription, reason: &str, message: &str, ctx: &Ctx) -> Result<(), Error> {
+    let mut new = subscription.status.clone().unwrap_or_default();
+    let held = Condition::new(CONDITION_DELETION_HELD, true, reason, truncate(message, MESSAGE));
+    if condition::set(&mut new.conditions, held, Timestamp::now()) {
+        ctx.write_status(subscription, subscription.status.as_ref(), &new).await?;
+        ctx.event(subscription, true, CONDITION_DELETION_HELD, message).await;
+    }
+    Ok(())
 }
 
 async fn set_finalizer(subscription: &Subscription, present: bool, ctx: &Ctx) -> Result<(), Error> {
@@ -110,5 +113,30 @@ async fn set_finalizer(subscription: &Subscription, present: bool, ctx: &Ctx) ->
         Ok(_) => Ok(()),
         Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
         Err(error) => Err(Error::kube(format!("set the finalizer of Subscription {name}"))(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_in_the_way_says_who_can_change_it() {
+        let refused = ops::Error::Refused {
+            code: "OperandsPresent".into(),
+            text: "2 Thing objects would be left".into(),
+            fix: Some("olm uninstall thing -n ns --instances keep".into()),
+        };
+        let (reason, message, _) = held(refused, "olm").unwrap();
+        assert_eq!(reason, "OperandsPresent");
+        assert!(message.contains("olm uninstall thing -n ns --instances keep; or set"), "{message}");
+        let forbidden =
+            ops::Error::Forbidden { text: "failed to delete Thing ns/a: things is forbidden".into() };
+        let (reason, message, _) = held(forbidden, "olm").unwrap();
+        assert_eq!(reason, "ManagerLacksRights");
+        assert!(message.contains("--serviceaccount=olm:olm-manager"), "{message}");
+        // what passes by itself is tried again and bothers nobody
+        let source = Box::new(kube::Error::LinesCodecMaxLineLengthExceeded);
+        assert!(held(ops::Error::Kube { what: "list".into(), source }, "olm").is_err());
     }
 }

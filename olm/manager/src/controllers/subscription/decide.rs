@@ -3,7 +3,8 @@
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 use olm_api::{
-    ClusterServiceVersion, InstallPlan, Subscription, csv::CsvPhase, install_plan::InstallPlanPhase,
+    ClusterServiceVersion, Condition, InstallPlan, Subscription, condition, csv::CsvPhase,
+    install_plan::InstallPlanPhase, names,
 };
 use olm_plan::Finding;
 
@@ -11,8 +12,10 @@ use crate::engine::{Change, Outcome, Refusal};
 
 /// How long a version that is neither up nor failed holds back the next one.
 const SETTLE: SignedDuration = SignedDuration::from_mins(5);
-/// Finished plans that are kept for the record.
-const KEEP_FINISHED: usize = 5;
+/// Complete plans that are kept: they are the revisions to which there is a way back.
+const KEEP_COMPLETE: usize = 5;
+/// Failed plans that are kept for the record.
+const KEEP_FAILED: usize = 3;
 
 /// The Subscription and what matters to it.
 pub(super) struct Observed<'a> {
@@ -66,6 +69,10 @@ pub(super) enum Next {
     UpToDate {
         deprecations: Vec<String>,
     },
+    /// There is a newer version, and somebody does not want to be asked about it yet.
+    Snoozed {
+        to: String,
+    },
     /// There is a newer version, and the operator asks not to be replaced.
     NotUpgradeable {
         to: String,
@@ -83,7 +90,7 @@ pub(super) struct Refused {
 
 /// Whether to leave things as they are without asking the engine.
 pub(super) fn hold(observed: &Observed<'_>) -> Option<Hold> {
-    if observed.subscription.spec.paused {
+    if observed.subscription.spec.paused && !goes_back(observed) {
         return Some(Hold::Paused);
     }
     // Work that has begun is finished before anything else is considered. As long as its ClusterServiceVersion
@@ -93,7 +100,9 @@ pub(super) fn hold(observed: &Observed<'_>) -> Option<Hold> {
         let since = csv.metadata.creation_timestamp.as_ref().map(|t| t.0);
         since.and_then(|since| since.checked_add(SETTLE).ok()).unwrap_or(observed.now)
     };
-    if let Some(plan) = in_flight(observed)
+    let in_flight = in_flight(observed);
+    let stalled = in_flight.is_some_and(is_stalled);
+    if let Some(plan) = in_flight.filter(|_| !stalled)
         && let Some(csv) = observed.csvs.iter().find(|csv| csv_of(plan) == csv.metadata.name.as_deref())
         && observed.now < settled(csv)
     {
@@ -108,7 +117,35 @@ pub(super) fn hold(observed: &Observed<'_>) -> Option<Hold> {
         matches!(phase, CsvPhase::None | CsvPhase::Pending | CsvPhase::InstallReady | CsvPhase::Installing);
     let until = settled(installed);
     // One hop at a time: the next version comes when this one runs, or when it evidently does not.
-    (coming_up && observed.now < until).then_some(Hold::Settling { until })
+    let waits = coming_up && !stalled && unfinished(observed).is_none();
+    (waits && observed.now < until).then_some(Hold::Settling { until })
+}
+
+/// Whether a rollback is under way that the pause does not hold up: it holds from the version that was asked for on.
+fn goes_back(observed: &Observed<'_>) -> bool {
+    let to = observed.subscription.annotations().get(names::ANNOTATION_ROLLBACK_TO);
+    to.is_some_and(|to| observed.installed.is_none_or(|csv| csv.metadata.name.as_ref() != Some(to)))
+}
+
+/// The installed version, when nothing will ever complete it: the plan that brought it failed, or is gone. It gets another
+/// plan.
+pub(super) fn unfinished<'a>(observed: &Observed<'a>) -> Option<&'a ClusterServiceVersion> {
+    let csv = observed.installed?;
+    let name = csv.metadata.name.as_deref();
+    let of_it: Vec<&InstallPlan> = observed.plans.iter().filter(|p| csv_of(p) == name).collect();
+    if of_it.iter().any(|p| phase(p) != InstallPlanPhase::Failed) {
+        return None;
+    }
+    let phase = csv.status.as_ref().map(|s| s.phase).unwrap_or_default();
+    let made_by_us = observed.subscription.status.as_ref().is_some_and(|s| s.install_plan_ref.is_some());
+    let lacks = matches!(phase, CsvPhase::None | CsvPhase::Pending);
+    (!of_it.is_empty() || (made_by_us && lacks)).then_some(csv)
+}
+
+/// Whether a plan has not got on for a while. It is tried on, and a newer version may take its place.
+pub(super) fn is_stalled(plan: &InstallPlan) -> bool {
+    let conditions = plan.status.as_ref().map(|s| s.conditions.as_slice()).unwrap_or_default();
+    condition::find(conditions, names::CONDITION_STALLED).is_some_and(Condition::is_true)
 }
 
 /// What the engine's answer means.
@@ -135,15 +172,26 @@ pub(super) fn next(
     if change.plan.is_blocked() {
         return Next::Refused(blocked(&change.plan.findings));
     }
+    let wanted = in_flight(observed).filter(|p| csv_of(p) == Some(change.resolved.chosen.name.as_str()));
+    if wanted.is_none()
+        && change.replaces.is_some()
+        && let Some(snooze) = &observed.subscription.spec.snooze
+        && snooze.newest == newest(&change)
+    {
+        return Next::Snoozed { to: change.resolved.chosen.name.clone() };
+    }
     if let (Some(_), Err(why)) = (&change.replaces, upgradeable) {
         return Next::NotUpgradeable { to: change.resolved.chosen.name.clone(), why };
     }
-    if let Some(plan) = in_flight(observed)
-        && csv_of(plan) == Some(change.resolved.chosen.name.as_str())
-    {
+    if let Some(plan) = wanted {
         return Next::Keep { plan: plan.name_any() };
     }
     Next::Plan(change)
+}
+
+/// The newest bundle that can be reached.
+fn newest(change: &Change) -> &str {
+    change.resolved.path.last().map_or(&change.resolved.chosen.name, |hop| &hop.name)
 }
 
 fn blocked(findings: &[Finding]) -> Refused {
@@ -162,7 +210,7 @@ pub(super) fn obsolete<'a>(observed: &'a Observed<'_>, next: &Next) -> Vec<&'a I
     let wanted = match next {
         Next::Plan(change) => Some(super::plan_object::name(&change.plan.digest)),
         Next::Keep { plan } => Some(plan.clone()),
-        Next::UpToDate { .. } | Next::NotUpgradeable { .. } => None,
+        Next::UpToDate { .. } | Next::NotUpgradeable { .. } | Next::Snoozed { .. } => None,
         // Nothing better is known: what is there stays.
         Next::Hold(_) | Next::Refused(_) => return finished_surplus(observed, None),
     };
@@ -181,9 +229,14 @@ pub(super) fn obsolete<'a>(observed: &'a Observed<'_>, next: &Next) -> Vec<&'a I
 }
 
 fn finished_surplus<'a>(observed: &'a Observed<'_>, wanted: Option<&str>) -> Vec<&'a InstallPlan> {
-    let finished: Vec<&InstallPlan> =
-        observed.plans.iter().filter(|p| is_finished(p) && wanted != Some(p.name_any().as_str())).collect();
-    finished[..finished.len().saturating_sub(KEEP_FINISHED)].to_vec()
+    let others = || observed.plans.iter().filter(|p| wanted != Some(p.name_any().as_str()));
+    let surplus = |of: InstallPlanPhase, keep: usize| {
+        let finished: Vec<&InstallPlan> = others().filter(|p| phase(p) == of).collect();
+        finished[..finished.len().saturating_sub(keep)].to_vec()
+    };
+    let mut surplus_plans = surplus(InstallPlanPhase::Complete, KEEP_COMPLETE);
+    surplus_plans.extend(surplus(InstallPlanPhase::Failed, KEEP_FAILED));
+    surplus_plans
 }
 
 /// The approved plan that is not finished.
@@ -204,133 +257,4 @@ pub(super) fn csv_of(plan: &InstallPlan) -> Option<&str> {
 }
 
 #[cfg(test)]
-mod tests {
-    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-    use olm_api::{
-        ClusterServiceVersionSpec, ClusterServiceVersionStatus, InstallPlanSpec, InstallPlanStatus,
-        SubscriptionSpec,
-    };
-
-    use super::*;
-
-    fn at(second: i64) -> Timestamp {
-        Timestamp::from_second(second).unwrap()
-    }
-
-    fn subscription() -> Subscription {
-        Subscription::new("etcd", SubscriptionSpec { name: "etcd".into(), ..SubscriptionSpec::default() })
-    }
-
-    fn csv(name: &str, phase: CsvPhase) -> ClusterServiceVersion {
-        let mut csv = ClusterServiceVersion::new(name, ClusterServiceVersionSpec::default());
-        csv.metadata.creation_timestamp = Some(Time(at(0)));
-        csv.status = Some(ClusterServiceVersionStatus { phase, ..Default::default() });
-        csv
-    }
-
-    fn plan(name: &str, csv: &str, approved: bool, phase: InstallPlanPhase) -> InstallPlan {
-        let spec = InstallPlanSpec {
-            cluster_service_version_names: vec![csv.into()],
-            approved,
-            ..InstallPlanSpec::default()
-        };
-        let mut plan = InstallPlan::new(name, spec);
-        plan.status = Some(InstallPlanStatus { phase, ..Default::default() });
-        plan
-    }
-
-    struct World {
-        subscription: Subscription,
-        csvs: Vec<ClusterServiceVersion>,
-        plans: Vec<InstallPlan>,
-        now: Timestamp,
-    }
-
-    impl World {
-        fn observed(&self) -> Observed<'_> {
-            Observed {
-                subscription: &self.subscription,
-                catalog: Catalog::Ready,
-                installed: self.csvs.first(),
-                csvs: &self.csvs,
-                plans: &self.plans,
-                now: self.now,
-            }
-        }
-    }
-
-    fn world() -> World {
-        World { subscription: subscription(), csvs: Vec::new(), plans: Vec::new(), now: at(10) }
-    }
-
-    #[test]
-    fn a_paused_subscription_changes_nothing() {
-        let mut world = world();
-        world.subscription.spec.paused = true;
-        assert_eq!(hold(&world.observed()), Some(Hold::Paused));
-    }
-
-    #[test]
-    fn work_that_has_begun_is_finished_first() {
-        let mut world = world();
-        world.csvs = vec![csv("etcd.v1", CsvPhase::Pending)];
-        world.plans = vec![plan("install-a", "etcd.v1", true, InstallPlanPhase::Installing)];
-        assert_eq!(hold(&world.observed()), Some(Hold::Installing { plan: "install-a".into() }));
-    }
-
-    #[test]
-    fn a_plan_that_could_not_even_begin_does_not_hold_back_another() {
-        let mut world = world();
-        world.plans = vec![plan("install-a", "etcd.v1", true, InstallPlanPhase::Installing)];
-        assert_eq!(hold(&world.observed()), None);
-    }
-
-    #[test]
-    fn the_next_version_waits_for_the_last_to_come_up_but_not_for_ever() {
-        let mut world = world();
-        world.csvs = vec![csv("etcd.v1", CsvPhase::Installing)];
-        assert_eq!(hold(&world.observed()), Some(Hold::Settling { until: at(300) }));
-        world.now = at(301);
-        assert_eq!(hold(&world.observed()), None);
-    }
-
-    #[test]
-    fn a_failed_version_is_fixed_forward_at_once() {
-        let mut world = world();
-        world.csvs = vec![csv("etcd.v1", CsvPhase::Failed)];
-        assert_eq!(hold(&world.observed()), None);
-    }
-
-    #[test]
-    fn an_unapproved_plan_goes_when_nothing_is_to_be_done_any_more() {
-        let mut world = world();
-        world.plans = vec![
-            plan("install-a", "etcd.v1", true, InstallPlanPhase::Complete),
-            plan("install-b", "etcd.v2", false, InstallPlanPhase::RequiresApproval),
-        ];
-        let observed = world.observed();
-        let names: Vec<String> = obsolete(&observed, &Next::UpToDate { deprecations: Vec::new() })
-            .iter()
-            .map(|plan| plan.name_any())
-            .collect();
-        assert_eq!(names, ["install-b"]);
-    }
-
-    #[test]
-    fn an_unapproved_plan_stays_while_nothing_better_is_known() {
-        let mut world = world();
-        world.plans = vec![plan("install-b", "etcd.v2", false, InstallPlanPhase::RequiresApproval)];
-        let observed = world.observed();
-        assert!(obsolete(&observed, &Next::Hold(Hold::Catalog)).is_empty());
-    }
-
-    #[test]
-    fn five_finished_plans_are_kept() {
-        let mut world = world();
-        world.plans = (0..8)
-            .map(|n| plan(&format!("install-{n}"), "etcd.v1", true, InstallPlanPhase::Complete))
-            .collect();
-        let observed = world.observed();
-        assert_eq!(obsolete(&observed, &Next::Hold(Hold::Paused)).len(), 3);
-    }
-}
+mod tests;

@@ -13,7 +13,7 @@ use std::{sync::Arc, time::Duration};
 use jiff::Timestamp;
 use kube::{
     Api, ResourceExt,
-    api::{DeleteParams, ListParams, PostParams, Preconditions},
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions},
     runtime::{
         Controller,
         controller::Action,
@@ -42,6 +42,7 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
     let any = watcher::Config::default;
     let controller = Controller::new(Api::<Subscription>::all(client.clone()), any());
     let store = controller.store();
+    ctx.stores.set_subscriptions(store.clone());
     let (csvs, groups, conditions) = (store.clone(), store.clone(), store);
     let controller = controller
         .owns(Api::<InstallPlan>::all(client.clone()), any())
@@ -64,10 +65,12 @@ fn in_namespace(store: &Store<Subscription>, namespace: Option<String>) -> Vec<O
 }
 
 async fn reconcile(subscription: Arc<Subscription>, ctx: Arc<Ctx>) -> Result<Action, Error> {
+    ctx.metrics.synced(&subscription);
     if subscription.metadata.deletion_timestamp.is_some() {
         return cleanup::on_deletion(&subscription, &ctx).await;
     }
     cleanup::ensure_finalizer(&subscription, &ctx).await?;
+    ensure_label(&subscription, &ctx).await?;
 
     let namespace = subscription.namespace().unwrap_or_default();
     let catalogs = ctx.catalogs.visible_from(&namespace, &ctx.namespace);
@@ -96,10 +99,19 @@ async fn reconcile(subscription: Arc<Subscription>, ctx: Arc<Ctx>) -> Result<Act
     let hold = decide::hold(&observed);
     let answer = match &hold {
         Some(_) => None,
-        None => match engine::evaluate(&ctx.resources, &catalogs, &subscription, &snapshot).await {
-            Err(refusal) if refusal.is_transient() => return Err(refusal.into()),
-            answer => Some(answer),
-        },
+        None => {
+            let asked = std::time::Instant::now();
+            let answer = engine::evaluate(&ctx.resources, &catalogs, &subscription, &snapshot).await;
+            let outcome = if answer.is_ok() { "succeeded" } else { "failed" };
+            ctx.metrics.resolved(outcome, asked.elapsed());
+            match answer {
+                Err(refusal) if refusal.is_transient() => return Err(refusal.into()),
+                Ok(Outcome::UpToDate(resolved)) => {
+                    Some(completed(resolved, &observed, &catalogs, &snapshot, &ctx).await)
+                }
+                answer => Some(answer),
+            }
+        }
     };
     let retry = answer.as_ref().and_then(|answer| answer.as_ref().err()).and_then(Refusal::retry);
     let next = match (hold, answer) {
@@ -114,6 +126,9 @@ async fn reconcile(subscription: Arc<Subscription>, ctx: Arc<Ctx>) -> Result<Act
 
     let current = apply(&observed, &next, &ctx).await?;
     let new = status::status(&observed, &next, current.as_ref());
+    if status::is_passing(subscription.status.as_ref(), &new, current.as_ref(), observed.now) {
+        return Ok(Action::requeue(status::PASSING.unsigned_abs()));
+    }
     report(&subscription, &new, &ctx).await?;
     Ok(match next {
         Next::Hold(Hold::Settling { until }) => {
@@ -123,6 +138,38 @@ async fn reconcile(subscription: Arc<Subscription>, ctx: Arc<Ctx>) -> Result<Act
         Next::Hold(Hold::Catalog) => Action::requeue(Duration::from_secs(30)),
         _ => Action::requeue(retry.unwrap_or(SAFETY_NET)),
     })
+}
+
+/// The label by which a Subscription is a component of its operator.
+async fn ensure_label(subscription: &Subscription, ctx: &Ctx) -> Result<(), Error> {
+    let (namespace, name) = (subscription.namespace().unwrap_or_default(), subscription.name_any());
+    let label = names::component_label(&subscription.spec.name, &namespace);
+    if subscription.labels().contains_key(&label) || subscription.spec.name.is_empty() {
+        return Ok(());
+    }
+    let patch = serde_json::json!({ "metadata": { "labels": { label: "" } } });
+    Api::<Subscription>::namespaced(ctx.client.clone(), &namespace)
+        .patch(&name, &PatchParams::default(), &Patch::Merge(&patch))
+        .await
+        .map_err(Error::kube(format!("label Subscription {namespace}/{name}")))?;
+    Ok(())
+}
+
+/// What is installed is what is wanted, unless the plan that brought it did not come to its end: then that is to be done.
+async fn completed(
+    resolved: Box<olm_resolver::Resolved>,
+    observed: &Observed<'_>,
+    catalogs: &[LoadedCatalog],
+    snapshot: &Snapshot,
+    ctx: &Ctx,
+) -> Result<Outcome, Refusal> {
+    let Some(csv) = decide::unfinished(observed).filter(|csv| csv.name_any() == resolved.chosen.name) else {
+        return Ok(Outcome::UpToDate(resolved));
+    };
+    let (subscription, name) = (observed.subscription, csv.name_any());
+    let change =
+        engine::change_to(&ctx.resources, catalogs, subscription, snapshot, &name, Vec::new()).await?;
+    Ok(Outcome::Change(Box::new(change)))
 }
 
 /// The plans that this Subscription owns, oldest first.
@@ -214,7 +261,11 @@ async fn apply(observed: &Observed<'_>, next: &Next, ctx: &Ctx) -> Result<Option
         Next::Hold(Hold::Installing { plan }) | Next::Keep { plan } => {
             Ok(observed.plans.iter().find(|p| p.name_any() == *plan).cloned())
         }
-        Next::Hold(_) | Next::UpToDate { .. } | Next::Refused(_) | Next::NotUpgradeable { .. } => {
+        Next::Hold(_)
+        | Next::UpToDate { .. }
+        | Next::Refused(_)
+        | Next::Snoozed { .. }
+        | Next::NotUpgradeable { .. } => {
             // The last plan is still the one that brought what is installed.
             Ok(observed.plans.last().cloned())
         }

@@ -43,7 +43,7 @@ pub(super) fn plan_object(observed: &Observed<'_>, change: &Change) -> InstallPl
         InstallPlanSpec {
             cluster_service_version_names: vec![change.resolved.chosen.name.clone()],
             approval,
-            approved: approval == Approval::Automatic,
+            approved: approval == Approval::Automatic || was_approved(observed, plan),
             generation: Some(generation),
             source: Some(change.resolved.chosen.catalog.name.clone()),
             source_namespace: Some(change.resolved.chosen.catalog.namespace.clone()),
@@ -66,6 +66,20 @@ pub(super) fn plan_object(observed: &Observed<'_>, change: &Change) -> InstallPl
     if let Some(parts) = parts(plan) {
         object.annotations_mut().insert(names::ANNOTATION_PLAN_PARTS.into(), parts);
     }
+    if let Some(along) = along(change) {
+        object.annotations_mut().insert(names::ANNOTATION_PLAN_ALONG.into(), along);
+    }
     object.metadata.namespace = Some(namespace);
     object
+}
+
+/// What the plan brings along, as its InstallPlan remembers it.
+fn along(change: &Change) -> Option<String> {
+    if change.along.is_empty() { None } else { serde_json::to_string(&change.along).ok() }
+}
+
+/// Whether this very plan was approved with the one that made the Subscription. That is said of its first plan alone.
+fn was_approved(observed: &Observed<'_>, plan: &Plan) -> bool {
+    let approved = observed.subscription.annotations().get(names::ANNOTATION_APPROVED_PLAN);
+    observed.installed.is_none() && approved == Some(&plan.digest)
 }

@@ -1,16 +1,21 @@
 //! The status of a Subscription: pure.
 
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::Time};
 use kube::{Resource, ResourceExt};
 use olm_api::{
     Condition, InstallPlan, SubscriptionStatus, condition,
+    csv::CsvPhase,
     install_plan::InstallPlanPhase,
     names,
     subscription::{CatalogHealth, InstallPlanReference, SubscriptionState},
 };
 
 use super::decide::{self, Catalog, Hold, Next, Observed};
-use crate::context::truncate;
+use crate::{
+    context::truncate,
+    controllers::health::{self, Health},
+};
 
 /// `current` is the plan that counts now: the one that waits, is at work, or was carried out last.
 pub(super) fn status(
@@ -25,7 +30,7 @@ pub(super) fn status(
     let pending = current.filter(|plan| !decide::is_finished(plan));
     let target = pending.and_then(decide::csv_of).map(str::to_owned);
     status.current_csv = match next {
-        Next::NotUpgradeable { to, .. } => Some(to.clone()),
+        Next::NotUpgradeable { to, .. } | Next::Snoozed { to } => Some(to.clone()),
         _ => target.or_else(|| status.installed_csv.clone()),
     };
     if let Some(plan) = current {
@@ -41,14 +46,76 @@ pub(super) fn status(
     status.state = state(observed, next, pending, old.state);
     status.reason = match next {
         Next::Hold(Hold::Paused) => Some("Paused".into()),
+        Next::Snoozed { .. } => Some("Snoozed".into()),
         _ => None,
     };
     status.catalog_health = catalog_health(observed, &old);
     conditions(&mut status.conditions, observed, next, current);
+    let generation = observed.subscription.metadata.generation;
+    health::conditions(&mut status.conditions, &health(observed, next, current), generation, observed.now);
     if status != old {
         status.last_updated = Some(Time(observed.now));
     }
     status
+}
+
+/// How long a plan that has just begun may take before each of its steps is told: most are done by then, and every word is
+/// a write.
+pub(super) const PASSING: SignedDuration = SignedDuration::from_secs(2);
+
+/// Whether only words differ, about a plan that has just begun.
+pub(super) fn is_passing(
+    old: Option<&SubscriptionStatus>,
+    new: &SubscriptionStatus,
+    current: Option<&InstallPlan>,
+    now: Timestamp,
+) -> bool {
+    let Some(old) = old else { return false };
+    let begun = current.filter(|plan| !decide::is_finished(plan)).and_then(|plan| plan.status.as_ref());
+    let begun = begun.and_then(|status| status.start_time.as_ref());
+    if begun.is_none_or(|begun| now.duration_since(begun.0) >= PASSING) || old == new {
+        return false;
+    }
+    let facts = |status: &SubscriptionStatus| {
+        let conditions: Vec<_> = status.conditions.iter().map(|c| (c.type_.clone(), c.status)).collect();
+        let versions = (status.current_csv.clone(), status.installed_csv.clone());
+        (status.state, versions, status.install_plan_ref.clone(), conditions)
+    };
+    facts(old) == facts(new)
+}
+
+/// How the wish stands, for tools that know only the usual conditions.
+fn health(observed: &Observed<'_>, next: &Next, current: Option<&InstallPlan>) -> Health {
+    let working = |reason: &str, message: &str| Health::Working(reason.to_owned(), message.to_owned());
+    if let Next::Refused(refused) = next {
+        return Health::Stalled(refused.reason.clone(), refused.message.clone());
+    }
+    if let Some(plan) = current.filter(|plan| !decide::is_finished(plan)) {
+        let message = plan.status.as_ref().and_then(|s| s.message.clone()).unwrap_or_default();
+        return match decide::is_stalled(plan) {
+            true => Health::Stalled("InstallPlanFailed".into(), message),
+            false if !plan.spec.approved => working("RequiresApproval", &message),
+            false => working("Installing", &format!("InstallPlan {} is being carried out", plan.name_any())),
+        };
+    }
+    let Some(csv) = observed.installed else {
+        return match (&observed.catalog, next) {
+            (_, Next::Hold(Hold::Paused)) => working("Paused", "spec.paused is true"),
+            (Catalog::Missing(why) | Catalog::Unreadable(why), _) => {
+                Health::Stalled("CatalogSourcesUnhealthy".into(), why.clone())
+            }
+            _ => working("Resolving", "a version is being chosen"),
+        };
+    };
+    // What runs runs, whatever holds the next version back.
+    let status = csv.status.clone().unwrap_or_default();
+    let message = status.message.unwrap_or_default();
+    match status.phase {
+        CsvPhase::Succeeded => Health::Ready,
+        CsvPhase::Failed => Health::Stalled(status.reason.unwrap_or_else(|| "Failed".into()), message),
+        // What it does from moment to moment its own status tells; here each word would be a write.
+        _ => working("Installing", &format!("ClusterServiceVersion {} does not run yet", csv.name_any())),
+    }
 }
 
 fn state(
@@ -60,9 +127,15 @@ fn state(
     if pending.is_some() {
         return SubscriptionState::UpgradePending;
     }
+    let last = observed.plans.last();
+    if last.is_some_and(|plan| decide::phase(plan) == InstallPlanPhase::Failed)
+        && matches!(next, Next::Hold(_) | Next::Refused(_))
+    {
+        return SubscriptionState::UpgradeFailed;
+    }
     match next {
         Next::UpToDate { .. } => SubscriptionState::AtLatestKnown,
-        Next::NotUpgradeable { .. } => SubscriptionState::UpgradeAvailable,
+        Next::NotUpgradeable { .. } | Next::Snoozed { .. } => SubscriptionState::UpgradeAvailable,
         Next::Plan(_) | Next::Keep { .. } => SubscriptionState::UpgradePending,
         // Upstream's word for "currentCSV is on the cluster": whether it runs is the CSV's business.
         Next::Hold(Hold::Settling { .. }) => SubscriptionState::AtLatestKnown,
@@ -104,6 +177,14 @@ fn catalog_health(observed: &Observed<'_>, old: &SubscriptionStatus) -> Vec<Cata
     }]
 }
 
+/// The conditions of deprecation, and how the catalog's texts begin that belong to each. The first sums all up.
+const DEPRECATIONS: &[(&str, &str)] = &[
+    (names::CONDITION_DEPRECATED, "olm."),
+    (names::CONDITION_PACKAGE_DEPRECATED, "olm.package/"),
+    (names::CONDITION_CHANNEL_DEPRECATED, "olm.channel/"),
+    (names::CONDITION_BUNDLE_DEPRECATED, "olm.bundle/"),
+];
+
 fn conditions(
     conditions: &mut Vec<Condition>,
     observed: &Observed<'_>,
@@ -142,19 +223,31 @@ fn conditions(
                 _ => None,
             },
         );
-        set(
-            names::CONDITION_DEPRECATED,
-            match next {
-                Next::UpToDate { deprecations } if !deprecations.is_empty() => {
-                    Some((true, "Deprecated".into(), deprecations.join("; ")))
-                }
-                Next::Plan(change) if !change.resolved.deprecations.is_empty() => {
-                    Some((true, "Deprecated".into(), change.resolved.deprecations.join("; ")))
-                }
-                _ => None,
-            },
-        );
     }
+    let deprecations = match next {
+        Next::UpToDate { deprecations } => Some(deprecations),
+        Next::Plan(change) => Some(&change.resolved.deprecations),
+        // Nothing else tells of them; what was last known stays.
+        _ => None,
+    };
+    for (type_, schema) in DEPRECATIONS.iter().filter(|_| deprecations.is_some()) {
+        let texts = deprecations.into_iter().flatten().filter(|text| text.starts_with(schema));
+        let texts: Vec<&str> = texts.map(String::as_str).collect();
+        let wanted = (!texts.is_empty()).then(|| (true, "Deprecated".to_owned(), texts.join("; ")));
+        set(type_, wanted);
+    }
+    let refers = observed.subscription.status.as_ref().and_then(|s| s.install_plan_ref.as_ref());
+    let lost = refers
+        .and_then(|r| r.name.as_ref())
+        .filter(|name| !observed.plans.iter().any(|plan| plan.metadata.name.as_ref() == Some(name)));
+    set(
+        names::CONDITION_INSTALL_PLAN_MISSING,
+        // The plan that takes its place is named in the same write.
+        lost.filter(|_| current.is_none()).map(|name| {
+            let message = format!("InstallPlan {name}, which this Subscription refers to, does not exist");
+            (true, "ReferencedInstallPlanNotFound".to_owned(), message)
+        }),
+    );
     let pending = current.filter(|plan| !decide::is_finished(plan));
     set(
         names::CONDITION_INSTALL_PLAN_PENDING,
@@ -186,7 +279,11 @@ fn conditions(
             _ => None,
         },
     );
-    let failed = current.filter(|plan| decide::phase(plan) == InstallPlanPhase::Failed);
+    let fails = |plan: &&InstallPlan| {
+        decide::phase(plan) == InstallPlanPhase::Failed
+            || (!decide::is_finished(plan) && decide::is_stalled(plan))
+    };
+    let failed = current.filter(fails);
     set(
         names::CONDITION_INSTALL_PLAN_FAILED,
         failed.map(|plan| {

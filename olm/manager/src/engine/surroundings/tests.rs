@@ -184,7 +184,7 @@ fn the_manager_has_the_rights_that_plans_and_their_checks_need() {
     // and write and hand out what the shipped operator needs, without looking into namespaces
     let mut case = Case::new();
     assert!(namespaces_to_ask(&case.input(), &access).is_empty());
-    let who = Who::ServiceAccount { namespace: NAMESPACE.to_owned(), name: MANAGER.to_owned() };
+    let who = Who::ServiceAccount { namespace: home().to_owned(), name: MANAGER.to_owned() };
     case.facts.installer = Fact::Known(Principal { who, access, exact: true });
     let plan = make_plan(&case.input(), &with_namespace());
     let codes: Vec<_> = plan.findings.iter().map(|f| f.code).collect();

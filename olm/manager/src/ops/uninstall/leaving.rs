@@ -3,15 +3,16 @@
 use std::collections::BTreeSet;
 
 use kube::{Client, ResourceExt};
-use olm_api::csv::CrdDescription;
+use olm_api::{ClusterServiceVersion, Subscription, csv::CrdDescription, names};
 use olm_bundle::{Phase, Rendered};
 use olm_plan::{
-    Live, OPERATOR_GROUP_NAME, ObjectRef, Operand, Plan, UninstallInput, make_uninstall_plan, uninstall_reads,
+    Dependency, Live, OPERATOR_GROUP_NAME, ObjectRef, Operand, Plan, Requester, UninstallInput,
+    make_uninstall_plan, no_longer_needed, uninstall_reads,
 };
 use olm_resolver::Gvk;
 use serde_json::Value;
 
-use super::UninstallOptions;
+use super::{UninstallOptions, remains::Remains};
 use crate::{
     engine,
     ops::{
@@ -26,6 +27,9 @@ use crate::{
 /// Instances that a finding names.
 const EXAMPLES: usize = 5;
 
+/// By CRD; `None` where they may not be listed.
+pub(super) type ByCrd = Vec<(CrdDescription, Option<Vec<Instance>>)>;
+
 /// An operator that is to go, as it is on the cluster: enough to plan its removal in every way.
 pub struct Leaving {
     installed: Installed,
@@ -34,10 +38,20 @@ pub struct Leaving {
     subscription: Option<String>,
     operator_group: Option<String>,
     rendered: Option<Rendered>,
-    /// By CRD; `None` where they may not be listed.
-    instances: Vec<(CrdDescription, Option<Vec<Instance>>)>,
+    instances: ByCrd,
+    dependencies: Vec<Needed>,
     live: Live,
     unreadable: BTreeSet<ObjectRef>,
+}
+
+/// An operator that was installed for it.
+struct Needed {
+    installed: Installed,
+    subscription: String,
+    csv: Option<Value>,
+    rendered: Option<Rendered>,
+    by: Vec<String>,
+    instances: ByCrd,
 }
 
 impl Leaving {
@@ -49,26 +63,79 @@ impl Leaving {
     pub async fn read(client: &Client, namespace: Option<&str>, target: &str) -> Result<Self, Error> {
         let world = World::read(client, namespace).await?;
         let view = world.find(target)?;
-        let installed = world.describe(&view);
-        let instances = match &view.csv {
-            Some(csv) => list_by_crd(client, csv).await?,
-            None => Vec::new(),
+        Self::of(client, &world, view).await
+    }
+
+    /// The same for a Subscription that is deleted already, whatever other operators the namespace has.
+    pub(crate) async fn of_subscription(client: &Client, subscription: &Subscription) -> Result<Self, Error> {
+        let mut world = World::read(client, subscription.namespace().as_deref()).await?;
+        let uid = subscription.uid();
+        world.subscriptions.retain(|s| s.uid() != uid);
+        world.subscriptions.push(subscription.clone());
+        let view = world.view_of(subscription);
+        Self::of(client, &world, view).await
+    }
+
+    /// What an uninstall that was interrupted left behind: the CRDs and the generated OperatorGroup of an operator of which
+    /// nothing else is there.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when there is no trace of it either.
+    pub(super) async fn remains(
+        client: &Client,
+        namespace: Option<&str>,
+        target: &str,
+    ) -> Result<Self, Error> {
+        let world = World::read(client, namespace).await?;
+        let not_found = match world.find(target) {
+            Ok(view) => return Self::of(client, &world, view).await,
+            Err(error @ Error::NotFound { .. }) => error,
+            Err(error) => return Err(error),
         };
-        let mut this = Self {
-            csv: view.csv.as_ref().and_then(|csv| serde_json::to_value(csv).ok()),
-            replaced: view.old.as_ref().map(ResourceExt::name_any),
-            subscription: view.subscription.as_ref().map(ResourceExt::name_any),
-            operator_group: generated_group(&world, &installed.namespace, &view),
-            rendered: rendered(&world, &installed, &view),
+        let Some(remains) = Remains::find(client, namespace, target).await? else { return Err(not_found) };
+        let installed = remains.installed(target);
+        let this = Self {
+            csv: None,
+            replaced: None,
+            subscription: None,
+            operator_group: lonely_group(&world, &installed.namespace, &[], None),
+            instances: remains.instances(client).await?,
+            rendered: Some(remains.rendered()),
+            dependencies: Vec::new(),
             installed,
-            instances,
             live: Live::new(),
             unreadable: BTreeSet::new(),
         };
-        let wanted = this.with_input(&UninstallOptions::default(), uninstall_reads);
+        this.looked_at(client).await
+    }
+
+    async fn of(client: &Client, world: &World, view: View) -> Result<Self, Error> {
+        let installed = world.describe(&view);
+        let instances = of_csv(client, view.csv.as_ref()).await?;
+        let dependencies = dependencies(client, world, &view).await?;
+        let going = dependencies.iter().filter(|needed| needed.by.is_empty());
+        let going: Vec<&str> = going.map(|needed| needed.subscription.as_str()).collect();
+        let this = Self {
+            csv: view.csv.as_ref().and_then(|csv| serde_json::to_value(csv).ok()),
+            replaced: view.old.as_ref().map(ResourceExt::name_any),
+            subscription: view.subscription.as_ref().map(ResourceExt::name_any),
+            operator_group: lonely_group(world, &installed.namespace, &going, Some(&view)),
+            rendered: rendered(world, &installed, &view),
+            installed,
+            instances,
+            dependencies,
+            live: Live::new(),
+            unreadable: BTreeSet::new(),
+        };
+        this.looked_at(client).await
+    }
+
+    /// With the live state of everything that its plans may name.
+    async fn looked_at(mut self, client: &Client) -> Result<Self, Error> {
+        let wanted = self.with_input(&UninstallOptions::default(), uninstall_reads);
         let seen = engine::look(&Resources::new(client.clone()), wanted).await;
-        (this.live, this.unreadable) = seen.map_err(engine::Refusal::from)?;
-        Ok(this)
+        (self.live, self.unreadable) = seen.map_err(engine::Refusal::from)?;
+        Ok(self)
     }
 
     /// What is installed.
@@ -80,7 +147,7 @@ impl Leaving {
     /// The custom resources in its care, those that may be listed.
     #[must_use]
     pub fn instances(&self) -> Vec<&Instance> {
-        self.known_instances(false)
+        in_its_care(known(&self.instances), &self.installed)
     }
 
     /// The CRD of a kind whose custom resources may not be listed, if there is one.
@@ -95,18 +162,51 @@ impl Leaving {
         self.with_input(options, |input| make_uninstall_plan(input, &self.live))
     }
 
-    /// Without its CRDs no object of its kinds is left anywhere, whoever looks after it.
-    pub(super) fn known_instances(&self, everywhere: bool) -> Vec<&Instance> {
-        let all: Vec<&Instance> =
-            self.instances.iter().filter_map(|(_, list)| list.as_ref()).flatten().collect();
-        if everywhere { all } else { in_its_care(all, &self.installed) }
+    /// The plural name of a custom resource's kind.
+    pub(super) fn plural_of(&self, object: &ObjectRef) -> Option<&str> {
+        let all = self.dependencies.iter().map(|needed| &needed.instances).chain([&self.instances]);
+        let same = |i: &&Instance| i.api_version == object.api_version && i.kind == object.kind;
+        all.flat_map(known).find(same).map(|instance| instance.plural.as_str())
+    }
+
+    /// The version that goes, as `olm.owner` names it.
+    pub(super) fn versions(&self, options: &UninstallOptions) -> Vec<String> {
+        let name = |csv: &Value| csv.pointer("/metadata/name")?.as_str().map(str::to_owned);
+        let own = self.csv.iter().filter_map(name).chain(self.replaced.clone());
+        own.chain(self.going(options).filter_map(|needed| needed.csv.as_ref().and_then(name))).collect()
+    }
+
+    fn going(&self, options: &UninstallOptions) -> impl Iterator<Item = &Needed> {
+        let go = options.delete_dependencies;
+        self.dependencies.iter().filter(move |needed| go && needed.by.is_empty())
     }
 
     fn with_input<T>(&self, options: &UninstallOptions, f: impl FnOnce(&UninstallInput<'_>) -> T) -> T {
-        let instances = self.known_instances(options.delete_crds);
-        let operands: Vec<Operand> =
-            self.instances.iter().map(|(crd, list)| operand(crd, list.is_some(), &instances)).collect();
+        // Without its CRDs no object of its kinds is left anywhere, whoever looks after it.
+        let care = |list, operator| match options.delete_crds {
+            true => known(list),
+            false => in_its_care(known(list), operator),
+        };
+        let mut instances: Vec<&Instance> = Vec::new();
+        let mut operands: Vec<Operand> = Vec::new();
+        let dependencies = self.going(options).map(|needed| (&needed.instances, &needed.installed));
+        for (list, operator) in [(&self.instances, &self.installed)].into_iter().chain(dependencies) {
+            let own = care(list, operator);
+            operands.extend(list.iter().map(|(crd, listed)| operand(crd, listed.is_some(), &own)));
+            instances.extend(own);
+        }
         let references: Vec<ObjectRef> = instances.iter().map(|i| reference(i)).collect();
+        let dependencies: Vec<Dependency<'_>> = self
+            .dependencies
+            .iter()
+            .map(|needed| Dependency {
+                subscription: &needed.subscription,
+                package: &needed.installed.package,
+                csv: needed.csv.as_ref(),
+                rendered: needed.rendered.as_ref(),
+                needed_by: &needed.by,
+            })
+            .collect();
         f(&UninstallInput {
             namespace: &self.installed.namespace,
             subscription: self.subscription.as_deref(),
@@ -116,11 +216,75 @@ impl Leaving {
             rendered: self.rendered.as_ref(),
             operands: &operands,
             instances: &references,
-            operator_group: self.operator_group.as_deref(),
+            // Where dependencies stay, so does the group that they run in.
+            operator_group: self
+                .operator_group
+                .as_deref()
+                .filter(|_| self.dependencies.len() == self.going(options).count()),
+            dependencies: &dependencies,
             unreadable: &self.unreadable,
             policy: options.policy(),
         })
     }
+}
+
+fn known(list: &ByCrd) -> Vec<&Instance> {
+    list.iter().filter_map(|(_, list)| list.as_ref()).flatten().collect()
+}
+
+async fn of_csv(client: &Client, csv: Option<&ClusterServiceVersion>) -> Result<ByCrd, Error> {
+    match csv {
+        Some(csv) => list_by_crd(client, csv).await,
+        None => Ok(Vec::new()),
+    }
+}
+
+/// What was installed for it, in the order in which it would go.
+async fn dependencies(client: &Client, world: &World, view: &View) -> Result<Vec<Needed>, Error> {
+    let Some(subscription) = &view.subscription else { return Ok(Vec::new()) };
+    let namespace = subscription.namespace();
+    let views: Vec<View> = world
+        .views()
+        .into_iter()
+        .filter(|v| v.subscription.as_ref().is_some_and(|s| s.namespace() == namespace))
+        .collect();
+    let csvs: Vec<Option<Value>> =
+        views.iter().map(|v| v.csv.as_ref().and_then(|csv| serde_json::to_value(csv).ok())).collect();
+    let names: Vec<String> = views
+        .iter()
+        .map(|v| v.subscription.as_ref().map(ResourceExt::name_any).unwrap_or_default())
+        .collect();
+    let requesters: Vec<Requester<'_>> = views
+        .iter()
+        .zip(&csvs)
+        .zip(&names)
+        .map(|((view, csv), name)| Requester {
+            subscription: name,
+            required_by: view.subscription.as_ref().and_then(required_by),
+            csv: csv.as_ref(),
+        })
+        .collect();
+    let mut out = Vec::new();
+    for (name, by) in no_longer_needed(&subscription.name_any(), &requesters) {
+        let Some(at) = names.iter().position(|n| n == name) else { continue };
+        let view = &views[at];
+        let installed = world.describe(view);
+        out.push(Needed {
+            subscription: name.to_owned(),
+            csv: csvs[at].clone(),
+            rendered: rendered(world, &installed, view),
+            instances: if by.is_empty() { of_csv(client, view.csv.as_ref()).await? } else { Vec::new() },
+            installed,
+            by,
+        });
+    }
+    Ok(out)
+}
+
+/// The Subscriptions that one was made for; `None` when somebody wanted it for itself.
+fn required_by(subscription: &Subscription) -> Option<BTreeSet<&str>> {
+    let text = subscription.annotations().get(names::ANNOTATION_REQUIRED_BY)?;
+    Some(text.split(',').map(str::trim).filter(|name| !name.is_empty()).collect())
 }
 
 /// Refers to an instance as plans do.
@@ -153,19 +317,33 @@ fn rendered(world: &World, installed: &Installed, view: &View) -> Option<Rendere
     let bundle = engine::bundle_of(view.csv.as_ref()?);
     let targets = engine::targets::targets(&installed.namespace, &bundle, &groups);
     let config = view.subscription.as_ref().and_then(|s| s.spec.config.as_ref());
-    let rendered = olm_bundle::render(&bundle, &targets.options(&installed.namespace, config));
+    let rendered = targets.render(&installed.namespace, &bundle, config);
     let objects = || bundle.objects.iter().cloned().map(Into::into).collect();
-    Some(rendered.unwrap_or_else(|_| Rendered { phases: vec![(Phase::Crds, objects())] }))
+    Some(
+        rendered
+            .unwrap_or_else(|_| Rendered { phases: vec![(Phase::Crds, objects())], endpoints: Vec::new() }),
+    )
 }
 
-/// The OperatorGroup that a plan made, when this was the last operator in the namespace.
-fn generated_group(world: &World, namespace: &str, view: &View) -> Option<String> {
+/// The OperatorGroup that a plan made, when the operators that go are the last in the namespace.
+fn lonely_group(world: &World, namespace: &str, going: &[&str], view: Option<&View>) -> Option<String> {
     let here = |ns: Option<String>| ns.as_deref() == Some(namespace);
-    let ours: Vec<String> =
-        [&view.old, &view.csv].into_iter().flatten().filter_map(ResourceExt::uid).collect();
-    let subscription = view.subscription.as_ref().and_then(ResourceExt::uid);
-    let others = world.subscriptions.iter().any(|s| here(s.namespace()) && s.uid() != subscription)
-        || world.csvs.iter().any(|c| here(c.namespace()) && !c.uid().is_some_and(|uid| ours.contains(&uid)));
+    let goes = |s: &Subscription| {
+        let own = view.and_then(|v| v.subscription.as_ref()).and_then(ResourceExt::uid);
+        own.is_some() && s.uid() == own || going.contains(&s.name_any().as_str())
+    };
+    let stays = |s: &&Subscription| here(s.namespace()) && !goes(s);
+    let mut versions: Vec<String> =
+        view.into_iter().flat_map(|v| [&v.old, &v.csv]).flatten().filter_map(ResourceExt::uid).collect();
+    for subscription in world.subscriptions.iter().filter(|s| here(s.namespace()) && goes(s)) {
+        let view = world.view_of(subscription);
+        versions.extend([view.old, view.csv].iter().flatten().filter_map(ResourceExt::uid));
+    }
+    let others = world.subscriptions.iter().any(|s| stays(&s))
+        || world
+            .csvs
+            .iter()
+            .any(|c| here(c.namespace()) && !c.uid().is_some_and(|uid| versions.contains(&uid)));
     let group = world.groups.iter().find(|g| here(g.namespace()) && g.name_any() == OPERATOR_GROUP_NAME)?;
     (!others).then(|| group.name_any())
 }

@@ -1,13 +1,19 @@
 //! Taking an operator away, the whole of it: nothing is left half-bound.
 //!
 //! [`Leaving::read`] looks at the cluster, [`Leaving::plan`] says what goes (the same plan that is previewed), and
-//! [`uninstall`] carries that plan out and nothing else.
+//! [`uninstall`] carries that plan out and nothing else. A Subscription that is deleted with a `deletionPolicy` takes the same way
+//! ([`advance`]), with the rights of the manager and without waiting. Both can be interrupted anywhere: what is left is planned anew.
 
 mod leaving;
+mod remains;
 mod remove;
+mod stages;
 
 use kube::Client;
-use olm_api::subscription::{CrdPolicy, DeletionPolicy, OperandPolicy};
+use olm_api::{
+    Subscription,
+    subscription::{CrdPolicy, DeletionPolicy, DependencyRemoval, OperandPolicy},
+};
 use olm_plan::{Op, Plan, PlannedObject, Severity};
 use serde::{Deserialize, Serialize};
 
@@ -38,6 +44,8 @@ pub struct UninstallOptions {
     pub operands: Operands,
     /// Whether its CRDs go too, and with them every object of their kinds.
     pub delete_crds: bool,
+    /// Whether operators go too that were installed for it and that nothing else needs.
+    pub delete_dependencies: bool,
     /// The digest of the plan that was reviewed, or its first twelve digits: another plan is not carried out.
     pub digest: Option<String>,
 }
@@ -53,6 +61,25 @@ impl UninstallOptions {
                 Operands::Delete => OperandPolicy::Delete,
             },
             crds: if self.delete_crds { CrdPolicy::Delete } else { CrdPolicy::Keep },
+            dependencies: match self.delete_dependencies {
+                true => DependencyRemoval::Delete,
+                false => DependencyRemoval::Keep,
+            },
+        }
+    }
+}
+
+impl From<DeletionPolicy> for UninstallOptions {
+    fn from(policy: DeletionPolicy) -> Self {
+        Self {
+            operands: match policy.operands {
+                OperandPolicy::Abort => Operands::Abort,
+                OperandPolicy::Orphan => Operands::Keep,
+                OperandPolicy::Delete => Operands::Delete,
+            },
+            delete_crds: policy.crds == CrdPolicy::Delete,
+            delete_dependencies: policy.dependencies == DependencyRemoval::Delete,
+            digest: None,
         }
     }
 }
@@ -87,12 +114,26 @@ pub async fn preview_uninstall(
     target: &str,
     options: &UninstallOptions,
 ) -> Result<Plan, Error> {
-    Ok(Leaving::read(client, namespace, target).await?.plan(options))
+    Ok(look(client, namespace, target, options).await?.plan(options))
+}
+
+/// CRDs go last, when nothing else is left that has the operator's name: whoever wants them gone means those too.
+async fn look(
+    client: &Client,
+    namespace: Option<&str>,
+    target: &str,
+    options: &UninstallOptions,
+) -> Result<Leaving, Error> {
+    match options.delete_crds {
+        true => Leaving::remains(client, namespace, target).await,
+        false => Leaving::read(client, namespace, target).await,
+    }
 }
 
 /// Uninstalls an operator: its instances if asked for, its Subscription, its ClusterServiceVersion with all that
-/// belongs to it, the OperatorGroup if a plan made it and nobody else needs it, and its CRDs if asked for. What is done
-/// is the plan of [`preview_uninstall`].
+/// belongs to it, what was installed for it and nothing else needs if asked for, the OperatorGroup if a plan made it and
+/// nobody else needs it, and its CRDs if asked for. What is done is the plan of [`preview_uninstall`]. When it is interrupted, the
+/// same call goes on where it stopped.
 ///
 /// # Errors
 /// [`Error::NotFound`]; [`Error::Refused`] with the code of the finding that stands in the way, with `plan-changed` when
@@ -103,17 +144,45 @@ pub async fn uninstall(
     target: &str,
     options: &UninstallOptions,
 ) -> Result<UninstallReport, Error> {
-    let leaving = Leaving::read(client, namespace, target).await?;
+    let leaving = look(client, namespace, target, options).await?;
     let plan = leaving.plan(options);
     refuse_another(&plan, options.digest.as_deref())?;
-    if let Some(finding) = plan.findings.iter().find(|finding| finding.severity == Severity::Block) {
-        return Err(Error::Refused {
+    refuse_blocked(&plan)?;
+    remove::carry_out(client, &leaving, &plan, options).await
+}
+
+/// How far the removal of what a deleted Subscription stands for has come.
+#[derive(Debug)]
+pub(crate) enum Progress {
+    /// Objects are on their way out, in words.
+    Waiting(String),
+    /// Nothing is left but the Subscription itself.
+    Done,
+}
+
+/// Does the next step of what the `deletionPolicy` of a Subscription asks for, and never waits. What is done is the plan that
+/// `olm uninstall` would carry out with that policy.
+///
+/// # Errors
+/// [`Error::Refused`] with the code of the finding that stands in the way or `StuckFinalizer`; [`Error::Forbidden`] where
+/// the caller may not delete something.
+pub(crate) async fn advance(client: &Client, subscription: &Subscription) -> Result<Progress, Error> {
+    let options = UninstallOptions::from(subscription.spec.deletion_policy.unwrap_or_default());
+    let leaving = Leaving::of_subscription(client, subscription).await?;
+    let plan = leaving.plan(&options);
+    refuse_blocked(&plan)?;
+    remove::advance(client, &leaving, &plan, subscription).await
+}
+
+fn refuse_blocked(plan: &Plan) -> Result<(), Error> {
+    match plan.findings.iter().find(|finding| finding.severity == Severity::Block) {
+        Some(finding) => Err(Error::Refused {
             code: finding.code.to_string(),
             text: format!("cannot uninstall {}: {}", plan.package, finding.text),
             fix: finding.fix.clone(),
-        });
+        }),
+        None => Ok(()),
     }
-    remove::carry_out(client, &leaving, &plan).await
 }
 
 /// What was agreed to is what is lost; anything else has to be agreed to anew.

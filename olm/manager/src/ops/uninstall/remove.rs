@@ -1,18 +1,25 @@
 //! Carrying out a plan for an uninstall.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
+use futures::{StreamExt, TryStreamExt, stream};
+use jiff::Timestamp;
 use kube::{
     Api, Client, ResourceExt,
-    api::{ApiResource, DeleteParams, DynamicObject},
+    api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, Preconditions},
     core::GroupVersionKind,
 };
+use olm_api::{Subscription, names::FINALIZER_SUBSCRIPTION_CLEANUP};
 use olm_plan::{ObjectRef, Op, Plan};
 
-use super::{Leaving, UninstallReport, described, leaving};
+use super::{
+    Leaving, Progress, UninstallOptions, UninstallReport, described,
+    stages::{Held, in_words, stages},
+};
 use crate::{
     engine::Refusal,
     ops::error::Error,
+    ownership::{labelled, selector},
     resources::{Id, Resources},
 };
 
@@ -23,13 +30,16 @@ const GONE: Duration = Duration::from_secs(60);
 const FOLLOW: Duration = Duration::from_secs(5);
 const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// Deletions at a time.
+const WRITES: usize = 8;
 
-/// Deletes what the plan deletes, in its order, each object when the one before is gone. Objects that go with another
+/// Deletes what the plan deletes, stage by stage, each stage when the one before is gone. Objects that go with another
 /// are waited for at the end.
 pub(super) async fn carry_out(
     client: &Client,
     leaving: &Leaving,
     plan: &Plan,
+    options: &UninstallOptions,
 ) -> Result<UninstallReport, Error> {
     let mut report = UninstallReport {
         namespace: plan.namespace.clone(),
@@ -38,18 +48,18 @@ pub(super) async fn carry_out(
         ..UninstallReport::default()
     };
     let doing = Doing { client, resources: Resources::new(client.clone()), leaving };
-    let mut following = Vec::new();
+    for stage in stages(plan) {
+        report.removed.extend(doing.remove(stage).await?.iter().map(ToString::to_string));
+    }
+    let (mut following, mut kept) = (Vec::new(), Vec::new());
     for object in &plan.objects {
         match object.op {
             Op::Delete if object.goes_with.is_some() => following.push(&object.reference),
-            Op::Delete => {
-                if doing.delete_and_wait(&object.reference).await? {
-                    report.removed.push(object.reference.to_string());
-                }
-            }
-            _ => report.kept.push(described(object)),
+            Op::Delete => {}
+            _ => kept.push(described(object)),
         }
     }
+    report.kept = kept;
     let deadline = tokio::time::Instant::now() + FOLLOW;
     for reference in following {
         let name = reference.to_string();
@@ -58,7 +68,54 @@ pub(super) async fn carry_out(
             false => report.leftovers.push(name),
         }
     }
+    // What no manifest names, and carries the version's name all the same.
+    for version in leaving.versions(options) {
+        let found = labelled(client, &selector(&version, &plan.namespace)).await;
+        let found = found.map_err(Error::kube(format!("look for what {version} left behind")))?;
+        let names = found.iter().map(ToString::to_string);
+        let new: Vec<String> = names.filter(|name| !report.leftovers.contains(name)).collect();
+        report.leftovers.extend(new);
+    }
     Ok(report)
+}
+
+/// One step of the same: what is left of the first stage that something is left of is deleted. The Subscription that asks for it goes
+/// when everything else is gone.
+pub(super) async fn advance(
+    client: &Client,
+    leaving: &Leaving,
+    plan: &Plan,
+    subscription: &Subscription,
+) -> Result<Progress, Error> {
+    let doing = Doing { client, resources: Resources::new(client.clone()), leaving };
+    let own = |r: &ObjectRef| r.kind == "Subscription" && r.name == subscription.name_any();
+    for mut stage in stages(plan) {
+        stage.retain(|reference| !own(reference));
+        let held = doing.push(stage, &mut BTreeMap::new()).await?;
+        if let Some((_, since)) = held.iter().find(|(_, since)| since.is_some_and(overdue)) {
+            let since = since.unwrap_or_default();
+            let late: Vec<Held> =
+                held.iter().filter(|(_, s)| s.is_some_and(overdue)).map(|(h, _)| h.clone()).collect();
+            return Err(stuck(&late, &format!("since {since}")));
+        }
+        if !held.is_empty() {
+            let held: Vec<Held> = held.into_iter().map(|(held, _)| held).collect();
+            return Ok(Progress::Waiting(in_words(&held)));
+        }
+    }
+    Ok(Progress::Done)
+}
+
+fn overdue(since: Timestamp) -> bool {
+    Timestamp::now().duration_since(since).unsigned_abs() > GONE
+}
+
+fn stuck(held: &[Held], how_long: &str) -> Error {
+    Error::Refused {
+        code: "StuckFinalizer".into(),
+        text: format!("not gone {how_long}: {}", in_words(held)),
+        fix: held.first().map(Held::fix),
+    }
 }
 
 struct Doing<'a> {
@@ -69,57 +126,126 @@ struct Doing<'a> {
 
 impl Doing<'_> {
     /// The endpoint of an object. Those of instances are known from the list that they are on.
-    async fn api(&self, object: &ObjectRef) -> Result<Api<DynamicObject>, Error> {
+    async fn api(&self, object: &ObjectRef) -> Result<(Api<DynamicObject>, ApiResource), Error> {
         let gvk = GroupVersionKind::gvk(object.group(), object.version(), &object.kind);
-        let listed = self.leaving.known_instances(true);
-        let instance = listed.into_iter().find(|instance| leaving::reference(instance) == *object);
-        let resource = match instance {
-            Some(instance) => ApiResource::from_gvk_with_plural(&gvk, &instance.plural),
+        let resource = match self.leaving.plural_of(object) {
+            Some(plural) => ApiResource::from_gvk_with_plural(&gvk, plural),
             None => self.resources.lookup(&gvk).await.map_err(Refusal::from)?.0,
         };
-        Ok(match &object.namespace {
+        let api = match &object.namespace {
             Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
             None => Api::all_with(self.client.clone(), &resource),
-        })
+        };
+        Ok((api, resource))
     }
 
-    /// Deletes an object and waits until it is gone, finalizers included; `false` when there was none.
-    async fn delete_and_wait(&self, object: &ObjectRef) -> Result<bool, Error> {
-        let api = self.api(object).await?;
-        match api.delete(&object.name, &DeleteParams::default()).await {
-            Ok(_) => {}
-            Err(kube::Error::Api(status)) if status.is_not_found() => return Ok(false),
-            Err(error) => return Err(Error::kube(format!("delete {object}"))(error)),
-        }
+    /// Deletes the objects of a stage and waits until they are gone, finalizers included; returns those that were there.
+    async fn remove(&self, stage: Vec<ObjectRef>) -> Result<Vec<ObjectRef>, Error> {
         let deadline = tokio::time::Instant::now() + GONE;
         let mut pause = SHORTEST_PAUSE;
+        let mut seen = BTreeMap::new();
+        let mut left = stage.clone();
         loop {
-            let left = api.get_opt(&object.name).await;
-            let Some(left) = left.map_err(Error::kube(format!("wait for {object} to go")))? else {
-                return Ok(true);
-            };
-            if left.metadata.deletion_timestamp.is_none() {
-                // Somebody made it anew: a GitOps pipeline, perhaps.
-                return Err(Error::Refused {
-                    code: "Recreated".into(),
-                    text: format!("{object} was deleted and somebody created it again"),
-                    fix: Some("take it out of what creates it, then uninstall again".into()),
-                });
+            let held = self.push(left, &mut seen).await?;
+            if held.is_empty() {
+                return Ok(stage.into_iter().filter(|reference| seen.contains_key(reference)).collect());
             }
+            let held: Vec<Held> = held.into_iter().map(|(held, _)| held).collect();
             if tokio::time::Instant::now() > deadline {
-                let finalizers = left.finalizers().join(", ");
-                return Err(Error::Refused {
-                    code: "StuckFinalizer".into(),
-                    text: format!(
-                        "{object} is not gone after {GONE:?}: it waits for finalizer(s) {finalizers}"
-                    ),
-                    fix: Some(
-                        "see why the operator does not finish it: `kubectl describe` and its logs".into(),
-                    ),
-                });
+                return Err(stuck(&held, &format!("after {GONE:?}")));
             }
+            left = held.into_iter().map(|held| held.object).collect();
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// Deletes those objects that are not deleted yet; returns all that are still there, with the time of their deletion. `seen`
+    /// remembers which objects these are: one that is made anew is told apart.
+    async fn push(
+        &self,
+        objects: Vec<ObjectRef>,
+        seen: &mut BTreeMap<ObjectRef, String>,
+    ) -> Result<Vec<(Held, Option<Timestamp>)>, Error> {
+        let known = &*seen;
+        let pushed: Vec<_> = stream::iter(objects)
+            .map(|object| async move {
+                let held = self.push_one(&object, known.get(&object).map(String::as_str)).await?;
+                Ok::<_, Error>((object, held))
+            })
+            .buffered(WRITES)
+            .try_collect()
+            .await?;
+        let mut out = Vec::new();
+        for (object, pushed) in pushed {
+            let Some(pushed) = pushed else { continue };
+            seen.insert(object.clone(), pushed.uid);
+            if let Some(held) = pushed.held {
+                out.push(held);
+            }
+        }
+        Ok(out)
+    }
+
+    /// `None` when it is not there.
+    async fn push_one(&self, object: &ObjectRef, known: Option<&str>) -> Result<Option<Pushed>, Error> {
+        let (api, resource) = self.api(object).await?;
+        let found = api.get_opt(&object.name).await;
+        let Some(found) = found.map_err(Error::kube(format!("look at {object}")))? else { return Ok(None) };
+        let uid = found.uid().unwrap_or_default();
+        if known.is_some_and(|known| known != uid) {
+            // A GitOps pipeline, perhaps.
+            return Err(Error::Refused {
+                code: "Recreated".into(),
+                text: format!("{object} was deleted and somebody created it again"),
+                fix: Some("take it out of what creates it, then uninstall again".into()),
+            });
+        }
+        let held = |object: &ObjectRef, found: &DynamicObject| Held {
+            object: object.clone(),
+            resource: match resource.group.as_str() {
+                "" => resource.plural.clone(),
+                group => format!("{}.{group}", resource.plural),
+            },
+            finalizers: found.finalizers().to_vec(),
+        };
+        if let Some(since) = &found.metadata.deletion_timestamp {
+            return Ok(Some(Pushed { uid, held: Some((held(object, &found), Some(since.0))) }));
+        }
+        if object.kind == "Subscription" && !self.release(&api, &found).await? {
+            // Somebody wrote it just now: the next look is at what it is then.
+            return Ok(Some(Pushed { uid, held: Some((held(object, &found), None)) }));
+        }
+        let preconditions = Preconditions { uid: found.uid(), resource_version: None };
+        let params = DeleteParams::default().preconditions(preconditions);
+        match api.delete(&object.name, &params).await {
+            // An object without finalizers is gone with the answer, or a moment later.
+            Ok(_) => Ok(Some(Pushed { uid, held: Some((held(object, &found), None)) })),
+            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(Some(Pushed { uid, held: None })),
+            Err(error) => Err(Error::kube(format!("delete {object}"))(error)),
+        }
+    }
+
+    /// A Subscription with a `deletionPolicy` is held until the manager has carried that out. What becomes of its operator is decided
+    /// here, so it is taken back: the policy of this plan counts.
+    async fn release(&self, api: &Api<DynamicObject>, found: &DynamicObject) -> Result<bool, Error> {
+        if !found.finalizers().iter().any(|f| f == FINALIZER_SUBSCRIPTION_CLEANUP) {
+            return Ok(true);
+        }
+        let finalizers: Vec<&String> =
+            found.finalizers().iter().filter(|f| *f != FINALIZER_SUBSCRIPTION_CLEANUP).collect();
+        let patch = serde_json::json!({
+            "metadata": { "finalizers": finalizers, "resourceVersion": found.resource_version() },
+            "spec": { "deletionPolicy": null },
+        });
+        let name = found.name_any();
+        match api.patch(&name, &PatchParams::default(), &Patch::Merge(&patch)).await {
+            Ok(_) => Ok(true),
+            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(true),
+            Err(kube::Error::Api(status)) if status.is_conflict() => Ok(false),
+            Err(error) => {
+                Err(Error::kube(format!("take back the deletionPolicy of Subscription {name}"))(error))
+            }
         }
     }
 
@@ -144,4 +270,10 @@ impl Doing<'_> {
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
+}
+
+/// An object that was there.
+struct Pushed {
+    uid: String,
+    held: Option<(Held, Option<Timestamp>)>,
 }

@@ -510,7 +510,7 @@ pub(super) fn fields() -> Vec<(&'static str, Value, Value, Vec<&'static str>)> {
                 string(),
                 json!({"x-kubernetes-validations": [{"rule": " self != '' ", "message": "m"}, {"rule": "self != 'x'"}]}),
             ),
-            vec!["careful rule-added v1 .spec.a"],
+            vec!["breaking rule-added v1 .spec.a"],
         ),
         (
             "rule removed",

@@ -1,0 +1,53 @@
+//! OLMConfig: cluster-wide switches of upstream. There is one, named `cluster`.
+//!
+//! Both features are about parts that this product does not have. They are read and kept, so that manifests which set
+//! them apply and users can see that nothing came of it: the manager writes the condition `DisabledCopiedCSVs` as
+//! upstream does for "disabled", because there are no copied ClusterServiceVersions here.
+
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::condition::Condition;
+use crate::lenient::{nul, opt};
+
+/// Cluster-wide switches.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "operators.coreos.com",
+    version = "v1",
+    kind = "OLMConfig",
+    plural = "olmconfigs",
+    category = "olm",
+    status = "OLMConfigStatus",
+    derive = "Default",
+    derive = "PartialEq",
+    doc = "Cluster-wide switches; the one named cluster counts."
+)]
+#[serde(rename_all = "camelCase", default)]
+pub struct OLMConfigSpec {
+    /// Switches.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub features: Option<Features>,
+}
+
+/// Switches of upstream; both are read and kept, and change nothing here.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Features {
+    /// Ignored: there are no copied ClusterServiceVersions.
+    #[serde(rename = "disableCopiedCSVs", skip_serializing_if = "Option::is_none")]
+    pub disable_copied_csvs: Option<bool>,
+    /// Ignored: there is no package server that polls.
+    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    pub package_server_sync_interval: Option<String>,
+}
+
+/// What became of the switches.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct OLMConfigStatus {
+    /// Observations.
+    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+}

@@ -1,0 +1,144 @@
+//! Roles by which users get at the APIs of operators.
+//!
+//! Each kind that a bundle brings has a ClusterRole for administrators, for those who edit and for those who look. The
+//! roles `admin`, `edit` and `view` of Kubernetes take them in by their labels; so do the roles of an OperatorGroup,
+//! which cover what its members provide. Names, verbs and labels are upstream's.
+
+use std::collections::BTreeSet;
+
+use olm_constraint::Gvk;
+use serde_json::{Map, Value, json};
+
+use super::Target;
+use super::names::short_hash;
+use crate::model::{kind, name};
+
+/// Who, and what that one may do.
+const ROLES: [(&str, &[&str]); 3] = [
+    ("admin", &["*"]),
+    ("edit", &["create", "update", "patch", "delete"]),
+    ("view", &["get", "list", "watch"]),
+];
+/// Label by which a role of an OperatorGroup takes in a role; hash of the kind and the role's suffix follow.
+const TO_GROUP: &str = "olm.opgroup.permissions/aggregate-to-";
+/// Label by which a role of Kubernetes takes in a role; its name follows.
+const TO_KUBERNETES: &str = "rbac.authorization.k8s.io/aggregate-to-";
+/// Names of objects are not longer.
+const LONGEST_NAME: usize = 253;
+
+/// Upstream's hash of a kind: 64 bits of FNV-1a over `Kind.version.group`, in hex.
+#[must_use]
+pub fn gvk_hash(gvk: &Gvk) -> String {
+    let text = format!("{}.{}.{}", gvk.kind, gvk.version, gvk.group);
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    format!("{:x}", text.bytes().fold(0xcbf2_9ce4_8422_2325, step))
+}
+
+/// The roles of every kind that the bundle brings. They have no owner among labels where a CustomResourceDefinition
+/// brings the kind: they stay with it. Of aggregated APIs upstream's names lack the group, so that two groups share a role.
+pub(super) fn api_roles(target: &Target<'_>) -> Vec<Value> {
+    let mut list = Vec::new();
+    let mut seen = BTreeSet::new();
+    for crd in target.bundle.owned_crds() {
+        let Some((plural, group)) = crd.name.split_once('.') else { continue };
+        if !seen.insert((crd.name.clone(), crd.version.clone())) {
+            continue;
+        }
+        let hash = gvk_hash(&Gvk::new(&crd.group, &crd.version, &crd.kind));
+        let prefix = format!("{}-{}", crd.name, crd.version);
+        for (suffix, verbs) in ROLES {
+            let rule = json!({"verbs": verbs, "apiGroups": [group], "resources": [plural]});
+            list.push(role(&format!("{prefix}-{suffix}"), labels(&hash, suffix), rule));
+        }
+        let rule = json!({
+            "verbs": ["get"], "apiGroups": ["apiextensions.k8s.io"], "resources": ["customresourcedefinitions"],
+            "resourceNames": [crd.name],
+        });
+        list.push(role(&format!("{prefix}-crdview"), labels(&hash, "view"), rule));
+    }
+    for api in &target.bundle.csv.spec.api_service_definitions.clone().unwrap_or_default().owned {
+        let hash = gvk_hash(&Gvk::new(&api.group, &api.version, &api.kind));
+        for (suffix, verbs) in ROLES {
+            let mut labels = labels(&hash, suffix);
+            labels.extend(target.owner_labels());
+            let rule = json!({"verbs": verbs, "apiGroups": [api.group], "resources": [api.name]});
+            list.push(role(&format!("{}.{}-{}-{suffix}", api.name, api.group, api.version), labels, rule));
+        }
+    }
+    list
+}
+
+fn labels(hash: &str, suffix: &str) -> Map<String, Value> {
+    let mut labels = Map::new();
+    labels.insert("olm.managed".into(), "true".into());
+    labels.insert(format!("{TO_GROUP}{hash}-{suffix}"), "true".into());
+    labels.insert(format!("{TO_KUBERNETES}{suffix}"), "true".into());
+    if suffix == "view" {
+        // The manager counts instances before it removes an operator.
+        labels.insert(olm_api::names::LABEL_AGGREGATE_TO_MANAGER.into(), "true".into());
+    }
+    labels
+}
+
+fn role(name: &str, labels: Map<String, Value>, rule: Value) -> Value {
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": name, "labels": labels},
+        "rules": [rule],
+    })
+}
+
+/// The CustomResourceDefinition that a role is for, if it is one of [`api_roles`]: the role is shared by all who use
+/// that, and goes with it.
+#[must_use]
+pub fn crd_of_role(object: &Value) -> Option<String> {
+    let labels = object.pointer("/metadata/labels")?.as_object()?;
+    let ours = kind(object) == "ClusterRole" && labels.keys().any(|key| key.starts_with(TO_GROUP));
+    if !ours || labels.contains_key("olm.owner") {
+        return None;
+    }
+    let first = |field: &str| object.pointer(&format!("/rules/0/{field}/0"))?.as_str();
+    let crd = match first("resourceNames") {
+        Some(crd) => crd.to_owned(),
+        None => format!("{}.{}", first("resources")?, first("apiGroups")?),
+    };
+    name(object).starts_with(&format!("{crd}-")).then_some(crd)
+}
+
+/// The roles of an OperatorGroup over the kinds that its members provide: `olm.og.<group>.<role>-<hash>`. Upstream's five
+/// last characters are random, ours a hash of the group's namespace and name.
+#[must_use]
+pub fn group_roles(group: &str, namespace: &str, provided: &[Gvk]) -> [Value; 3] {
+    let hash = short_hash(&format!("{namespace}/{group}"));
+    let mut hashes: Vec<String> = provided.iter().map(gvk_hash).collect();
+    hashes.sort();
+    hashes.dedup();
+    ROLES.map(|(suffix, _)| {
+        let selectors: Vec<Value> = hashes
+            .iter()
+            .map(|hash| {
+                json!({"matchLabels": Map::from_iter([(format!("{TO_GROUP}{hash}-{suffix}"), json!("true"))])})
+            })
+            .collect();
+        let end = format!(".{suffix}-{hash}");
+        let start: String = group.chars().take(LONGEST_NAME - "olm.og.".len() - end.len()).collect();
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRole",
+            "metadata": {
+                "name": format!("olm.og.{start}{end}"),
+                "labels": {
+                    "olm.managed": "true",
+                    "olm.owner": group,
+                    "olm.owner.kind": "OperatorGroup",
+                    "olm.owner.namespace": namespace,
+                },
+            },
+            "aggregationRule": {"clusterRoleSelectors": selectors},
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,168 @@
+//! What the API server calls in an operator: admission webhooks, conversion webhooks and aggregated APIs.
+//!
+//! Each Deployment that serves one gets a Service and a Secret with a certificate, mounted where operators look for it.
+//! Names and paths are OLM v0's. Certificates are no part of a rendering: manifests have no CA bundle, and
+//! [`Endpoint::trust`] says where it goes when they are applied. So the same bundle renders the same, however often
+//! certificates are renewed.
+
+mod apis;
+mod check;
+mod fault;
+mod mounts;
+mod objects;
+mod webhooks;
+
+use std::collections::BTreeMap;
+
+use olm_api::csv::{ApiServiceDescription, WebhookDescription};
+use serde_json::Value;
+
+use super::Target;
+use crate::error::RenderError;
+use crate::model::name;
+pub use fault::{Fault, Problem};
+pub(super) use mounts::mount;
+
+/// The port of the API server's calls where a description names none.
+const DEFAULT_PORT: i32 = 443;
+
+/// A Deployment that the API server calls, with what it needs for that.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Endpoint {
+    /// The Deployment.
+    pub deployment: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// The Service by which it is called.
+    pub service: String,
+    /// The Secret with its certificate.
+    pub secret: String,
+    /// Whether it serves an aggregated API.
+    pub aggregated: bool,
+    /// Where the certificates go by which the API server knows it.
+    pub trust: Vec<CaPlace>,
+}
+
+impl Endpoint {
+    /// The names that its certificate has to be for.
+    #[must_use]
+    pub fn names(&self) -> [String; 3] {
+        let base = format!("{}.{}", self.service, self.namespace);
+        [base.clone(), format!("{base}.svc"), format!("{base}.svc.cluster.local")]
+    }
+}
+
+/// A field that holds a CA bundle.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CaPlace {
+    /// `apiVersion` of the object.
+    pub api_version: &'static str,
+    /// Its kind.
+    pub kind: &'static str,
+    /// Its name; objects with CA bundles live in no namespace.
+    pub name: String,
+    /// The field, as a JSON pointer.
+    pub pointer: &'static str,
+}
+
+/// The descriptions of a bundle, found to be right.
+pub(super) struct Served<'a> {
+    target: &'a Target<'a>,
+    webhooks: &'a [WebhookDescription],
+    apis: &'a [ApiServiceDescription],
+}
+
+impl<'a> Served<'a> {
+    /// Looks at all descriptions; everything that is wrong with them is told at once.
+    pub(super) fn of(target: &'a Target<'a>) -> Result<Self, RenderError> {
+        let spec = &target.bundle.csv.spec;
+        let apis =
+            spec.api_service_definitions.as_ref().map(|apis| apis.owned.as_slice()).unwrap_or_default();
+        let served = Self { target, webhooks: &spec.webhook_definitions, apis };
+        let faults = check::check(target, served.webhooks, served.apis);
+        if faults.is_empty() {
+            Ok(served)
+        } else {
+            Err(RenderError::Serving { bundle: target.bundle.name().to_owned(), faults })
+        }
+    }
+
+    /// One for each Deployment that serves something, by name.
+    pub(super) fn endpoints(&self) -> Vec<Endpoint> {
+        let mut found: BTreeMap<&str, Endpoint> = BTreeMap::new();
+        let mut add = |deployment: Option<&'a str>, aggregated: bool, places: Vec<CaPlace>| {
+            let Some(deployment) = deployment else { return };
+            let endpoint = found.entry(deployment).or_insert_with(|| self.endpoint(deployment));
+            endpoint.aggregated |= aggregated;
+            endpoint
+                .trust
+                .extend(places.into_iter().filter(|p| !endpoint.trust.contains(p)).collect::<Vec<_>>());
+        };
+        for webhook in self.webhooks {
+            add(self.deployment(webhook.deployment_name.as_deref()), false, webhooks::places(self, webhook));
+        }
+        for api in self.apis {
+            add(self.deployment(api.deployment_name.as_deref()), true, vec![apis::place(api)]);
+        }
+        found.into_values().collect()
+    }
+
+    fn endpoint(&self, deployment: &str) -> Endpoint {
+        let service = service_name(deployment);
+        Endpoint {
+            deployment: deployment.to_owned(),
+            namespace: self.target.options.install_namespace.clone(),
+            secret: format!("{service}-cert"),
+            service,
+            aggregated: false,
+            trust: Vec::new(),
+        }
+    }
+
+    /// The Deployment of that name, as long as the bundle lives.
+    fn deployment(&self, name: Option<&str>) -> Option<&'a str> {
+        let names = self.target.bundle.deployments().iter().filter_map(|d| d.get("name")?.as_str());
+        names.into_iter().find(|known| Some(*known) == name)
+    }
+
+    /// Services, Secrets and the right to read them: before the Deployments.
+    pub(super) fn endpoint_objects(&self, endpoints: &[Endpoint]) -> Vec<Value> {
+        endpoints.iter().flat_map(|endpoint| objects::objects(self, endpoint)).collect()
+    }
+
+    /// Webhook configurations and APIServices: after the Deployments.
+    pub(super) fn switches(&self) -> Vec<Value> {
+        let mut list: Vec<Value> =
+            self.webhooks.iter().filter_map(|w| webhooks::configuration(self, w)).collect();
+        list.extend(apis::objects(self));
+        list
+    }
+
+    /// Writes into a CustomResourceDefinition how the bundle's own webhook converts its objects.
+    pub(super) fn convert(&self, crd: &mut Value) {
+        webhooks::convert(self, crd);
+    }
+}
+
+/// The Service of a Deployment. Unlike names of Deployments, names of Services have no dots.
+fn service_name(deployment: &str) -> String {
+    format!("{}-service", deployment.replace('.', "-"))
+}
+
+fn port(described: Option<i32>) -> i32 {
+    described.filter(|port| *port != 0).unwrap_or(DEFAULT_PORT)
+}
+
+/// Takes the conversion by the bundle's own webhook out of a CustomResourceDefinition's manifest. Nobody answers yet when
+/// a CustomResourceDefinition is applied, so its conversion stays what it is until somebody does.
+pub fn hold_conversion_back(bundle: &crate::Bundle, crd: &mut Value) {
+    let mut converted =
+        bundle.csv.spec.webhook_definitions.iter().flat_map(|webhook| &webhook.conversion_crds);
+    let own = converted.any(|converted| converted == name(crd));
+    if own && let Some(spec) = crd.get_mut("spec").and_then(Value::as_object_mut) {
+        spec.shift_remove("conversion");
+    }
+}
+
+#[cfg(test)]
+mod tests;

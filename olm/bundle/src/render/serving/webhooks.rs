@@ -1,0 +1,150 @@
+//! Admission webhooks and conversion webhooks.
+
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhook, ServiceReference, ValidatingWebhook, WebhookClientConfig,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
+use olm_api::csv::WebhookDescription;
+use serde_json::{Value, json};
+
+use super::check::{CONVERSION, MUTATING, VALIDATING};
+use super::{CaPlace, Served, port, service_name};
+use crate::model::name;
+use crate::render::map_at;
+use crate::render::names::short_hash;
+
+/// The label that upstream finds its webhooks by.
+const LABEL_GENERATE_NAME: &str = "olm.webhook-description-generate-name";
+/// The label by which a changed description is told from the one that was applied; upstream's name, our hash.
+const LABEL_HASH: &str = "olm.webhook-description-hash";
+const ADMISSION: &str = "admissionregistration.k8s.io/v1";
+
+fn kind(webhook: &WebhookDescription) -> Option<&'static str> {
+    match webhook.type_.as_str() {
+        VALIDATING => Some("ValidatingWebhookConfiguration"),
+        MUTATING => Some("MutatingWebhookConfiguration"),
+        _ => None,
+    }
+}
+
+/// Upstream lets the server add five random characters to the description's name. Ours are a hash of what makes a
+/// webhook the same in every version of an operator: so the next version takes the object over, and at no time
+/// are there two that answer for the same.
+fn configuration_name(served: &Served<'_>, webhook: &WebhookDescription) -> String {
+    let identity = [
+        served.target.options.install_namespace.as_str(),
+        webhook.deployment_name.as_deref().unwrap_or_default(),
+        &webhook.type_,
+        &webhook.generate_name,
+    ];
+    format!("{}-{}", webhook.generate_name, short_hash(&identity.join("/")))
+}
+
+/// The fields that hold the CA bundle of a webhook.
+pub(super) fn places(served: &Served<'_>, webhook: &WebhookDescription) -> Vec<CaPlace> {
+    if let Some(kind) = kind(webhook) {
+        let name = configuration_name(served, webhook);
+        return vec![CaPlace {
+            api_version: ADMISSION,
+            kind,
+            name,
+            pointer: "/webhooks/0/clientConfig/caBundle",
+        }];
+    }
+    let crd = |name: &String| CaPlace {
+        api_version: "apiextensions.k8s.io/v1",
+        kind: "CustomResourceDefinition",
+        name: name.clone(),
+        pointer: "/spec/conversion/webhook/clientConfig/caBundle",
+    };
+    webhook.conversion_crds.iter().map(crd).collect()
+}
+
+/// The configuration of an admission webhook; `None` for a conversion webhook, which has none of its own.
+pub(super) fn configuration(served: &Served<'_>, webhook: &WebhookDescription) -> Option<Value> {
+    let kind = kind(webhook)?;
+    let client_config = WebhookClientConfig {
+        service: Some(ServiceReference {
+            name: service_name(webhook.deployment_name.as_deref().unwrap_or_default()),
+            namespace: served.target.options.install_namespace.clone(),
+            path: webhook.webhook_path.clone(),
+            port: Some(port(webhook.container_port)),
+        }),
+        ..WebhookClientConfig::default()
+    };
+    let side_effects = webhook.side_effects.clone().unwrap_or_default();
+    let rules = Some(webhook.rules.clone()).filter(|rules| !rules.is_empty());
+    let entry = if kind == "MutatingWebhookConfiguration" {
+        json!(MutatingWebhook {
+            name: webhook.generate_name.clone(),
+            client_config,
+            rules,
+            failure_policy: webhook.failure_policy.clone(),
+            match_policy: webhook.match_policy.clone(),
+            namespace_selector: namespaces(served),
+            object_selector: webhook.object_selector.clone(),
+            side_effects,
+            timeout_seconds: webhook.timeout_seconds,
+            admission_review_versions: webhook.admission_review_versions.clone(),
+            reinvocation_policy: webhook.reinvocation_policy.clone(),
+            match_conditions: None,
+        })
+    } else {
+        json!(ValidatingWebhook {
+            name: webhook.generate_name.clone(),
+            client_config,
+            rules,
+            failure_policy: webhook.failure_policy.clone(),
+            match_policy: webhook.match_policy.clone(),
+            namespace_selector: namespaces(served),
+            object_selector: webhook.object_selector.clone(),
+            side_effects,
+            timeout_seconds: webhook.timeout_seconds,
+            admission_review_versions: webhook.admission_review_versions.clone(),
+            match_conditions: None,
+        })
+    };
+    let mut labels = served.target.owner_labels();
+    labels.insert(LABEL_GENERATE_NAME.to_owned(), webhook.generate_name.as_str().into());
+    labels.insert(LABEL_HASH.to_owned(), short_hash(&entry.to_string()).into());
+    Some(json!({
+        "apiVersion": ADMISSION,
+        "kind": kind,
+        "metadata": {"name": configuration_name(served, webhook), "labels": labels},
+        "webhooks": [entry],
+    }))
+}
+
+/// An operator sees requests of the namespaces that it watches. Kubernetes labels each namespace with its name.
+fn namespaces(served: &Served<'_>) -> Option<LabelSelector> {
+    let namespaces = &served.target.namespaces;
+    (!namespaces.is_empty()).then(|| LabelSelector {
+        match_expressions: Some(vec![LabelSelectorRequirement {
+            key: "kubernetes.io/metadata.name".to_owned(),
+            operator: "In".to_owned(),
+            values: Some(namespaces.clone()),
+        }]),
+        match_labels: None,
+    })
+}
+
+/// Writes the conversion of the bundle's own webhook into a CustomResourceDefinition that it is for.
+pub(super) fn convert(served: &Served<'_>, crd: &mut Value) {
+    let converts = |webhook: &&WebhookDescription| {
+        webhook.type_ == CONVERSION && webhook.conversion_crds.iter().any(|converted| converted == name(crd))
+    };
+    let Some(webhook) = served.webhooks.iter().find(converts) else { return };
+    let conversion = json!({
+        "strategy": "Webhook",
+        "webhook": {
+            "clientConfig": {"service": {
+                "namespace": served.target.options.install_namespace,
+                "name": service_name(webhook.deployment_name.as_deref().unwrap_or_default()),
+                "path": webhook.webhook_path.as_deref().unwrap_or("/"),
+                "port": port(webhook.container_port),
+            }},
+            "conversionReviewVersions": webhook.admission_review_versions,
+        },
+    });
+    map_at(crd, &["spec"]).insert("conversion".to_owned(), conversion);
+}

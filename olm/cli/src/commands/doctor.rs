@@ -1,0 +1,145 @@
+//! `olm doctor`.
+
+use std::fmt::Write as _;
+
+use olm_manager::ops::{
+    self,
+    doctor::{self, Ailment, Report, Severity},
+};
+use serde::Serialize;
+
+use super::wait;
+use crate::{
+    args::{DoctorArgs, Global},
+    context,
+    exit::{Code, Failure},
+    output::{count, print_one, printable},
+    prose::wrapped,
+};
+
+/// What was found, and what was done about it.
+#[derive(Serialize)]
+struct Outcome<'a> {
+    #[serde(flatten)]
+    report: &'a Report,
+    /// Objects that were removed; absent without `--fix`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    removed: Option<Vec<String>>,
+}
+
+pub async fn run(global: &Global, args: DoctorArgs) -> Result<(), Failure> {
+    let client = context::connect(global).await?;
+    let namespace = global.namespace.as_deref();
+    let report = doctor::examine(&client, namespace).await;
+    let removed = match args.fix {
+        true => Some(fix(&client, &report, args.yes).await?),
+        false => None,
+    };
+    let outcome = Outcome { report: &report, removed };
+    print_one(&outcome, args.out.output, "doctor", || text(&outcome))?;
+    if report.is_blind() {
+        return Err(Failure::new(Code::Unanswered, ""));
+    }
+    if report.is_ill() { Err(Failure::no()) } else { Ok(()) }
+}
+
+/// Removes what nothing answers for. Without `--yes` it only says what it would remove.
+async fn fix(client: &kube::Client, report: &Report, yes: bool) -> Result<Vec<String>, Failure> {
+    let curable: Vec<&Ailment> = report.ailments.iter().filter(|a| a.cure.is_some()).collect();
+    if !yes {
+        for ailment in &curable {
+            eprintln!("would remove {}", printable(ailment.object.as_deref().unwrap_or_default()));
+        }
+        return match curable.len() {
+            0 => Ok(Vec::new()),
+            n => Err(Failure::new(
+                Code::Refused,
+                format!("{} would be removed; nothing was changed", count(n, "object")),
+            )
+            .hint("add --yes to remove them")),
+        };
+    }
+    let mut removed = Vec::new();
+    for ailment in curable {
+        let Some(cure) = &ailment.cure else { continue };
+        if doctor::cure(client, cure).await.map_err(|error: ops::Error| wait::failure(error))? {
+            removed.extend(ailment.object.clone());
+        }
+    }
+    Ok(removed)
+}
+
+fn text(outcome: &Outcome<'_>) -> String {
+    let report = outcome.report;
+    let mut out = String::new();
+    if let Some(version) = &report.kubernetes {
+        let manager = match (&report.manager, &report.namespace) {
+            (Some(version), Some(namespace)) => format!("manager {version} in namespace {namespace}"),
+            (None, Some(namespace)) => format!("manager in namespace {namespace}"),
+            _ => "no manager".to_owned(),
+        };
+        _ = writeln!(
+            out,
+            "Kubernetes {version}, {manager}, olm {}; {} looked at",
+            report.program,
+            count(report.objects, "object")
+        );
+    }
+    for ailment in &report.ailments {
+        let mark = match ailment.severity {
+            Severity::Error => '✖',
+            Severity::Warning => '⚠',
+            Severity::Info => '·',
+        };
+        let object = ailment.object.as_ref().map_or(String::new(), |object| format!(" {object}:"));
+        let text = format!("{}{object} {}", ailment.code, ailment.why);
+        out += &wrapped(&format!("{mark} "), "  ", &printable(&text));
+        if let Some(fix) = &ailment.fix {
+            _ = writeln!(out, "    {}", printable(fix));
+        }
+    }
+    let of = |severity| report.ailments.iter().filter(|a| a.severity == severity).count();
+    let (errors, warnings) = (of(Severity::Error), of(Severity::Warning));
+    out += &match (errors, warnings) {
+        (0, 0) => "all is well\n".to_owned(),
+        _ => format!("{}, {}\n", count(errors, "error"), count(warnings, "warning")),
+    };
+    for object in outcome.removed.iter().flatten() {
+        _ = writeln!(out, "removed: {}", printable(object));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use olm_manager::ops::doctor::Code as Ill;
+
+    use super::*;
+
+    #[test]
+    fn each_ailment_has_its_code_its_object_why_and_what_to_do() {
+        let ailment = Ailment {
+            code: Ill::WebhookUnanswered,
+            severity: Severity::Error,
+            object: Some("ValidatingWebhookConfiguration a".into()),
+            why: "no pod is ready".into(),
+            fix: Some("kubectl get pods".into()),
+            cure: None,
+        };
+        let report = Report {
+            kubernetes: Some("v1.33.0".into()),
+            program: "0.1.0".into(),
+            manager: None,
+            namespace: Some("olm".into()),
+            objects: 1,
+            ailments: vec![ailment],
+        };
+        let printed = text(&Outcome { report: &report, removed: Some(vec!["ClusterRole b".into()]) });
+        assert_eq!(
+            printed,
+            "Kubernetes v1.33.0, manager in namespace olm, olm 0.1.0; 1 object looked at\n\
+             ✖ WebhookUnanswered ValidatingWebhookConfiguration a: no pod is ready\n    kubectl get pods\n\
+             1 error, no warnings\nremoved: ClusterRole b\n"
+        );
+    }
+}

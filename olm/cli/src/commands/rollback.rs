@@ -1,0 +1,39 @@
+//! `olm rollback`.
+
+use olm_manager::{catalogs::Fetcher, ops};
+
+use super::wait;
+use crate::{
+    args::{Global, RollbackArgs},
+    context,
+    exit::{Code, Failure},
+    output::print_one,
+};
+
+pub async fn run(global: &Global, args: RollbackArgs) -> Result<(), Failure> {
+    let client = context::connect(global).await?;
+    let catalogs = Fetcher::service_proxy(client.clone()).fetch().await.map_err(|e| {
+        Failure::new(Code::Unexpected, e.to_string()).hint("is the manager running? olm self status")
+    })?;
+    let namespace = global.namespace.as_deref();
+    let back = ops::rollback(&client, &catalogs, namespace, &args.name, args.to.as_deref())
+        .await
+        .map_err(wait::failure)?;
+    if args.wait.wait {
+        let csv = Some(back.csv.clone());
+        wait::installed(&client, &back.namespace, &back.subscription, csv, args.wait.timeout).await?;
+    }
+    print_one(&back, args.out.output, &back.subscription, || {
+        let mut text = format!(
+            "{} goes back from {} to {} (plan {}), and is paused there",
+            back.package,
+            back.from,
+            back.to,
+            back.plan.short_digest()
+        );
+        if back.plan.requires_approval {
+            text += &format!("\nit waits for approval: olm approve {} -n {}", back.package, back.namespace);
+        }
+        text
+    })
+}

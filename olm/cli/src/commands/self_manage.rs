@@ -1,0 +1,59 @@
+//! `olm self`: the product itself on a cluster. Everything goes through the objects of `olm_manager::manifests`, which `olm up`
+//! applies as well.
+
+mod choose;
+mod install;
+mod manifests;
+mod status;
+mod uninstall;
+
+use olm_manager::{
+    ResourceError,
+    manifests::{home, installation},
+};
+
+use crate::{
+    args::{Global, SelfArgs, SelfCommand},
+    exit::{Code, Failure},
+};
+
+pub async fn run(global: &Global, args: SelfArgs) -> Result<(), Failure> {
+    match args.command {
+        SelfCommand::Install(args) => install::run(global, args, install::Task::Install).await,
+        SelfCommand::Upgrade(args) => install::run(global, args, install::Task::Upgrade).await,
+        SelfCommand::Status(out) => status::run(global, out).await,
+        SelfCommand::Uninstall(args) => uninstall::run(global, args).await,
+        SelfCommand::Manifests(args) => manifests::run(global, &args),
+    }
+}
+
+/// Where the product is to be.
+fn namespace(global: &Global) -> String {
+    global.namespace.clone().unwrap_or_else(|| home().to_owned())
+}
+
+/// The installation that the command is about; one elsewhere than the flag says is not it.
+async fn found(
+    global: &Global,
+    client: &kube::Client,
+) -> Result<Option<installation::Installation>, Failure> {
+    let found = installation::find(client).await.map_err(failure)?;
+    match (&global.namespace, &found) {
+        (Some(wanted), Some(found)) if *wanted != found.namespace => Err(Failure::new(
+            Code::Refused,
+            format!("olm is installed in namespace {}, not in {wanted}; two managers would undo each other's work", found.namespace),
+        )
+        .hint(format!("leave out --namespace, or remove it first: olm self uninstall -n {}", found.namespace))),
+        _ => Ok(found),
+    }
+}
+
+fn not_installed() -> Failure {
+    Failure::new(Code::NotFound, "olm is not installed on this cluster")
+        .hint("install it with `olm self install`")
+}
+
+fn failure(error: ResourceError) -> Failure {
+    let code = if error.is_forbidden() { Code::Forbidden } else { Code::Unexpected };
+    Failure::new(code, error.to_string())
+}

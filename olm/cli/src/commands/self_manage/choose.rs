@@ -1,0 +1,131 @@
+//! From flags to the choices of an installation: what is given replaces what was chosen before.
+
+use olm_manager::manifests::ManifestOptions;
+use serde::Deserialize as _;
+use serde_json::{Map, Value};
+
+use crate::{
+    args::{ChosenArgs, PullPolicy},
+    exit::{Code, Failure},
+};
+
+/// The choices, over those that were made before.
+pub(super) fn choose(mut options: ManifestOptions, args: &ChosenArgs) -> Result<ManifestOptions, Failure> {
+    let wants_console = args.console.unwrap_or(options.console_image.is_some());
+    if let Some(image) = &args.image {
+        options.image.clone_from(image);
+    }
+    // Both are one program.
+    options.console_image = wants_console.then(|| options.image.clone());
+    if let Some(policy) = args.image_pull_policy {
+        options.image_pull_policy = match policy {
+            PullPolicy::Always => "Always",
+            PullPolicy::IfNotPresent => "IfNotPresent",
+            PullPolicy::Never => "Never",
+        }
+        .to_owned();
+    }
+    options.replicas = args.replicas.unwrap_or(options.replicas);
+    for (field, values) in [("requests", &args.requests), ("limits", &args.limits)] {
+        if !values.is_empty() {
+            let values: Map<String, Value> =
+                values.iter().map(|(k, v)| (k.clone(), v.clone().into())).collect();
+            options.resources[field] = values.into();
+        }
+    }
+    options.network_policy = args.network_policy.unwrap_or(options.network_policy);
+    if !args.api_server_port.is_empty() {
+        options.api_server_ports.clone_from(&args.api_server_port);
+    }
+    options.service_monitor = args.service_monitor.unwrap_or(options.service_monitor);
+    options.shipped_catalog = args.shipped_catalog.unwrap_or(options.shipped_catalog);
+    if !args.catalogs.is_empty() {
+        options.extra_catalogs.clear();
+    }
+    for path in &args.catalogs {
+        let wrong = |text: String| Failure::new(Code::Usage, format!("{}: {text}", path.display()));
+        let text =
+            std::fs::read_to_string(path).map_err(|error| wrong(format!("failed to read it: {error}")))?;
+        for document in serde_yaml::Deserializer::from_str(&text) {
+            let mut object =
+                Value::deserialize(document).map_err(|error| wrong(format!("failed to read it: {error}")))?;
+            if object.is_null() {
+                continue;
+            }
+            if object["kind"] != "CatalogSource" || !object["metadata"]["name"].is_string() {
+                return Err(wrong("there is an object that is no CatalogSource with a name".into())
+                    .hint("apply other objects with kubectl"));
+            }
+            if object["metadata"]["namespace"].is_null() {
+                object["metadata"]["namespace"] = options.namespace.clone().into();
+            }
+            options.extra_catalogs.push(object);
+        }
+    }
+    Ok(options)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::args::{Args, Command, SelfCommand};
+
+    fn chosen(line: &[&str]) -> ChosenArgs {
+        let all = ["olm", "self", "manifests"].iter().chain(line);
+        let Command::Own(args) = Args::try_parse_from(all).unwrap().command else {
+            panic!("another command")
+        };
+        let SelfCommand::Manifests(args) = args.command else { panic!("another command") };
+        args.chosen
+    }
+
+    #[test]
+    fn what_is_not_said_stays_as_it_was_chosen() {
+        // given
+        let before = ManifestOptions { replicas: 3, console_image: None, ..ManifestOptions::default() };
+        // when only the image and a limit are said
+        let after = choose(
+            before.clone(),
+            &chosen(&["--image", "registry.example/olm:2", "--limits", "memory=1Gi,cpu=2"]),
+        )
+        .unwrap();
+        // then
+        assert_eq!(
+            (after.image.as_str(), after.replicas, after.console_image),
+            ("registry.example/olm:2", 3, None)
+        );
+        assert_eq!(after.resources["limits"]["memory"], "1Gi");
+        assert_eq!(after.resources["requests"], before.resources["requests"]);
+    }
+
+    #[test]
+    fn switches_go_both_ways_and_the_console_has_the_managers_image() {
+        let off =
+            choose(ManifestOptions::default(), &chosen(&["--console=false", "--shipped-catalog=false"]))
+                .unwrap();
+        assert_eq!((off.console_image.clone(), off.shipped_catalog), (None, false));
+        let on = choose(off, &chosen(&["--console", "--service-monitor", "--image", "i:2"])).unwrap();
+        assert_eq!(
+            (on.console_image.as_deref(), on.service_monitor, on.shipped_catalog),
+            (Some("i:2"), true, false)
+        );
+    }
+
+    #[test]
+    fn a_catalog_file_may_have_catalogs_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("catalogs.yaml");
+        let write = |text: &str| std::fs::write(&path, text).unwrap();
+        let read = || choose(ManifestOptions::default(), &chosen(&["--catalogs", path.to_str().unwrap()]));
+        write("kind: CatalogSource\napiVersion: operators.coreos.com/v1alpha1\nmetadata: {name: a}\n---\n");
+        assert_eq!(read().unwrap().extra_catalogs[0]["metadata"]["namespace"], "olm");
+        write("kind: Secret\nmetadata: {name: a}\n");
+        assert!(
+            read().unwrap_err().message.ends_with("there is an object that is no CatalogSource with a name")
+        );
+        write("a: [");
+        assert!(read().unwrap_err().message.contains("failed to read it"));
+    }
+}

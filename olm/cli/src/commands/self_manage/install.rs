@@ -1,0 +1,162 @@
+//! `olm self install` and `olm self upgrade`: the same road. The one begins with the defaults, the other with what was
+//! chosen before; an installation that is there is brought to what is wanted either way.
+
+use std::time::Instant;
+
+use kube::Client;
+use olm_manager::{
+    manifests::{self, ManifestOptions, VERSION, installation},
+    ops,
+};
+
+use super::{choose::choose, failure, found, namespace, not_installed};
+use crate::{
+    args::{Global, SelfInstallArgs},
+    commands::{
+        progress::{Progress, Seen},
+        wait,
+    },
+    context,
+    exit::{Code, Failure},
+};
+
+/// Which of the two commands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Task {
+    Install,
+    Upgrade,
+}
+
+pub(super) async fn run(global: &Global, args: SelfInstallArgs, task: Task) -> Result<(), Failure> {
+    let client = context::connect(global).await?;
+    if let Some(rival) = ops::rival(&client).await.map_err(wait::failure)? {
+        return Err(Failure::new(
+            Code::Refused,
+            format!("{rival}; two managers of one API undo each other's work"),
+        )
+        .hint(format!("stop it first: {}", rival.fix()))
+        .hint("what it has installed is taken over as it is; `olm doctor` looks at it"));
+    }
+    let before = found(global, &client).await?;
+    if task == Task::Upgrade && before.is_none() {
+        return Err(not_installed());
+    }
+    if let Some(live) = before.as_ref().and_then(|b| b.version.as_deref())
+        && newer(live)
+        && !args.allow_downgrade
+    {
+        return Err(Failure::new(
+            Code::Refused,
+            format!("version {live} is installed, which is newer than this program's {VERSION}"),
+        )
+        .hint("use a newer `olm`, or add --allow-downgrade"));
+    }
+    let options = choose(start(global, before.as_ref())?, &args.chosen)?;
+    let objects = manifests::manifests(&options);
+    let progress = Progress::new(global.color.enabled_on_stderr());
+    manifests::apply(&client, &objects).await.map_err(failure)?;
+    progress.done(&format!("{} objects are applied in namespace {}", objects.len(), options.namespace));
+    for object in installation::prune(&client, &options.namespace, &objects).await.map_err(failure)? {
+        progress.done(&format!("{object} is removed"));
+    }
+    if !args.no_wait {
+        ready(&client, &progress, &options.namespace, &args).await?;
+    }
+    println!("olm {VERSION} is installed in namespace {}.", options.namespace);
+    if options.namespace != manifests::home() {
+        println!("Commands find it by OLM_NAMESPACE={}.", options.namespace);
+    }
+    Ok(())
+}
+
+/// What there is to choose over: an upgrade's image is that of this program, the rest is kept.
+fn start(global: &Global, before: Option<&installation::Installation>) -> Result<ManifestOptions, Failure> {
+    let defaults = ManifestOptions::default();
+    match before {
+        None => Ok(ManifestOptions { namespace: namespace(global), ..defaults }),
+        Some(before) => {
+            let Some(options) = before.options.clone() else {
+                return Err(Failure::new(
+                    Code::Refused,
+                    format!("Deployment {}/olm-manager does not say what the installation chose; this program did not make it", before.namespace),
+                )
+                .hint("upgrade it the way it was installed (Helm, GitOps), or remove it with `olm self uninstall` and install it anew: what operators are installed stays"));
+            };
+            let same = before.version.as_deref() == Some(VERSION);
+            // An image of the site's own registry is not ours to guess: it is said, or it stays.
+            let image =
+                if same || !is_default(&options.image) { options.image.clone() } else { defaults.image };
+            Ok(ManifestOptions { image, ..options })
+        }
+    }
+}
+
+/// Whether the image is the default of any version.
+fn is_default(image: &str) -> bool {
+    let name = |image: &str| image.rsplit_once(':').map(|(name, _)| name.to_owned());
+    name(image) == name(&ManifestOptions::default().image)
+}
+
+fn newer(live: &str) -> bool {
+    match (semver::Version::parse(live), semver::Version::parse(VERSION)) {
+        (Ok(live), Ok(own)) => live > own,
+        _ => false,
+    }
+}
+
+async fn ready(
+    client: &Client,
+    progress: &Progress,
+    namespace: &str,
+    args: &SelfInstallArgs,
+) -> Result<(), Failure> {
+    let start = Instant::now();
+    for name in [manifests::MANAGER, manifests::CONSOLE] {
+        let left = args.timeout.saturating_sub(start.elapsed());
+        progress
+            .wait(client, namespace, &format!("{name} is ready"), left, || async {
+                let all = match installation::workloads(client, namespace).await {
+                    Ok(all) => all,
+                    // The API server may be away for a moment; what it says last is told.
+                    Err(error) => return Ok(Seen::Waiting(error.to_string())),
+                };
+                Ok(match all.into_iter().find(|workload| workload.name == name) {
+                    Some(workload) if !workload.ready => Seen::Waiting(workload.message),
+                    _ => Seen::Ready(()),
+                })
+            })
+            .await?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn installed(version: &str, image: &str) -> installation::Installation {
+        installation::Installation {
+            namespace: "olm".into(),
+            version: Some(version.into()),
+            options: Some(ManifestOptions { image: image.into(), replicas: 2, ..ManifestOptions::default() }),
+        }
+    }
+
+    #[test]
+    fn an_upgrade_brings_its_own_image_and_keeps_a_sites() {
+        let image = |version: &str, image: &str| {
+            start(&Global::default(), Some(&installed(version, image))).unwrap().image
+        };
+        assert_eq!(image("0.0.1", "localhost/olm/olm:0.0.1"), ManifestOptions::default().image);
+        assert_eq!(image("0.0.1", "registry.example:5000/olm:0.0.1"), "registry.example:5000/olm:0.0.1");
+        assert_eq!(start(&Global::default(), Some(&installed("0.0.1", "a"))).unwrap().replicas, 2);
+    }
+
+    #[test]
+    fn only_what_is_newer_is_newer() {
+        assert!(newer("99.0.0"));
+        assert!(!newer(VERSION));
+        assert!(!newer("0.0.1"));
+        assert!(!newer("not a version"));
+    }
+}

@@ -1,0 +1,156 @@
+//! `olm self status`: what is on the cluster, and how it stands.
+
+use std::fmt::Write as _;
+
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Api;
+use olm_manager::{
+    manifests::{MANAGER, VERSION, installation, is_where_served, manifests},
+    ops,
+};
+use serde::Serialize;
+
+use super::{failure, found, not_installed};
+use crate::{
+    args::{Global, OutputArgs},
+    commands::wait,
+    context,
+    exit::Failure,
+    output::{print_one, table},
+};
+
+/// The answer.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Status {
+    namespace: String,
+    version: Option<String>,
+    /// The pod that leads.
+    leader: Option<String>,
+    ready: bool,
+    workloads: Vec<installation::Workload>,
+    objects: usize,
+    /// Objects that the installation should have and has not.
+    missing: Vec<String>,
+    /// An OLM of another kind that runs beside it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rival: Option<ops::Rival>,
+}
+
+pub(super) async fn run(global: &Global, out: OutputArgs) -> Result<(), Failure> {
+    let client = context::connect(global).await?;
+    let installation = found(global, &client).await?.ok_or_else(not_installed)?;
+    let namespace = installation.namespace;
+    let workloads = installation::workloads(&client, &namespace).await.map_err(failure)?;
+    let objects = installation::objects(&client, &namespace).await.map_err(failure)?;
+    let lease = Api::<Lease>::namespaced(client.clone(), &namespace).get_opt(MANAGER).await?;
+    let missing = installation
+        .options
+        .as_ref()
+        .map(|options| missing(&manifests(options), &objects))
+        .unwrap_or_default();
+    let status = Status {
+        version: installation.version,
+        leader: lease.and_then(|lease| lease.spec?.holder_identity).filter(|holder| !holder.is_empty()),
+        ready: missing.is_empty() && workloads.iter().all(|workload| workload.ready),
+        workloads,
+        objects: objects.len(),
+        missing,
+        rival: ops::rival(&client).await.map_err(wait::failure)?,
+        namespace,
+    };
+    print_one(&status, out.output, &status.namespace, || text(&status))
+}
+
+/// What should be there and is not. The Namespace is: everything is in it.
+fn missing(wanted: &[serde_json::Value], there: &[installation::Object]) -> Vec<String> {
+    let text = |value: &serde_json::Value| value.as_str().map(str::to_owned);
+    let object = |o: &serde_json::Value| installation::Object {
+        kind: text(&o["kind"]).unwrap_or_default(),
+        namespace: text(&o["metadata"]["namespace"]),
+        name: text(&o["metadata"]["name"]).unwrap_or_default(),
+    };
+    // Catalogs of the site do not carry the label by which the rest is found.
+    let ours = |o: &&serde_json::Value| {
+        o["kind"] != "Namespace"
+            && !is_where_served(o)
+            && o["metadata"]["labels"]["app.kubernetes.io/part-of"] == "olm"
+    };
+    wanted.iter().filter(ours).map(object).filter(|o| !there.contains(o)).map(|o| o.to_string()).collect()
+}
+
+fn text(status: &Status) -> String {
+    let version = status.version.as_deref().unwrap_or("of an unknown version");
+    let mut out = format!(
+        "olm {version} in namespace {}: {}\n",
+        status.namespace,
+        if status.ready { "ready" } else { "not ready" }
+    );
+    if status.version.as_deref() != Some(VERSION) {
+        let _ = writeln!(out, "this program is {VERSION}: `olm self upgrade` brings the cluster to it");
+    }
+    let _ = writeln!(out, "leader:  {}", status.leader.as_deref().unwrap_or("nobody"));
+    let _ = writeln!(out, "objects: {} there, {} missing", status.objects, status.missing.len());
+    for object in &status.missing {
+        let _ = writeln!(out, "missing: {object}; `olm self upgrade` makes it");
+    }
+    if let Some(rival) = &status.rival {
+        let _ = writeln!(out, "warning: {rival}; stop it: {}", rival.fix());
+    }
+    let rows: Vec<Vec<String>> = status
+        .workloads
+        .iter()
+        .map(|w| {
+            vec![w.name.clone(), format!("{}/{}", w.available, w.wanted), w.image.clone(), w.message.clone()]
+        })
+        .collect();
+    let _ = write!(out, "\n{}", table(&["NAME", "READY", "IMAGE", "MESSAGE"], &rows));
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use olm_manager::manifests::ManifestOptions;
+
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let wanted = manifests(&ManifestOptions::default());
+        let missing = missing(&wanted, &[]);
+        assert!(missing.contains(&"Deployment olm/olm-manager".to_owned()), "{missing:?}");
+        let needed = wanted.iter().filter(|o| o["kind"] != "Namespace" && !is_where_served(o)).count();
+        assert_eq!(missing.len(), needed);
+    }
+
+    #[test]
+    fn the_text_says_what_to_do() {
+        let status = Status {
+            namespace: "olm".into(),
+            version: Some("0.0.1".into()),
+            leader: None,
+            ready: false,
+            workloads: vec![installation::Workload {
+                name: "olm-manager".into(),
+                image: "i".into(),
+                wanted: 2,
+                available: 1,
+                ready: false,
+                message: "1 of 2 pods available".into(),
+            }],
+            objects: 20,
+            missing: vec!["Service olm/olm-manager".into()],
+            rival: Some(ops::Rival { deployments: vec!["olm/olm-operator".into()], api_service: None }),
+        };
+        let text = text(&status);
+        for line in [
+            "olm 0.0.1 in namespace olm: not ready",
+            "leader:  nobody",
+            "objects: 20 there, 1 missing",
+            "missing: Service olm/olm-manager; `olm self upgrade` makes it",
+            "warning: another OLM runs on this cluster: Deployments olm/olm-operator have pods; stop it: kubectl scale deployment -n olm olm-operator --replicas=0",
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line} in\n{text}");
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! `olm self uninstall`: what runs first, what it ran with after it, CustomResourceDefinitions only when that is said.
+
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    io::{BufRead as _, IsTerminal as _},
+    time::{Duration, Instant},
+};
+
+use kube::Client;
+use olm_manager::manifests::installation::{self, Object};
+use serde::Serialize;
+
+use super::{failure, found, namespace, not_installed};
+use crate::{
+    args::{Global, SelfUninstallArgs},
+    context,
+    exit::{Code, Failure},
+    output::{count, print_one},
+};
+
+/// How often it is looked whether something is gone.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// What goes, or went.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Report {
+    namespace: String,
+    /// Whether it is only said and not done.
+    dry_run: bool,
+    removed: Vec<Object>,
+    kept: Vec<Object>,
+    /// Objects of the API that users made, by kind.
+    users: BTreeMap<&'static str, usize>,
+    /// Why the namespace stays; it went when there is nothing here.
+    namespace_kept: Vec<String>,
+}
+
+pub(super) async fn run(global: &Global, args: SelfUninstallArgs) -> Result<(), Failure> {
+    let client = context::connect(global).await?;
+    let namespace = found(global, &client).await?.map_or_else(|| namespace(global), |found| found.namespace);
+    let (crds, rest): (Vec<Object>, Vec<Object>) = installation::objects(&client, &namespace)
+        .await
+        .map_err(failure)?
+        .into_iter()
+        .partition(|object| object.kind == "CustomResourceDefinition");
+    let users: BTreeMap<_, _> =
+        installation::users(&client, &namespace).await.map_err(failure)?.into_iter().collect();
+    if rest.is_empty() && (crds.is_empty() || !args.delete_crds) {
+        return Err(not_installed());
+    }
+    let operators = users["Subscription"] + users["ClusterServiceVersion"];
+    if args.delete_crds && operators > 0 {
+        let message = format!(
+            "{} and {} are on the cluster; with the CustomResourceDefinitions they would go, and nobody would remove what they have installed",
+            count(users["Subscription"], "Subscription"),
+            count(users["ClusterServiceVersion"], "ClusterServiceVersion"),
+        );
+        return Err(Failure::new(Code::Refused, message)
+            .hint("remove the operators first: `olm list`, `olm uninstall NAME`"));
+    }
+    let (removed, kept) = if args.delete_crds { ([rest, crds].concat(), Vec::new()) } else { (rest, crds) };
+    let mut report =
+        Report { namespace, dry_run: args.dry_run, removed, kept, users, namespace_kept: Vec::new() };
+    if !args.dry_run {
+        if !args.yes {
+            confirm(&report)?;
+        }
+        remove(&client, &report, args.timeout).await?;
+    }
+    report.namespace_kept = leave(&client, &report).await?;
+    let name = report.namespace.clone();
+    print_one(&report, args.out.output, &name, || text(&report))
+}
+
+/// Deletes in order; managers are gone before the rights that they work with.
+async fn remove(client: &Client, report: &Report, limit: Duration) -> Result<(), Failure> {
+    let start = Instant::now();
+    let (running, rest): (Vec<&Object>, Vec<&Object>) =
+        report.removed.iter().partition(|o| o.kind == "Deployment");
+    for batch in [running, rest] {
+        for object in &batch {
+            installation::delete(client, object).await.map_err(failure)?;
+        }
+        loop {
+            let there = installation::objects(client, &report.namespace).await.map_err(failure)?;
+            let Some(left) = batch.iter().find(|object| there.contains(object)) else { break };
+            if start.elapsed() > limit {
+                return Err(Failure::new(
+                    Code::Timeout,
+                    format!("{left} is not gone after {}s", limit.as_secs()),
+                )
+                .hint("run the same command again: it goes on where it stopped"));
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+    Ok(())
+}
+
+/// Deletes the namespace when nothing of others is in it; says what keeps it otherwise.
+async fn leave(client: &Client, report: &Report) -> Result<Vec<String>, Failure> {
+    let others = installation::others(client, &report.namespace, &report.removed).await.map_err(failure)?;
+    if others.is_empty() && !report.dry_run {
+        installation::delete_namespace(client, &report.namespace).await.map_err(failure)?;
+    }
+    Ok(others.iter().map(ToString::to_string).collect())
+}
+
+/// Operators would be left with nobody to look after them: the namespace has to be typed.
+fn confirm(report: &Report) -> Result<(), Failure> {
+    eprint!(
+        "{}",
+        text(&Report {
+            dry_run: true,
+            removed: report.removed.clone(),
+            kept: report.kept.clone(),
+            users: report.users.clone(),
+            namespace: report.namespace.clone(),
+            namespace_kept: Vec::new()
+        })
+    );
+    if !std::io::stdin().is_terminal() {
+        return Err(Failure::new(Code::Refused, "this removes the manager, and there is nobody to ask")
+            .hint("add --yes when that is what you want"));
+    }
+    eprint!("Type {} to remove all of this: ", report.namespace);
+    let mut line = String::new();
+    std::io::stdin().lock().read_line(&mut line)?;
+    if line.trim() == report.namespace {
+        Ok(())
+    } else {
+        Err(Failure::new(Code::Refused, "not confirmed; nothing was changed"))
+    }
+}
+
+fn text(report: &Report) -> String {
+    let mut out = String::new();
+    let verb = if report.dry_run { "would remove" } else { "removed" };
+    for object in &report.removed {
+        let _ = writeln!(out, "{verb}: {object}");
+    }
+    let users: Vec<String> =
+        report.users.iter().filter(|(_, n)| **n > 0).map(|(kind, n)| count(*n, kind)).collect();
+    let users = if users.is_empty() { "no objects of users".to_owned() } else { users.join(", ") };
+    let _ = writeln!(out, "{verb} {}", count(report.removed.len(), "object"));
+    if !report.kept.is_empty() {
+        let _ = writeln!(
+            out,
+            "kept: {} with {users} (--delete-crds removes them)",
+            count(report.kept.len(), "CustomResourceDefinition")
+        );
+    }
+    let operators = report.users.get("ClusterServiceVersion").copied().unwrap_or(0);
+    if operators > 0 {
+        let _ = writeln!(
+            out,
+            "{} go on running and nobody looks after them: no upgrades, and a Subscription or ClusterServiceVersion that is deleted \
+             waits for its finalizer until olm is installed again",
+            count(operators, "operator")
+        );
+    }
+    for object in &report.namespace_kept {
+        let _ = writeln!(out, "namespace {} stays: {object} is in it", report.namespace);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(kind: &str, namespace: Option<&str>, name: &str) -> Object {
+        Object { kind: kind.into(), namespace: namespace.map(Into::into), name: name.into() }
+    }
+
+    #[test]
+    fn the_counts_are_exact_and_say_what_is_left_behind() {
+        let report = Report {
+            namespace: "olm".into(),
+            dry_run: false,
+            removed: vec![
+                object("Deployment", Some("olm"), "olm-manager"),
+                object("ClusterRole", None, "olm-manager"),
+            ],
+            kept: vec![
+                object("CustomResourceDefinition", None, "a"),
+                object("CustomResourceDefinition", None, "b"),
+            ],
+            users: [("Subscription", 1), ("ClusterServiceVersion", 2), ("InstallPlan", 0)].into(),
+            namespace_kept: vec!["Secret olm/mine".into()],
+        };
+        assert_eq!(
+            text(&report),
+            "removed: Deployment olm/olm-manager\n\
+             removed: ClusterRole olm-manager\n\
+             removed 2 objects\n\
+             kept: 2 CustomResourceDefinitions with 2 ClusterServiceVersions, 1 Subscription (--delete-crds removes them)\n\
+             2 operators go on running and nobody looks after them: no upgrades, and a Subscription or ClusterServiceVersion that is deleted \
+             waits for its finalizer until olm is installed again\n\
+             namespace olm stays: Secret olm/mine is in it\n"
+        );
+    }
+}

@@ -1,0 +1,227 @@
+//! The type of an expression. What is not declared, and what does not fit, is refused when the definition is written.
+
+use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SelectExpr};
+use std::sync::Arc;
+
+use super::parse::Parsed;
+use super::signatures;
+use super::types::{Bindings, Ty};
+
+/// What is known of an expression that fits.
+pub(super) struct Checked<'n> {
+    pub(super) ty: Ty<'n>,
+    pub(super) uses_old_self: bool,
+}
+
+/// Gives the expression its type.
+///
+/// # Errors
+/// As the compiler of Kubernetes prints them, with the place.
+pub(super) fn check<'n>(parsed: &Parsed, self_: Ty<'n>, old_self: Ty<'n>) -> Result<Checked<'n>, String> {
+    let scopes = vec![("self".to_owned(), self_), (OLD_SELF.to_owned(), old_self)];
+    let mut checker = Checker { uses_old_self: false, scopes };
+    let ty = checker.type_of(&parsed.root).map_err(|(at, what)| parsed.error_at(at, &what))?;
+    Ok(Checked { ty, uses_old_self: checker.uses_old_self })
+}
+
+/// The same with other variables.
+pub(super) fn check_with<'n>(parsed: &Parsed, variables: Vec<(String, Ty<'n>)>) -> Result<Ty<'n>, String> {
+    let mut checker = Checker { uses_old_self: false, scopes: variables };
+    checker.type_of(&parsed.root).map_err(|(at, what)| parsed.error_at(at, &what))
+}
+
+const OLD_SELF: &str = "oldSelf";
+
+type Outcome<'n> = Result<Ty<'n>, (u64, String)>;
+
+struct Checker<'n> {
+    uses_old_self: bool,
+    /// Variables: those of the rule, then those of the loops around, the innermost last.
+    scopes: Vec<(String, Ty<'n>)>,
+}
+
+/// `a.b` of an expression that is nothing but names.
+pub(super) fn qualified(target: &IdedExpr, name: &str) -> Option<String> {
+    match &target.expr {
+        Expr::Ident(namespace) => Some(format!("{namespace}.{name}")),
+        _ => None,
+    }
+}
+
+impl<'n> Checker<'n> {
+    fn type_of(&mut self, expression: &IdedExpr) -> Outcome<'n> {
+        let at = expression.id;
+        let fail = |what: &str| Err((at, what.to_owned()));
+        match &expression.expr {
+            Expr::Unspecified => fail("the expression has a part without meaning"),
+            Expr::Struct(message) => {
+                fail(&format!("undeclared reference to '{}' (in container '')", message.type_name))
+            }
+            Expr::Literal(literal) => Ok(match literal {
+                LiteralValue::Boolean(_) => Ty::Bool,
+                LiteralValue::Bytes(_) => Ty::Bytes,
+                LiteralValue::Double(_) => Ty::Double,
+                LiteralValue::Int(_) => Ty::Int,
+                LiteralValue::Null => Ty::Null,
+                LiteralValue::String(_) => Ty::Text,
+                LiteralValue::UInt(_) => Ty::Uint,
+            }),
+            Expr::Ident(name) => self.variable(at, name),
+            Expr::List(list) => {
+                let mut of = Ty::Nothing;
+                for (index, element) in list.elements.iter().enumerate() {
+                    let mut ty = self.type_of(element)?;
+                    if list.optional_indices.contains(&index) {
+                        ty = value_of(ty).ok_or((element.id, "an optional value is expected".to_owned()))?;
+                    }
+                    of = self.alike(element.id, &of, &ty)?;
+                }
+                Ok(Ty::List(Arc::new(of)))
+            }
+            Expr::Map(map) => {
+                let (mut keys, mut values) = (Ty::Nothing, Ty::Nothing);
+                for entry in &map.entries {
+                    let EntryExpr::MapEntry(entry) = &entry.expr else {
+                        return fail("a map has keys and values");
+                    };
+                    let key = self.type_of(&entry.key)?;
+                    if !matches!(key, Ty::Any | Ty::Bool | Ty::Int | Ty::Uint | Ty::Text) {
+                        return Err((entry.key.id, format!("unsupported key type: {key}")));
+                    }
+                    let mut value = self.type_of(&entry.value)?;
+                    if entry.optional {
+                        value = value_of(value)
+                            .ok_or((entry.value.id, "an optional value is expected".into()))?;
+                    }
+                    keys = self.alike(entry.key.id, &keys, &key)?;
+                    values = self.alike(entry.value.id, &values, &value)?;
+                }
+                Ok(Ty::Map(Arc::new(keys), Arc::new(values)))
+            }
+            Expr::Select(select) => self.field(at, select),
+            Expr::Comprehension(inner) => self.of_loop(inner),
+            Expr::Call(call) => self.call(at, call),
+        }
+    }
+
+    /// The elements of a literal are of one type.
+    fn alike(&self, at: u64, known: &Ty<'n>, next: &Ty<'n>) -> Outcome<'n> {
+        if known.takes(next, &mut Bindings::default()) {
+            Ok(known.join(next))
+        } else {
+            Err((at, format!("expected type '{known}' but found '{next}'")))
+        }
+    }
+
+    fn variable(&mut self, at: u64, name: &str) -> Outcome<'n> {
+        const TYPES: [&str; 9] =
+            ["bool", "int", "uint", "double", "string", "bytes", "list", "map", "null_type"];
+        if let Some((_, of)) = self.scopes.iter().rev().find(|(scope, _)| scope == name) {
+            self.uses_old_self |= name == OLD_SELF;
+            return Ok(of.clone());
+        }
+        if TYPES.contains(&name) {
+            return Ok(Ty::Kind);
+        }
+        Err((at, format!("undeclared reference to '{name}' (in container '')")))
+    }
+
+    fn field(&mut self, at: u64, select: &SelectExpr) -> Outcome<'n> {
+        let of = self.type_of(&select.operand)?;
+        let field = field_of(&of, &select.field).map_err(|what| (at, what))?;
+        Ok(if select.test { Ty::Bool } else { field })
+    }
+
+    fn of_loop(&mut self, inner: &ComprehensionExpr) -> Outcome<'n> {
+        let range = self.type_of(&inner.iter_range)?;
+        let (first, second) = match &range {
+            Ty::List(of) if inner.iter_var2.is_some() => (Ty::Int, Ty::clone(of)),
+            Ty::List(of) => (Ty::clone(of), Ty::Any),
+            Ty::Map(key, value) => (Ty::clone(key), Ty::clone(value)),
+            Ty::Any | Ty::Nothing => (Ty::Any, Ty::Any),
+            other => {
+                let what = format!(
+                    "expression of type '{other}' cannot be range of a comprehension (must be list, map, or dynamic)"
+                );
+                return Err((inner.iter_range.id, what));
+            }
+        };
+        let start = self.type_of(&inner.accu_init)?;
+        let outside = self.scopes.len();
+        self.scopes.push((inner.accu_var.clone(), start.clone()));
+        self.scopes.push((inner.iter_var.clone(), first));
+        if let Some(name) = &inner.iter_var2 {
+            self.scopes.push((name.clone(), second));
+        }
+        let condition = self.type_of(&inner.loop_cond);
+        let step = self.type_of(&inner.loop_step);
+        self.scopes.truncate(outside);
+        condition?;
+        let end = start.join(&step?);
+        self.scopes.push((inner.accu_var.clone(), end));
+        let result = self.type_of(&inner.result);
+        self.scopes.truncate(outside);
+        result
+    }
+
+    fn call(&mut self, at: u64, call: &CallExpr) -> Outcome<'n> {
+        use cel::common::ast::operators::OPT_SELECT;
+        if let (OPT_SELECT, [operand, field]) = (call.func_name.as_str(), call.args.as_slice()) {
+            let of = self.type_of(operand)?;
+            let Expr::Literal(LiteralValue::String(name)) = &field.expr else {
+                return Err((at, "a field has a name".to_owned()));
+            };
+            let of = match of {
+                Ty::Optional(of) => Ty::clone(&of),
+                of => of,
+            };
+            let field = field_of(&of, name.inner()).map_err(|what| (at, what))?;
+            return Ok(Ty::Optional(Arc::new(field)));
+        }
+        let mut name = call.func_name.clone();
+        let mut target = call.target.as_deref();
+        if let Some(full) = target.and_then(|target| qualified(target, &name))
+            && signatures::is_known(&full)
+        {
+            name = full;
+            target = None;
+        }
+        let mut types = Vec::new();
+        for operand in target.into_iter().chain(&call.args) {
+            types.push(self.type_of(operand)?);
+        }
+        if let Some(result) = signatures::result(&name, target.is_some(), &types) {
+            return Ok(result);
+        }
+        if !signatures::is_known(&name) {
+            return Err((at, format!("undeclared reference to '{name}' (in container '')")));
+        }
+        let shown: Vec<String> = types.iter().map(ToString::to_string).collect();
+        let applied = match (target.is_some(), shown.split_first()) {
+            (true, Some((receiver, rest))) => format!("{receiver}.({})", rest.join(", ")),
+            _ => format!("({})", shown.join(", ")),
+        };
+        Err((at, format!("found no matching overload for '{name}' applied to '{applied}'")))
+    }
+}
+
+fn value_of(ty: Ty<'_>) -> Option<Ty<'_>> {
+    match ty {
+        Ty::Optional(of) => Some(Ty::clone(&of)),
+        Ty::Any => Some(Ty::Any),
+        _ => None,
+    }
+}
+
+fn field_of<'n>(of: &Ty<'n>, name: &str) -> Result<Ty<'n>, String> {
+    let undefined = || format!("undefined field '{name}'");
+    match of {
+        Ty::Any | Ty::Nothing => Ok(Ty::Any),
+        Ty::Map(_, value) => Ok(Ty::clone(value)),
+        Ty::Optional(of) => Ok(Ty::Optional(Arc::new(field_of(of, name)?))),
+        Ty::Object(node, resource) => Ty::field(node, *resource, name).ok_or_else(undefined),
+        Ty::Metadata if matches!(name, "name" | "generateName") => Ok(Ty::Text),
+        Ty::Metadata => Err(undefined()),
+        other => Err(format!("type '{other}' does not support field selection")),
+    }
+}

@@ -1,0 +1,58 @@
+//! How much work values are.
+
+use serde_json::Value;
+
+use super::value::Val;
+
+/// More than any expression may cost.
+const HEAVY: u64 = 2_000_000;
+
+impl Val<'_> {
+    /// How many units it takes to look at all of it, counted up to [`HEAVY`]: lists can hold the same list many times, and
+    /// counting must not take longer than what is counted for.
+    pub(super) fn weight(&self) -> u64 {
+        let mut weight = 0;
+        self.weigh(&mut weight);
+        weight
+    }
+
+    fn weigh(&self, weight: &mut u64) {
+        *weight += 1;
+        match self {
+            Self::Text(text) => *weight += text.len() as u64 / 10,
+            Self::Bytes(bytes) => *weight += bytes.len() as u64 / 10,
+            Self::List(list) => list.iter().for_each(|item| item.weigh_unless_heavy(weight)),
+            Self::Map(map) => map.values().for_each(|value| value.weigh_unless_heavy(weight)),
+            Self::Optional(Some(value)) => value.weigh_unless_heavy(weight),
+            Self::JsonList(list, _) => *weight += list.iter().map(of_json).sum::<u64>(),
+            Self::JsonMap(map, _) | Self::Object(map, ..) => {
+                *weight += map.values().map(of_json).sum::<u64>()
+            }
+            _ => {}
+        }
+    }
+
+    fn weigh_unless_heavy(&self, weight: &mut u64) {
+        if *weight < HEAVY {
+            self.weigh(weight);
+        }
+    }
+
+    /// How many units it takes to copy it.
+    pub(super) fn length(&self) -> u64 {
+        match self {
+            Self::Text(text) => text.len() as u64 / 10 + 1,
+            Self::Bytes(bytes) => bytes.len() as u64 / 10 + 1,
+            other => other.len().unwrap_or_default() as u64 + 1,
+        }
+    }
+}
+
+fn of_json(value: &Value) -> u64 {
+    match value {
+        Value::String(text) => text.len() as u64 / 10 + 1,
+        Value::Array(list) => list.iter().map(of_json).sum::<u64>() + 1,
+        Value::Object(map) => map.values().map(of_json).sum::<u64>() + 1,
+        _ => 1,
+    }
+}

@@ -1,0 +1,201 @@
+//! Whether the API servers of others answer: the condition `Available` of their APIServices.
+
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Remote, STORED,
+    discovery::{self, Offered, Refused},
+};
+use crate::api::{
+    meta::{self, list, text},
+    outbound::ready_endpoints,
+    server::Server,
+    store::{Key, WriteError},
+};
+
+/// As Kubernetes: how long a healthy API server is believed.
+const RECHECK: Duration = Duration::from_secs(30);
+/// How soon one that does not answer is asked again.
+const RETRY: Duration = Duration::from_secs(2);
+/// Pods come and go in bursts; each burst is looked at once.
+const PAUSE: Duration = Duration::from_millis(50);
+/// As Kubernetes.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// A Service may have a pod that is about to go: as many endpoints are tried.
+const ATTEMPTS: usize = 5;
+
+/// What a condition says.
+struct Verdict {
+    status: &'static str,
+    reason: &'static str,
+    message: String,
+}
+
+impl Verdict {
+    fn no(reason: &'static str, message: String) -> Self {
+        Self { status: "False", reason, message }
+    }
+}
+
+/// Why all are looked at again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Because {
+    /// An APIService changed, perhaps by what was written here.
+    ApiServices,
+    SomethingElse,
+}
+
+/// Keeps the conditions until the server ends.
+pub(super) async fn run(server: Weak<Server>, shutdown: CancellationToken) {
+    let mut because = Because::SomethingElse;
+    loop {
+        let Some(strong) = server.upgrade() else { return };
+        let watched = [STORED, "/services", "discovery.k8s.io/endpointslices"];
+        // Subscribed before the state is read: nothing that happens meanwhile is missed.
+        let [mut own, mut services, mut slices] = watched.map(|resource| strong.store.subscribe(resource));
+        let healthy = tokio::select! {
+            healthy = check_all(&strong, because) => healthy,
+            () = shutdown.cancelled() => return,
+        };
+        drop(strong);
+        let again = if healthy { RECHECK } else { RETRY };
+        because = tokio::select! {
+            // The sender of a built-in kind lives as long as the server.
+            _ = own.changed() => Because::ApiServices,
+            _ = services.changed() => Because::SomethingElse,
+            _ = slices.changed() => Because::SomethingElse,
+            () = tokio::time::sleep(again) => Because::SomethingElse,
+            () = shutdown.cancelled() => return,
+        };
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Looks at all; says whether all are well.
+async fn check_all(server: &Arc<Server>, because: Because) -> bool {
+    let remotes = server.aggregation.remotes();
+    let checks = remotes.values().map(|remote| async move {
+        let verdict = check(server, remote).await;
+        let fine = verdict.status == "True";
+        // What only a change of objects can mend is not asked for again and again.
+        let retry = verdict.reason == "FailedDiscoveryCheck";
+        if let Err(error) = record(server, &remote.name, verdict, because).await {
+            tracing::warn!(apiservice = remote.name, %error, "failed to record whether an APIService is available");
+        }
+        fine || !retry
+    });
+    futures::future::join_all(checks).await.into_iter().all(|well| well)
+}
+
+async fn check(server: &Arc<Server>, remote: &Remote) -> Verdict {
+    let (namespace, name) = (remote.namespace.as_str(), remote.service.as_str());
+    let Some(service) = server.store.get(&Key::new("/services", namespace, name)) else {
+        return Verdict::no("ServiceNotFound", format!("service/{name} in {namespace:?} is not present"));
+    };
+    let mut endpoints = 1;
+    if matches!(text(&service, "/spec/type"), "ClusterIP" | "") {
+        let port =
+            list(&service, "/spec/ports").iter().find(|p| p["port"].as_u64() == Some(remote.port.into()));
+        let Some(port) = port else {
+            let message = format!("service/{name} in {namespace:?} is not listening on port {}", remote.port);
+            return Verdict::no("ServicePortError", message);
+        };
+        let of_service =
+            |slice: &Arc<Value>| text(slice, "/metadata/labels/kubernetes.io~1service-name") == name;
+        if !server.store.list("discovery.k8s.io/endpointslices", namespace).items.iter().any(of_service) {
+            let message = format!("cannot find endpointslices for service/{name} in {namespace:?}");
+            return Verdict::no("EndpointsNotFound", message);
+        }
+        endpoints = ready_endpoints(&server.store, namespace, name, text(port, "/name")).len();
+        if endpoints == 0 {
+            let message = format!(
+                "endpointslices for service/{name} in {namespace:?} have no addresses with port name {:?}",
+                text(port, "/name")
+            );
+            return Verdict::no("MissingEndpoints", message);
+        }
+    }
+    let path = format!("/apis/{}/{}", remote.group, remote.version);
+    let url = format!("https://{}:{}{path}", text(&service, "/spec/clusterIP"), remote.port);
+    let mut why = String::new();
+    for _ in 0..endpoints.min(ATTEMPTS) {
+        match tokio::time::timeout(TIMEOUT, discovery::document(server, remote, &path)).await {
+            Ok(Ok(document)) => {
+                offer(server, remote, &document).await;
+                return Verdict { status: "True", reason: "Passed", message: "all checks passed".to_owned() };
+            }
+            Ok(Err(Refused::Code(code))) => {
+                why = format!("failing or missing response from {url}: bad status from {url}: {code}");
+            }
+            Ok(Err(Refused::Unreachable(cause))) => {
+                why = format!("failing or missing response from {url}: Get \"{url}\": {cause}");
+            }
+            Err(_) => {
+                why = format!(
+                    "failing or missing response from {url}: Get \"{url}\": context deadline exceeded"
+                )
+            }
+        }
+    }
+    Verdict::no("FailedDiscoveryCheck", why)
+}
+
+/// Remembers what a remote offers, for this server's own discovery.
+async fn offer(server: &Server, remote: &Remote, document: &Value) {
+    let index = tokio::time::timeout(TIMEOUT, discovery::document(server, remote, "/openapi/v3")).await;
+    let key = format!("apis/{}/{}", remote.group, remote.version);
+    let openapi = index.ok().and_then(Result::ok).and_then(|index| {
+        Some(index.get("paths")?.get(&key)?.get("serverRelativeURL")?.as_str()?.to_owned())
+    });
+    server.aggregation.set_offered(&remote.name, Offered::of(document, openapi));
+}
+
+/// Writes the condition if it says something new.
+///
+/// Each pod of a Service can fail in words of its own. Other words alone are not written because of what was written
+/// just before, or two pods would keep this going for ever.
+async fn record(
+    server: &Arc<Server>,
+    name: &str,
+    verdict: Verdict,
+    because: Because,
+) -> Result<(), WriteError> {
+    let key = Key::new(STORED, "", name);
+    while let Some(object) = server.store.get(&key).filter(|o| o["spec"]["service"].is_object()) {
+        let conditions = list(&object, "/status/conditions");
+        let old = conditions.iter().find(|c| c["type"] == "Available");
+        let same = old.is_some_and(|old| {
+            (text(old, "/status"), text(old, "/reason")) == (verdict.status, verdict.reason)
+                && (text(old, "/message") == verdict.message || because == Because::ApiServices)
+        });
+        if same {
+            return Ok(());
+        }
+        let since = old
+            .filter(|old| text(old, "/status") == verdict.status)
+            .map(|old| old["lastTransitionTime"].clone());
+        let condition = json!({
+            "type": "Available", "status": verdict.status, "reason": verdict.reason, "message": verdict.message,
+            "lastTransitionTime": since.unwrap_or_else(|| meta::now().into()),
+        });
+        let mut all: Vec<Value> = conditions.iter().filter(|c| c["type"] != "Available").cloned().collect();
+        all.push(condition);
+        let mut new = Value::clone(&object);
+        meta::child(&mut new, "status").insert("conditions".to_owned(), all.into());
+        match server.store.write(&key, Some(&object), Some(new)).await {
+            Ok(_) => {
+                server.aggregation.reload(&server.store);
+                return Ok(());
+            }
+            Err(WriteError::Raced) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,121 @@
+//! API servers of others behind this one: APIServices.
+//!
+//! * [`local`]: the APIServices of what this server serves itself
+//! * [`remote`]: those of others, ready to be reached; [`availability`]: whether they answer; [`proxy`]: requests to them
+//! * [`front`]: how they recognise this server; [`discovery`]: what they offer; [`rules`]: what APIServices look like
+
+mod availability;
+mod discovery;
+mod front;
+mod local;
+mod proxy;
+mod remote;
+mod rules;
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, PoisonError, RwLock,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+pub(crate) use self::{
+    discovery::{Offered, fetch_openapi, merge_groups},
+    front::FrontProxy,
+    local::{STORED, sync},
+    proxy::forward,
+    remote::Remote,
+    rules::{defaults, prepare, rules},
+};
+use super::{registry::Resource, server::Server, store::Store};
+
+/// Group of APIServices.
+pub(crate) const GROUP: &str = "apiregistration.k8s.io";
+
+/// The API servers of others, by group and version.
+type Remotes = BTreeMap<(String, String), Arc<Remote>>;
+
+/// What requests and discovery need to know of APIServices; a changed APIService replaces it.
+pub(crate) struct Aggregation {
+    front: FrontProxy,
+    remotes: RwLock<Arc<Remotes>>,
+    /// What they said that they offer, by name of the APIService.
+    offered: RwLock<BTreeMap<String, Arc<Offered>>>,
+    /// Whether there is any remote: the one thing that every request looks at.
+    any: AtomicBool,
+    watched: AtomicBool,
+}
+
+impl Aggregation {
+    pub(crate) fn new(front: FrontProxy) -> Self {
+        Self {
+            front,
+            remotes: RwLock::default(),
+            offered: RwLock::default(),
+            any: AtomicBool::new(false),
+            watched: AtomicBool::new(false),
+        }
+    }
+
+    /// The certificates that the ConfigMap `extension-apiserver-authentication` shows.
+    pub(crate) fn front(&self) -> &FrontProxy {
+        &self.front
+    }
+
+    /// Takes up what the store says now.
+    pub(crate) fn reload(&self, store: &Store) {
+        // The lock is held over the reading: of two reloads at once, the last to read is the last to write.
+        let mut remotes = self.remotes.write().unwrap_or_else(PoisonError::into_inner);
+        let all = store.list(STORED, "").items;
+        let found = all.iter().filter_map(|object| Remote::of(object, &self.front));
+        *remotes = Arc::new(found.map(|r| ((r.group.clone(), r.version.clone()), Arc::new(r))).collect());
+        self.any.store(!remotes.is_empty(), Ordering::Release);
+        let mut offered = self.offered.write().unwrap_or_else(PoisonError::into_inner);
+        offered.retain(|name, _| remotes.values().any(|remote| remote.name == *name));
+    }
+
+    pub(crate) fn remotes(&self) -> Arc<Remotes> {
+        self.remotes.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Who answers a path; `None` when this server does.
+    pub(crate) fn find(&self, path: &str) -> Option<Arc<Remote>> {
+        if !self.any.load(Ordering::Acquire) {
+            return None;
+        }
+        let mut segments = path.trim_start_matches('/').split('/');
+        let (Some("apis"), Some(group), Some(version)) = (segments.next(), segments.next(), segments.next())
+        else {
+            return None;
+        };
+        self.remotes().get(&(group.to_owned(), version.to_owned())).cloned()
+    }
+
+    pub(crate) fn offered(&self, name: &str) -> Option<Arc<Offered>> {
+        self.offered.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+
+    fn set_offered(&self, name: &str, offered: Offered) {
+        let mut all = self.offered.write().unwrap_or_else(PoisonError::into_inner);
+        all.insert(name.to_owned(), Arc::new(offered));
+    }
+
+    /// Begins to look after the remotes as soon as there is one. Costs nothing otherwise.
+    pub(crate) fn look_after(server: &Arc<Server>) {
+        let me = &server.aggregation;
+        if !me.any.load(Ordering::Relaxed) || me.watched.load(Ordering::Relaxed) {
+            return;
+        }
+        if let Ok(runtime) = tokio::runtime::Handle::try_current()
+            && !me.watched.swap(true, Ordering::AcqRel)
+        {
+            runtime.spawn(availability::run(Arc::downgrade(server), server.shutdown.clone()));
+        }
+    }
+}
+
+/// Whether a write is one that changes who answers.
+pub(crate) fn concerns(resource: &Resource) -> bool {
+    resource.is(GROUP, "apiservices")
+}

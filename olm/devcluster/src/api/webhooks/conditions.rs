@@ -1,0 +1,99 @@
+//! `matchConditions`: expressions in CEL that decide whether a webhook is asked.
+
+use std::{collections::HashSet, sync::Arc};
+
+use olm_crd::Condition;
+use serde_json::Value;
+
+use super::{Asked, review};
+use crate::{
+    api::{
+        meta::text,
+        status::{ApiError, ApiResult},
+        validate,
+    },
+    machinery::field_error::FieldError,
+};
+
+/// What expressions may speak of. `authorizer`, which Kubernetes has too, is not among it.
+const VARIABLES: [&str; 3] = ["object", "oldObject", "request"];
+/// As Kubernetes.
+const MOST: usize = 64;
+
+/// The conditions of a webhook; all must hold.
+pub(crate) struct Conditions {
+    all: Vec<(String, Result<Condition, String>)>,
+}
+
+impl Conditions {
+    pub(super) fn of(conditions: &[Value]) -> Self {
+        let compiled = |condition: &Value| {
+            let expression = text(condition, "/expression");
+            (text(condition, "/name").to_owned(), Condition::compile(expression, &VARIABLES))
+        };
+        Self { all: conditions.iter().map(compiled).collect() }
+    }
+
+    /// Whether all conditions hold for a request. One that cannot be evaluated counts as a failure of the webhook, unless
+    /// another one does not hold.
+    pub(super) fn hold(
+        &self,
+        asked: &Asked<'_>,
+        question: &review::Question<'_>,
+        ignores_failures: bool,
+    ) -> ApiResult<bool> {
+        if self.all.is_empty() {
+            return Ok(true);
+        }
+        let request = review::request(asked, question, "");
+        let old: Option<&Arc<Value>> = question.old;
+        let values = [
+            ("object", question.object.unwrap_or(&Value::Null)),
+            ("oldObject", old.map_or(&Value::Null, AsRef::as_ref)),
+            ("request", &request),
+        ];
+        let mut failed = Vec::new();
+        for (name, condition) in &self.all {
+            match condition.as_ref().map_err(Clone::clone).and_then(|c| c.holds(&values)) {
+                Ok(true) => {}
+                Ok(false) => return Ok(false),
+                Err(why) => failed.push(format!("condition {name:?}: {why}")),
+            }
+        }
+        match failed.as_slice() {
+            [] => Ok(true),
+            _ if ignores_failures => Ok(false),
+            failed => {
+                let resource = asked.resource;
+                Err(ApiError::forbidden(&resource.plural, &resource.group, asked.name, &failed.join(", ")))
+            }
+        }
+    }
+}
+
+/// What is wrong with the conditions of a webhook.
+pub(super) fn check(conditions: &[Value], path: &str, errors: &mut Vec<FieldError>) {
+    let path = format!("{path}.matchConditions");
+    if conditions.len() > MOST {
+        errors.push(FieldError::too_many(path.as_str(), conditions.len(), MOST as u64));
+    }
+    let mut names = HashSet::new();
+    for (index, condition) in conditions.iter().take(MOST).enumerate() {
+        let (name, expression) = (text(condition, "/name"), text(condition, "/expression"));
+        let name_path = format!("{path}[{index}].name");
+        if name.is_empty() {
+            errors.push(FieldError::required(name_path.as_str(), ""));
+        } else if let Some(problem) = validate::key_problem(name) {
+            errors.push(FieldError::invalid(name_path.as_str(), name, problem));
+        }
+        if !name.is_empty() && !names.insert(name) {
+            errors.push(FieldError::duplicate(name_path, name));
+        }
+        let path = format!("{path}[{index}].expression");
+        if expression.trim().is_empty() {
+            errors.push(FieldError::required(path, ""));
+        } else if let Err(why) = Condition::compile(expression, &VARIABLES) {
+            errors.push(FieldError::invalid(path, expression, why));
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Webhooks that are asked about connections: `pods/exec`, `pods/proxy`, `services/proxy`.
+
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+
+use super::{Asked, Operation, ask};
+use crate::api::{
+    authn::Identity,
+    registry::Resource,
+    request::{Info, Query},
+    server::Server,
+    status::ApiResult,
+};
+
+/// Asks them.
+pub(crate) async fn connect(
+    server: &Arc<Server>,
+    resource: &Arc<Resource>,
+    info: &Info,
+    query: &Query,
+    who: &Identity,
+    warnings: &Mutex<Vec<String>>,
+) -> ApiResult<()> {
+    let asked = Asked {
+        server,
+        resource,
+        subresource: &info.subresource,
+        who,
+        operation: Operation::Connect,
+        namespace: &info.namespace,
+        name: &info.name,
+        old: None,
+        dry_run: false,
+        options: &|| Value::Null,
+        warnings,
+    };
+    if !asked.concerns_somebody() {
+        return Ok(());
+    }
+    ask(&asked, Some(&options(info, query))).await
+}
+
+/// The options of a connection, as the object that it is about.
+fn options(info: &Info, query: &Query) -> Value {
+    let kind = match (info.resource.as_str(), info.subresource.as_str()) {
+        ("services", _) => "ServiceProxyOptions",
+        (_, "proxy") => "PodProxyOptions",
+        _ => "PodExecOptions",
+    };
+    let mut options = json!({ "kind": kind, "apiVersion": "v1" });
+    if info.subresource == "proxy" {
+        options["path"] = info.tail.as_str().into();
+        return options;
+    }
+    for flag in ["stdin", "stdout", "stderr", "tty"] {
+        if query.flag(flag) {
+            options[flag] = true.into();
+        }
+    }
+    let container = query.get("container");
+    if !container.is_empty() {
+        options["container"] = container.into();
+    }
+    options["command"] = query.all("command").collect::<Vec<_>>().into();
+    options
+}

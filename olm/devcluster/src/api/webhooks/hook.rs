@@ -1,0 +1,106 @@
+//! One webhook of a configuration, ready to be matched and called.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::conditions::Conditions;
+use crate::api::{
+    meta::{self, list, text},
+    outbound::Endpoint,
+    selector::Selector,
+};
+
+/// Versions of AdmissionReview that the API server speaks.
+pub(super) const REVIEW_VERSIONS: [&str; 2] = ["v1", "v1beta1"];
+/// Kubernetes' default; configurations get it when they are stored.
+const TIMEOUT: u64 = 10;
+
+/// A compiled webhook.
+pub(crate) struct Hook {
+    pub name: String,
+    pub rules: Vec<Rule>,
+    /// `matchPolicy: Exact`: other versions of the same resource do not count.
+    pub exact: bool,
+    pub namespaces: Selector,
+    pub objects: Selector,
+    pub conditions: Conditions,
+    /// `failurePolicy: Ignore`.
+    pub ignores_failures: bool,
+    pub timeout: Duration,
+    /// Whether it may be called for a request that must change nothing.
+    pub dry_run: bool,
+    pub review: Option<&'static str>,
+    /// `reinvocationPolicy: IfNeeded`.
+    pub reinvocable: bool,
+    pub endpoint: Result<Endpoint, String>,
+}
+
+/// Requests that a webhook is asked about.
+pub(crate) struct Rule {
+    pub operations: Vec<String>,
+    pub groups: Vec<String>,
+    pub versions: Vec<String>,
+    /// Resource and subresource; the latter is empty for the resource itself.
+    pub resources: Vec<(String, String)>,
+    pub scope: Scope,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scope {
+    All,
+    Cluster,
+    Namespaced,
+}
+
+impl Hook {
+    /// The webhooks of a stored configuration, in its order.
+    pub(super) fn all_of(configuration: &Value) -> Vec<Self> {
+        if meta::is_deleting(configuration) && meta::finalizers(configuration).is_empty() {
+            return Vec::new();
+        }
+        list(configuration, "/webhooks").iter().map(Self::new).collect()
+    }
+
+    fn new(hook: &Value) -> Self {
+        let spoken = list(hook, "/admissionReviewVersions").iter().filter_map(Value::as_str);
+        let selector = |key: &str| Selector::from_object(&hook[key]);
+        Self {
+            name: text(hook, "/name").to_owned(),
+            rules: list(hook, "/rules").iter().map(Rule::new).collect(),
+            exact: text(hook, "/matchPolicy") == "Exact",
+            namespaces: selector("namespaceSelector"),
+            objects: selector("objectSelector"),
+            conditions: Conditions::of(list(hook, "/matchConditions")),
+            ignores_failures: text(hook, "/failurePolicy") == "Ignore",
+            timeout: Duration::from_secs(hook["timeoutSeconds"].as_u64().unwrap_or(TIMEOUT)),
+            dry_run: matches!(text(hook, "/sideEffects"), "None" | "NoneOnDryRun"),
+            review: spoken.filter_map(|v| REVIEW_VERSIONS.into_iter().find(|known| *known == v)).next(),
+            reinvocable: text(hook, "/reinvocationPolicy") == "IfNeeded",
+            endpoint: Endpoint::of_client_config(&hook["clientConfig"]),
+        }
+    }
+}
+
+impl Rule {
+    fn new(rule: &Value) -> Self {
+        let texts = |pointer: &str| -> Vec<String> {
+            list(rule, pointer).iter().filter_map(Value::as_str).map(str::to_owned).collect()
+        };
+        let split = |text: String| match text.split_once('/') {
+            Some((resource, subresource)) => (resource.to_owned(), subresource.to_owned()),
+            None => (text, String::new()),
+        };
+        Self {
+            operations: texts("/operations"),
+            groups: texts("/apiGroups"),
+            versions: texts("/apiVersions"),
+            resources: texts("/resources").into_iter().map(split).collect(),
+            scope: match text(rule, "/scope") {
+                "Cluster" => Scope::Cluster,
+                "Namespaced" => Scope::Namespaced,
+                _ => Scope::All,
+            },
+        }
+    }
+}

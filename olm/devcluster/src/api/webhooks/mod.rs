@@ -1,0 +1,170 @@
+//! Dynamic admission: webhooks that are asked about requests before they are carried out.
+//!
+//! * [`hook`]: a compiled webhook; [`matching`]: which requests it is asked about; [`conditions`]: its `matchConditions`
+//! * [`review`]: what it is sent and what its answer means
+//! * [`mutate`] and [`validate`]: the two rounds; [`update`]: both, for a change of an object
+//! * [`rules`]: what webhook configurations must look like
+
+mod conditions;
+mod connect;
+mod hook;
+mod matching;
+mod mutate;
+mod review;
+mod rules;
+mod update;
+mod validate;
+
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use serde_json::Value;
+
+use self::hook::Hook;
+pub(crate) use self::{
+    connect::connect,
+    mutate::mutate,
+    rules::{defaults_mutating, defaults_validating, mutating_rules, validating_rules},
+    update::UpdateAdmission,
+    validate::validate,
+};
+use super::{
+    authn::Identity,
+    registry::Resource,
+    server::{Call, Server},
+    status::ApiResult,
+    store::Store,
+};
+
+/// Group of webhook configurations, which no webhook is ever asked about: a bad one must stay removable.
+pub(crate) const GROUP: &str = "admissionregistration.k8s.io";
+const MUTATING: &str = "mutatingwebhookconfigurations";
+const VALIDATING: &str = "validatingwebhookconfigurations";
+
+/// The webhooks that are in force, compiled; requests share them and a changed configuration replaces them.
+#[derive(Default)]
+pub(crate) struct Webhooks {
+    mutating: RwLock<Arc<[Hook]>>,
+    validating: RwLock<Arc<[Hook]>>,
+}
+
+impl Webhooks {
+    /// Takes up what the store says now.
+    pub(crate) fn reload(&self, store: &Store) {
+        for (hooks, plural) in [(&self.mutating, MUTATING), (&self.validating, VALIDATING)] {
+            // The lock is held over the reading: of two reloads at once, the last to read is the last to write.
+            let mut hooks = hooks.write().unwrap_or_else(PoisonError::into_inner);
+            *hooks = compile(store, plural);
+        }
+    }
+
+    fn mutating(&self) -> Arc<[Hook]> {
+        self.mutating.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn validating(&self) -> Arc<[Hook]> {
+        self.validating.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// The webhooks of all configurations: by name of the configuration, then as written.
+fn compile(store: &Store, plural: &str) -> Arc<[Hook]> {
+    let configurations = store.list(&format!("{GROUP}/{plural}"), "").items;
+    configurations.iter().flat_map(|configuration| Hook::all_of(configuration)).collect()
+}
+
+/// Whether a write is one that changes which webhooks are in force.
+pub(crate) fn concerns(resource: &Resource) -> bool {
+    resource.group == GROUP && matches!(resource.plural.as_str(), MUTATING | VALIDATING)
+}
+
+/// What is being done to an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Operation {
+    Create,
+    Update,
+    Delete,
+    Connect,
+}
+
+impl Operation {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Create => "CREATE",
+            Self::Update => "UPDATE",
+            Self::Delete => "DELETE",
+            Self::Connect => "CONNECT",
+        }
+    }
+}
+
+/// A request that webhooks may be asked about.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    pub server: &'a Arc<Server>,
+    pub resource: &'a Arc<Resource>,
+    pub subresource: &'a str,
+    pub who: &'a Identity,
+    pub operation: Operation,
+    pub namespace: &'a str,
+    pub name: &'a str,
+    /// The object before, in the version of the request.
+    pub old: Option<&'a Arc<Value>>,
+    pub dry_run: bool,
+    /// `CreateOptions` and the like; made only when somebody is asked.
+    pub options: &'a (dyn Fn() -> Value + Sync),
+    pub warnings: &'a Mutex<Vec<String>>,
+}
+
+impl Asked<'_> {
+    fn warn(&self, text: &str) {
+        let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        if !warnings.iter().any(|w| w == text) {
+            warnings.push(text.to_owned());
+        }
+    }
+
+    /// Webhook configurations, and those of policies, are exempt.
+    fn is_exempt(&self) -> bool {
+        self.resource.group == GROUP
+    }
+
+    /// Whether any webhook has a rule for it. Cheap: most requests concern nobody.
+    pub(crate) fn concerns_somebody(&self) -> bool {
+        self.concerns(&self.server.webhooks.mutating()) || self.concerns_validating()
+    }
+
+    /// Whether any validating webhook has a rule for it.
+    pub(crate) fn concerns_validating(&self) -> bool {
+        self.concerns(&self.server.webhooks.validating())
+    }
+
+    fn concerns(&self, hooks: &[Hook]) -> bool {
+        if hooks.is_empty() || self.is_exempt() {
+            return false;
+        }
+        let others = matching::Equivalents::default();
+        hooks.iter().any(|hook| matching::by_rules(hook, self, &others).is_some())
+    }
+}
+
+/// The options of a request as `meta.k8s.io/v1` writes them.
+pub(crate) fn options(call: &Call<'_>, kind: &str) -> Value {
+    let mut options = serde_json::json!({ "kind": kind, "apiVersion": "meta.k8s.io/v1" });
+    for key in ["fieldManager", "fieldValidation"] {
+        let value = call.query.get(key);
+        if !value.is_empty() {
+            options[key] = value.into();
+        }
+    }
+    if call.query.get("dryRun") == "All" {
+        options["dryRun"] = serde_json::json!(["All"]);
+    }
+    options
+}
+
+/// Asks both kinds of webhooks about something that is not stored: a delete, a connection.
+pub(crate) async fn ask(asked: &Asked<'_>, object: Option<&Value>) -> ApiResult<()> {
+    let mut copy = object.cloned();
+    mutate(asked, copy.as_mut(), &mut |_| Ok(())).await?;
+    validate(asked, copy.as_ref()).await
+}

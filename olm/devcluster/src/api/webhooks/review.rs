@@ -1,0 +1,169 @@
+//! What a webhook is sent, and what its answer means.
+
+use std::sync::Arc;
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use serde_json::{Value, json};
+
+use super::{Asked, hook::Hook, matching::Kind};
+use crate::api::{
+    meta::{self, list, text},
+    registry::Resource,
+    status::ApiError,
+};
+
+/// A webhook that did not say yes.
+#[derive(Debug)]
+pub(super) enum Refusal {
+    /// It could not be asked, or its answer makes no sense; `failurePolicy` says what that means.
+    Failed(ApiError),
+    /// It said no, or what it asks for cannot be done.
+    Denied(ApiError),
+}
+
+/// A webhook that said yes.
+#[derive(Debug, Default)]
+pub(super) struct Answer {
+    /// The JSON patch, empty when there is nothing to change.
+    pub patch: Value,
+}
+
+/// What is asked: the resource in the version that the webhook knows, and the objects in it.
+pub(super) struct Question<'a> {
+    pub resource: &'a Resource,
+    pub kind: &'a Kind,
+    pub request_kind: &'a Kind,
+    pub object: Option<&'a Value>,
+    pub old: Option<&'a Arc<Value>>,
+    pub mutating: bool,
+}
+
+/// Asks a webhook.
+pub(super) async fn call(hook: &Hook, asked: &Asked<'_>, question: &Question<'_>) -> Result<Answer, Refusal> {
+    if asked.dry_run && !hook.dry_run {
+        let message = format!("admission webhook \"{}\" does not support dry run", hook.name);
+        return Err(Refusal::Denied(ApiError::bad_request(message)));
+    }
+    let failed = |why: String| {
+        Refusal::Failed(ApiError::internal(format!("failed calling webhook \"{}\": {why}", hook.name)))
+    };
+    let version = hook.review.ok_or_else(|| {
+        failed("could not create admission objects: webhook does not accept known AdmissionReview versions (v1, v1beta1)".into())
+    })?;
+    let endpoint =
+        hook.endpoint.as_ref().map_err(|why| failed(format!("could not get REST client: {why}")))?;
+    let uid = meta::new_uid();
+    let review = review(asked, question, version, &uid);
+    let answer = endpoint
+        .post(asked.server, hook.timeout, &review)
+        .await
+        .map_err(|why| failed(format!("failed to call webhook: {why}")))?;
+    let response = verify(&answer, version, &uid, question.mutating)
+        .map_err(|why| failed(format!("received invalid webhook response: {why}")))?;
+    for warning in list(response, "/warnings").iter().filter_map(Value::as_str) {
+        asked.warn(warning);
+    }
+    if response["allowed"] != true {
+        return Err(Refusal::Denied(denial(&hook.name, &response["status"])));
+    }
+    let patch = if question.mutating { text(response, "/patch") } else { "" };
+    if patch.is_empty() {
+        return Ok(Answer::default());
+    }
+    let undecodable = |why: String| failed(format!("received undecodable patch in webhook response: {why}"));
+    let bytes = STANDARD.decode(patch).map_err(|error| undecodable(error.to_string()))?;
+    let patch: Value = serde_json::from_slice(&bytes).map_err(|error| undecodable(error.to_string()))?;
+    if !patch.is_array() {
+        return Err(undecodable("it is not a list of operations".to_owned()));
+    }
+    // v1beta1 never said the type.
+    if version == "v1" && text(response, "/patchType") != "JSONPatch" {
+        return Err(failed(format!("unsupported patch type {:?}", text(response, "/patchType"))));
+    }
+    Ok(Answer { patch })
+}
+
+fn review(asked: &Asked<'_>, question: &Question<'_>, version: &str, uid: &str) -> Value {
+    let mut request = request(asked, question, uid);
+    request["object"] = question.object.cloned().unwrap_or_default();
+    request["oldObject"] = question.old.map(|old| Value::clone(old)).unwrap_or_default();
+    json!({ "kind": "AdmissionReview", "apiVersion": format!("admission.k8s.io/{version}"), "request": request })
+}
+
+/// Everything of the request but the objects.
+pub(super) fn request(asked: &Asked<'_>, question: &Question<'_>, uid: &str) -> Value {
+    let kind = |k: &Kind| json!({ "group": k.group, "version": k.version, "kind": k.kind });
+    let resource = |r: &Resource| json!({ "group": r.group, "version": r.version, "resource": r.plural });
+    let mut request = json!({
+        "uid": uid,
+        "kind": kind(question.kind),
+        "resource": resource(question.resource),
+        "requestKind": kind(question.request_kind),
+        "requestResource": resource(asked.resource),
+        "operation": asked.operation.word(),
+        "userInfo": asked.who.to_user_info(),
+        "dryRun": asked.dry_run,
+        "options": (asked.options)(),
+    });
+    let texts = [
+        ("subResource", asked.subresource),
+        ("requestSubResource", asked.subresource),
+        ("name", asked.name),
+        ("namespace", asked.namespace),
+    ];
+    for (key, value) in texts {
+        if !value.is_empty() {
+            request[key] = value.into();
+        }
+    }
+    request
+}
+
+/// The response of a review that makes sense.
+fn verify<'a>(answer: &'a Value, version: &str, uid: &str, mutating: bool) -> Result<&'a Value, String> {
+    let Some(response) = answer.get("response").filter(|r| r.is_object()) else {
+        return Err("webhook response was absent".to_owned());
+    };
+    // v1beta1 was never that strict.
+    if version != "v1" {
+        return Ok(response);
+    }
+    let got = text(response, "/uid");
+    if got != uid {
+        return Err(format!("expected response.uid={uid:?}, got {got:?}"));
+    }
+    let (api, kind) = (text(answer, "/apiVersion"), text(answer, "/kind"));
+    if (api, kind) != ("admission.k8s.io/v1", "AdmissionReview") {
+        return Err(format!(
+            "expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got {api}, Kind={kind}"
+        ));
+    }
+    let (patch, patch_type) = (text(response, "/patch"), response.get("patchType").filter(|t| !t.is_null()));
+    match (mutating, patch.is_empty(), patch_type) {
+        (true, false, None) => Err("webhook returned response.patch but not response.patchType".to_owned()),
+        (true, true, Some(_)) => Err("webhook returned response.patchType but not response.patch".to_owned()),
+        (true, _, Some(Value::String(empty))) if empty.is_empty() => {
+            Err("webhook returned invalid response.patchType of \"\"".to_owned())
+        }
+        (false, false, _) => Err("validating webhook may not return response.patch".to_owned()),
+        (false, _, Some(_)) => Err("validating webhook may not return response.patchType".to_owned()),
+        _ => Ok(response),
+    }
+}
+
+/// The `Status` of a webhook's no, never one that reads as a success.
+fn denial(name: &str, status: &Value) -> ApiError {
+    let denied = format!("admission webhook \"{name}\" denied the request");
+    let message = match (text(status, "/message"), text(status, "/reason")) {
+        ("", "") => format!("{denied} without explanation"),
+        ("", reason) => format!("{denied}: {reason}"),
+        (message, _) => format!("{denied}: {message}"),
+    };
+    let code =
+        status["code"].as_u64().and_then(|c| u16::try_from(c).ok()).filter(|c| (400..=599).contains(c));
+    let error = ApiError::new(code.unwrap_or(400), text(status, "/reason"), message);
+    match status.get("details").filter(|d| d.is_object()) {
+        Some(details) => error.details(details.clone()),
+        None => error,
+    }
+}

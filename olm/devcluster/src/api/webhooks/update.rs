@@ -1,0 +1,90 @@
+//! The webhooks' part in a change of an object.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{Asked, Operation, mutate, options, validate};
+use crate::api::{registry::ScalePaths, scale, server::Call, status::ApiResult};
+
+/// In which form webhooks see the object.
+enum View<'a> {
+    Whole,
+    Scale(&'a ScalePaths),
+    /// They were asked already, about something else (`Binding`).
+    Nothing,
+}
+
+/// Asks webhooks about a change.
+pub(crate) struct UpdateAdmission<'a> {
+    call: &'a Call<'a>,
+    view: View<'a>,
+    old: Arc<Value>,
+    dry_run: bool,
+}
+
+impl<'a> UpdateAdmission<'a> {
+    /// `live` is the object before, in the version of the request.
+    pub(crate) fn new(call: &'a Call<'a>, live: &Arc<Value>, dry_run: bool) -> Self {
+        let view = match (call.info.subresource.as_str(), &call.resource.scale) {
+            ("binding", _) => View::Nothing,
+            ("scale", Some(paths)) => View::Scale(paths),
+            _ => View::Whole,
+        };
+        let old = match &view {
+            View::Scale(paths) => Arc::new(scale::seen_by_webhooks(live, paths)),
+            View::Whole | View::Nothing => live.clone(),
+        };
+        Self { call, view, old, dry_run }
+    }
+
+    fn asked<'s>(&'s self, options: &'s (dyn Fn() -> Value + Sync)) -> Asked<'s> {
+        Asked {
+            server: self.call.server,
+            resource: self.call.resource,
+            subresource: &self.call.info.subresource,
+            who: self.call.who,
+            operation: Operation::Update,
+            namespace: &self.call.info.namespace,
+            name: &self.call.info.name,
+            old: Some(&self.old),
+            dry_run: self.dry_run,
+            options,
+            warnings: &self.call.warnings,
+        }
+    }
+
+    fn options(&self) -> Value {
+        options(self.call, "UpdateOptions")
+    }
+
+    /// Whether any webhook has a rule for the change.
+    pub(crate) fn concerns_somebody(&self) -> bool {
+        !matches!(self.view, View::Nothing) && self.asked(&|| self.options()).concerns_somebody()
+    }
+
+    /// Lets the mutating webhooks change the object; says whether they did.
+    pub(crate) async fn mutate(&self, object: &mut Value) -> ApiResult<bool> {
+        let options = || self.options();
+        let asked = self.asked(&options);
+        let View::Scale(paths) = &self.view else {
+            return mutate(&asked, Some(object), &mut |_| Ok(())).await;
+        };
+        let mut seen = scale::seen_by_webhooks(object, paths);
+        let changed = mutate(&asked, Some(&mut seen), &mut |_| Ok(())).await?;
+        if changed {
+            scale::changed_by_webhooks(object, paths, &seen);
+        }
+        Ok(changed)
+    }
+
+    /// Asks the validating webhooks.
+    pub(crate) async fn validate(&self, object: &Value) -> ApiResult<()> {
+        let options = || self.options();
+        let asked = self.asked(&options);
+        match &self.view {
+            View::Scale(paths) => validate(&asked, Some(&scale::seen_by_webhooks(object, paths))).await,
+            View::Whole | View::Nothing => validate(&asked, Some(object)).await,
+        }
+    }
+}

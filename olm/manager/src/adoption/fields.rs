@@ -1,0 +1,153 @@
+//! Who owns which fields of an object that OLM v0 wrote: pure.
+//!
+//! OLM v0 updates objects; a field that it set belongs to it for ever, and would stay behind when the next version of an operator
+//! does not have it any more. So its entries become ours: the next apply of a whole manifest removes what is not in it.
+//!
+//! One thing stays: annotations of pod templates. Some that OLM put there may not be in our manifest, and to take one away is to
+//! restart the operator. They stay with the old name, and nobody changes them.
+
+use serde_json::{Map, Value, json};
+
+use super::LEGACY_MANAGERS;
+
+/// What keeps its owner.
+const KEPT: [&str; 4] = ["f:spec", "f:template", "f:metadata", "f:annotations"];
+
+/// The entries of an object as they are to be, or `None` when nothing of them is OLM's.
+pub(super) fn taken_over(entries: &[Value], ours: &str) -> Option<Vec<Value>> {
+    let theirs = |entry: &Value| {
+        let manager = entry["manager"].as_str().unwrap_or_default();
+        // Status is written by its subresource, which stays with whoever writes it.
+        LEGACY_MANAGERS.contains(&manager) && entry["subresource"].as_str().unwrap_or_default().is_empty()
+    };
+    let version = entries.iter().find(|entry| theirs(entry))?["apiVersion"].clone();
+    let mine = |entry: &Value| {
+        entry["manager"] == ours && entry["operation"] == "Apply" && entry["subresource"].is_null()
+    };
+    // Fields of two versions of an API do not mix.
+    let foreign = |entry: &Value| (theirs(entry) || mine(entry)) && entry["apiVersion"] != version;
+    if entries.iter().any(foreign) {
+        return None;
+    }
+    let mut moved = Map::new();
+    let mut out = Vec::new();
+    let mut changed = false;
+    for entry in entries {
+        let fields = entry["fieldsV1"].as_object().cloned().unwrap_or_default();
+        if mine(entry) {
+            merge(&mut moved, &fields);
+        } else if theirs(entry) {
+            let (kept, rest) = split(fields, &KEPT);
+            changed |= !rest.is_empty();
+            merge(&mut moved, &rest);
+            if !kept.is_empty() {
+                let mut entry = entry.clone();
+                entry["fieldsV1"] = kept.into();
+                out.push(entry);
+            }
+        } else {
+            out.push(entry.clone());
+        }
+    }
+    out.push(json!({
+        "manager": ours,
+        "operation": "Apply",
+        "apiVersion": version,
+        "fieldsType": "FieldsV1",
+        "fieldsV1": moved,
+    }));
+    changed.then_some(out)
+}
+
+/// The fields under a path, and all others.
+fn split(mut fields: Map<String, Value>, path: &[&str]) -> (Map<String, Value>, Map<String, Value>) {
+    let Some((first, rest)) = path.split_first() else { return (fields, Map::new()) };
+    let Some(Value::Object(below)) = fields.remove(*first) else { return (Map::new(), fields) };
+    let (kept, others) = split(below, rest);
+    if !others.is_empty() {
+        fields.insert((*first).to_owned(), others.into());
+    }
+    let kept =
+        if kept.is_empty() { Map::new() } else { Map::from_iter([((*first).to_owned(), kept.into())]) };
+    (kept, fields)
+}
+
+/// The union of two sets of fields. It is as deep as JSON that the API server sent, which has a limit.
+fn merge(into: &mut Map<String, Value>, from: &Map<String, Value>) {
+    for (key, value) in from {
+        match (into.get_mut(key), value) {
+            (Some(Value::Object(there)), Value::Object(more)) => merge(there, more),
+            (Some(_), _) => {}
+            (None, _) => drop(into.insert(key.clone(), value.clone())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(manager: &str, operation: &str, fields: Value) -> Value {
+        json!({ "manager": manager, "operation": operation, "apiVersion": "apps/v1", "fieldsType": "FieldsV1",
+                "fieldsV1": fields })
+    }
+
+    #[test]
+    fn what_olm_updated_becomes_ours_but_for_the_annotations_of_pods() {
+        // given a Deployment that OLM wrote, whose status and revision others write
+        let template = json!({ "f:metadata": { "f:annotations": { "f:capabilities": {} }, "f:labels": { "f:app": {} } },
+                               "f:spec": { "f:containers": {} } });
+        let status = json!({ "manager": "olm", "operation": "Update", "apiVersion": "apps/v1", "subresource": "status",
+                             "fieldsType": "FieldsV1", "fieldsV1": { "f:status": {} } });
+        let entries = [
+            entry("olm", "Update", json!({ "f:spec": { "f:replicas": {}, "f:template": template } })),
+            entry("kube-controller-manager", "Update", json!({ "f:metadata": { "f:annotations": {} } })),
+            status.clone(),
+        ];
+        // when
+        let taken = taken_over(&entries, "ours").unwrap();
+        // then
+        assert_eq!(
+            taken,
+            [
+                entry(
+                    "olm",
+                    "Update",
+                    json!({ "f:spec": { "f:template": { "f:metadata": { "f:annotations": {
+                    "f:capabilities": {} } } } } })
+                ),
+                entries[1].clone(),
+                status,
+                entry(
+                    "ours",
+                    "Apply",
+                    json!({ "f:spec": { "f:replicas": {}, "f:template": {
+                    "f:metadata": { "f:labels": { "f:app": {} } }, "f:spec": { "f:containers": {} } } } })
+                ),
+            ]
+        );
+        // and a second time there is nothing to do
+        assert_eq!(taken_over(&taken, "ours"), None);
+    }
+
+    #[test]
+    fn what_is_ours_already_is_added_to() {
+        let entries = [
+            entry("ours", "Apply", json!({ "f:a": {}, "f:b": { "f:c": {} } })),
+            entry("catalog", "Update", json!({ "f:b": { "f:d": {} } })),
+        ];
+        let taken = taken_over(&entries, "ours").unwrap();
+        assert_eq!(taken, [entry("ours", "Apply", json!({ "f:a": {}, "f:b": { "f:c": {}, "f:d": {} } }))]);
+    }
+
+    #[test]
+    fn what_others_wrote_is_nobodys_business() {
+        assert_eq!(taken_over(&[entry("kubectl", "Update", json!({ "f:a": {} }))], "ours"), None);
+        assert_eq!(taken_over(&[], "ours"), None);
+        // nor are fields of another version of the API mixed in
+        let mut old = entry("olm", "Update", json!({ "f:a": {} }));
+        old["apiVersion"] = "apps/v1beta1".into();
+        let mine = entry("ours", "Apply", json!({ "f:b": {} }));
+        assert_eq!(taken_over(&[mine, old], "ours"), None);
+    }
+}

@@ -1,0 +1,167 @@
+//! Controllers run while no other OLM does.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::{Stream, StreamExt};
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::ObjectReference};
+use kube::{
+    Api,
+    runtime::{
+        WatchStreamExt,
+        events::{Event, EventType},
+        watcher,
+    },
+};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::{Rival, rival, rival::SELECTOR, take_over::take_over};
+use crate::{
+    context::{Ctx, truncate},
+    manifests::MANAGER,
+    ops,
+};
+
+/// When to look again while another OLM runs, whether a watch told something or not: its API service is not watched.
+const LOOK_AGAIN: Duration = Duration::from_secs(15);
+/// When to try again what failed.
+const RETRY: Duration = Duration::from_secs(2);
+/// Reason of the event.
+const REASON: &str = "OtherOLMRunning";
+
+/// Why the manager does nothing, if it does nothing.
+#[derive(Debug)]
+pub(crate) struct Standby(watch::Sender<Option<String>>);
+
+impl Default for Standby {
+    fn default() -> Self {
+        Self(watch::Sender::new(None))
+    }
+}
+
+impl Standby {
+    /// What it waits for; `None` when it works.
+    pub(crate) fn reason(&self) -> Option<String> {
+        self.0.borrow().clone()
+    }
+
+    /// Returns when it does nothing; at once when that is so now.
+    pub(crate) async fn begun(&self) {
+        // The sender is `self`: it is there.
+        let _ = self.0.subscribe().wait_for(Option::is_some).await;
+    }
+
+    /// Returns whether that is news.
+    fn set(&self, reason: Option<String>) -> bool {
+        self.0.send_if_modified(|current| {
+            let news = *current != reason;
+            *current = reason;
+            news
+        })
+    }
+}
+
+/// Runs the controllers until `stop`, but for the times in which another OLM runs: then they are stopped, what they do is finished
+/// first, and the manager waits until it is alone. Whenever it begins, what OLM v0 left is taken over before anything looks at it.
+pub(crate) async fn guarded<F, Fut>(ctx: Arc<Ctx>, stop: CancellationToken, controllers: F)
+where
+    F: Fn(Arc<Ctx>, CancellationToken) -> Fut,
+    Fut: Future<Output = ()>,
+{
+    let api = Api::<Deployment>::all(ctx.client.clone());
+    let config = watcher::Config::default().labels(SELECTOR);
+    let changes = watcher(api, config).default_backoff().map(drop);
+    let mut changes = Box::pin(changes);
+    while alone(&ctx, &mut changes, &stop).await && taken_over(&ctx, &stop).await {
+        let work = stop.child_token();
+        let mut running = Box::pin(controllers(Arc::clone(&ctx), work.clone()));
+        loop {
+            tokio::select! {
+                () = &mut running => return,
+                Some(()) = changes.next() => {
+                    if let Some(rival) = look(&ctx).await {
+                        tell(&ctx, &rival).await;
+                        work.cancel();
+                        running.await;
+                        break;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Waits until no other OLM runs; `false` when it is time to stop.
+async fn alone(ctx: &Ctx, changes: &mut (impl Stream<Item = ()> + Unpin), stop: &CancellationToken) -> bool {
+    loop {
+        match rival(&ctx.client).await {
+            Ok(None) => {
+                if ctx.standby.set(None) {
+                    tracing::info!("no other OLM runs any more; starting to work");
+                }
+                return true;
+            }
+            Ok(Some(rival)) => tell(ctx, &rival).await,
+            // To look is a right that its manifests give it; without it, nobody can say.
+            Err(error @ ops::Error::Forbidden { .. }) => {
+                tracing::warn!(%error, "cannot tell whether another OLM runs");
+                return true;
+            }
+            Err(error) => tracing::warn!(%error, "cannot tell yet whether another OLM runs"),
+        }
+        let pause = if ctx.standby.reason().is_some() { LOOK_AGAIN } else { RETRY };
+        tokio::select! {
+            () = stop.cancelled() => return false,
+            Some(()) = changes.next() => {}
+            () = tokio::time::sleep(pause) => {}
+        }
+    }
+}
+
+/// Tries to take over what OLM v0 left until it succeeds; `false` when it is time to stop.
+async fn taken_over(ctx: &Ctx, stop: &CancellationToken) -> bool {
+    loop {
+        match take_over(ctx).await {
+            Ok(()) => return true,
+            Err(error) => tracing::warn!(%error, "failed to take over what OLM left; trying again"),
+        }
+        tokio::select! {
+            () = stop.cancelled() => return false,
+            () = tokio::time::sleep(RETRY) => {}
+        }
+    }
+}
+
+/// Whether one runs now. What cannot be seen for a moment changes nothing: the watch tells again.
+async fn look(ctx: &Ctx) -> Option<Rival> {
+    rival(&ctx.client).await.unwrap_or_else(|error| {
+        tracing::debug!(%error, "cannot tell whether another OLM runs");
+        None
+    })
+}
+
+/// In the log, as an event on the manager's Deployment, and for whoever asks whether it is ready.
+async fn tell(ctx: &Ctx, rival: &Rival) {
+    let text = format!("{rival}. This manager changes nothing until it is stopped: {}", rival.fix());
+    if !ctx.standby.set(Some(text.clone())) {
+        return;
+    }
+    tracing::warn!(reason = REASON, "{text}");
+    let event = Event {
+        type_: EventType::Warning,
+        reason: REASON.into(),
+        note: Some(truncate(&text, 1000)),
+        action: "Wait".into(),
+        secondary: None,
+    };
+    let manager = ObjectReference {
+        api_version: Some("apps/v1".into()),
+        kind: Some("Deployment".into()),
+        namespace: Some(ctx.namespace.clone()),
+        name: Some(MANAGER.into()),
+        ..ObjectReference::default()
+    };
+    if let Err(error) = ctx.recorder.publish(&event, &manager).await {
+        tracing::debug!(%error, "failed to record an event");
+    }
+}

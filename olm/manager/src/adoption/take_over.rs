@@ -1,0 +1,204 @@
+//! What OLM v0 installed becomes ours, in place.
+//!
+//! Its ClusterServiceVersions, Subscriptions, InstallPlans and OperatorGroups are read as they are. What differs is how its
+//! objects are named and who owns their fields:
+//!
+//! * roles and bindings get our names, and those of OLM go when ours are there: the operator has its rights all the time
+//! * fields that OLM set become ours ([`super::fields`])
+//!
+//! Nothing is noted down: what is still OLM's shows in the objects, so a manager that is killed anywhere goes on, and one that
+//! starts where nothing is left to do asks for two lists and changes nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kube::{
+    Api, ResourceExt,
+    api::{ApiResource, DeleteParams, DynamicObject, ListParams, ObjectMeta, Patch, PatchParams},
+    core::GroupVersionKind,
+};
+use olm_api::{ClusterServiceVersion, OperatorGroup, Subscription, names};
+use olm_bundle::{Phase, RenderError};
+use olm_plan::ObjectRef;
+use serde_json::{Value, json};
+
+use super::{LEGACY_MANAGERS, fields::taken_over};
+use crate::{
+    context::{Ctx, Error},
+    engine::{self, bundle_of, targets},
+    ownership::{Owned, Owner, OwnerKey, labelled, own},
+    resources::Id,
+};
+
+/// Label that OLM v0 puts on the roles and bindings that it makes, and we do not.
+const MADE_BY_OLM: &str = "olm.permissions.hash";
+
+/// What of a version is OLM's still.
+#[derive(Debug, Default)]
+struct Left {
+    /// Roles and bindings.
+    rights: Vec<Owned>,
+}
+
+/// Takes over everything that there is.
+pub(super) async fn take_over(ctx: &Ctx) -> Result<(), Error> {
+    let found = found(ctx).await?;
+    if found.is_empty() {
+        return Ok(());
+    }
+    tracing::info!(versions = found.len(), "taking over what OLM installed");
+    for (owner, left) in found {
+        let api = Api::<ClusterServiceVersion>::namespaced(ctx.client.clone(), &owner.namespace);
+        let what = format!("get ClusterServiceVersion {}/{}", owner.namespace, owner.name);
+        // What belongs to a version that is gone is an orphan, and not taken over.
+        let Some(csv) = api.get_opt(&owner.name).await.map_err(Error::kube(what))? else { continue };
+        if csv.metadata.deletion_timestamp.is_some() || csv.labels().contains_key(names::LABEL_COPIED_FROM) {
+            continue;
+        }
+        version(&csv, left, ctx).await?;
+    }
+    Ok(())
+}
+
+/// The versions that OLM has traces of itself on: its roles, or Deployments whose fields are its own.
+async fn found(ctx: &Ctx) -> Result<BTreeMap<OwnerKey, Left>, Error> {
+    let mut out: BTreeMap<OwnerKey, Left> = BTreeMap::new();
+    let selector = format!("{MADE_BY_OLM},{}=ClusterServiceVersion", names::LABEL_OWNER_KIND);
+    let rights =
+        labelled(&ctx.client, &selector).await.map_err(Error::kube("list the roles that OLM made"))?;
+    for owned in rights {
+        if let Some(owner) = OwnerKey::of(&owned.metadata) {
+            out.entry(owner).or_default().rights.push(owned);
+        }
+    }
+    let gvk = GroupVersionKind::gvk("apps", "v1", "Deployment");
+    let resource = ApiResource::from_gvk_with_plural(&gvk, "deployments");
+    let params = ListParams::default().labels(&format!("{}=ClusterServiceVersion", names::LABEL_OWNER_KIND));
+    let deployments =
+        Api::<DynamicObject>::all_with(ctx.client.clone(), &resource).list_metadata(&params).await;
+    for deployment in deployments.map_err(Error::kube("list Deployments"))? {
+        if let Some(owner) = OwnerKey::of(&deployment.metadata).filter(|_| is_legacy(&deployment.metadata)) {
+            out.entry(owner).or_default();
+        }
+    }
+    Ok(out)
+}
+
+/// Whether fields of an object would change their owner.
+fn is_legacy(metadata: &ObjectMeta) -> bool {
+    let entries = metadata.managed_fields.as_deref().unwrap_or_default();
+    let known = |name: &Option<String>| name.as_deref().is_some_and(|name| LEGACY_MANAGERS.contains(&name));
+    entries.iter().any(|entry| known(&entry.manager)) && moved(&json!(metadata)).is_some()
+}
+
+fn moved(metadata: &Value) -> Option<Vec<Value>> {
+    taken_over(metadata["managedFields"].as_array()?, names::FIELD_MANAGER)
+}
+
+/// Takes one version over. New rights first: between two calls the operator has both, never none.
+async fn version(csv: &ClusterServiceVersion, left: Left, ctx: &Ctx) -> Result<(), Error> {
+    let namespace = csv.namespace().unwrap_or_default();
+    let name = csv.name_any();
+    let groups = Api::<OperatorGroup>::namespaced(ctx.client.clone(), &namespace);
+    let groups = groups.list(&ListParams::default()).await.map_err(Error::kube("list OperatorGroups"))?;
+    let subscriptions = Api::<Subscription>::namespaced(ctx.client.clone(), &namespace);
+    let subscriptions = subscriptions.list(&ListParams::default()).await;
+    let subscriptions = subscriptions.map_err(Error::kube("list Subscriptions"))?;
+    let package = engine::package_of(csv);
+    let config = subscriptions.iter().find(|s| Some(&s.spec.name) == package.as_ref());
+    let objects = match objects(csv, &groups.items, config.and_then(|s| s.spec.config.as_ref())) {
+        Ok(objects) => objects,
+        // Its controller says so on the version; OLM's roles stay, for they are all that it has.
+        Err(error) => {
+            tracing::warn!(csv = name, namespace, %error, "not taken over: it cannot be rendered");
+            return Ok(());
+        }
+    };
+    let owner = Owner::of(csv, package.as_deref());
+    let mut kept: BTreeSet<(String, Option<String>, String)> = BTreeSet::new();
+    for (phase, mut object) in objects.clone() {
+        if phase == Phase::Rbac {
+            own(&mut object, &owner);
+            ctx.resources.apply(&object).await?;
+            if let Some(reference) = ObjectRef::of(&object) {
+                kept.insert((reference.kind, reference.namespace, reference.name));
+            }
+        }
+    }
+    let mut removed = Vec::new();
+    for owned in left.rights {
+        let id = owned.metadata.name.clone().unwrap_or_default();
+        if kept.contains(&(owned.resource.kind.clone(), owned.metadata.namespace.clone(), id.clone())) {
+            continue;
+        }
+        match owned.api(&ctx.client).delete(&id, &DeleteParams::default()).await {
+            Ok(_) => removed.push(owned.to_string()),
+            Err(kube::Error::Api(status)) if status.is_not_found() => {}
+            Err(error) => return Err(Error::kube(format!("delete {owned}, which OLM made"))(error)),
+        }
+    }
+    let mut ids: Vec<Id> = Vec::new();
+    for (phase, object) in &objects {
+        // Rights are applied whole just now; what is not there yet has no fields.
+        if *phase != Phase::Rbac {
+            ids.push(Id::of(object)?);
+        }
+    }
+    let crds = csv.spec.owned_crds().iter();
+    ids.extend(
+        crds.map(|crd| Id::new("apiextensions.k8s.io/v1", "CustomResourceDefinition", None, &crd.name)),
+    );
+    for id in ids {
+        move_fields(&id, &name, package.as_deref(), &namespace, ctx).await?;
+    }
+    let note = format!(
+        "taken over from OLM; its pods run on. {} of OLM's roles and bindings were replaced",
+        removed.len()
+    );
+    tracing::info!(csv = name, namespace, ?removed, "{note}");
+    ctx.event(csv, false, "Adopted", &note).await;
+    Ok(())
+}
+
+/// What the version is made of, as we would install it.
+fn objects(
+    csv: &ClusterServiceVersion,
+    groups: &[OperatorGroup],
+    config: Option<&Value>,
+) -> Result<Vec<(Phase, Value)>, RenderError> {
+    let namespace = csv.namespace().unwrap_or_default();
+    let bundle = bundle_of(csv);
+    let targets = targets::targets(&namespace, &bundle, groups);
+    let rendered = targets.render(&namespace, &bundle, config)?;
+    Ok(rendered.objects().map(|(phase, object)| (phase, object.clone())).collect())
+}
+
+/// Gives us the fields that OLM has of an object that its labels say is the version's.
+async fn move_fields(
+    id: &Id,
+    csv: &str,
+    package: Option<&str>,
+    namespace: &str,
+    ctx: &Ctx,
+) -> Result<(), Error> {
+    let Some(live) = ctx.resources.get(id).await? else { return Ok(()) };
+    let labels = &live["metadata"]["labels"];
+    let component = package.map(|package| names::component_label(package, namespace));
+    let ours = labels[names::LABEL_OWNER] == csv && labels[names::LABEL_OWNER_NAMESPACE] == namespace
+        || component.is_some_and(|label| labels.get(label).is_some());
+    let Some(entries) = moved(&live["metadata"]).filter(|_| ours) else { return Ok(()) };
+    let patch = json!({ "metadata": {
+        "managedFields": entries,
+        // Only over the entries that were read.
+        "resourceVersion": live["metadata"]["resourceVersion"],
+    } });
+    let (resource, namespaced) = ctx.resources.lookup(&id.gvk).await?;
+    let api: Api<DynamicObject> = match (&id.namespace, namespaced) {
+        (Some(namespace), true) => Api::namespaced_with(ctx.client.clone(), namespace, &resource),
+        _ => Api::all_with(ctx.client.clone(), &resource),
+    };
+    match api.patch_metadata(&id.name, &PatchParams::default(), &Patch::Merge(&patch)).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+        Err(error) => Err(Error::kube(format!("take over the fields of {id}"))(error)),
+    }
+}

@@ -1,0 +1,69 @@
+//! Making an authority and a certificate.
+
+use jiff::{SignedDuration, Timestamp};
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
+    KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256,
+};
+use x509_parser::time::ASN1Time;
+
+use super::held::{Authority, Pair};
+use super::{BACKDATE_SECONDS, VALIDITY_DAYS};
+
+/// No certificate can be made.
+#[derive(Debug, thiserror::Error)]
+#[error("failed to make a certificate for {name}: {text}")]
+pub(crate) struct MintError {
+    name: String,
+    text: String,
+}
+
+/// A new authority and a certificate that it signed for the names of a Service. The authority's key is gone when this
+/// returns.
+pub(crate) fn mint(names: &[String], now: Timestamp) -> Result<(Authority, Pair), MintError> {
+    let name = names.first().cloned().unwrap_or_default();
+    let failed = |text: String| MintError { name: name.clone(), text };
+    let error = |error: rcgen::Error| failed(error.to_string());
+    let start = now - SignedDuration::from_secs(BACKDATE_SECONDS);
+    let end = now + SignedDuration::from_hours(24 * VALIDITY_DAYS);
+    let dates = |params: &mut CertificateParams| {
+        let date = |at: Timestamp| ASN1Time::from_timestamp(at.as_second()).map(|time| time.to_datetime());
+        params.not_before = date(start).map_err(|error| failed(error.to_string()))?;
+        params.not_after = date(end).map_err(|error| failed(error.to_string()))?;
+        Ok::<_, MintError>(())
+    };
+
+    let mut params = CertificateParams::default();
+    // Two authorities of one Service are told apart by their names, as some clients do not look at keys.
+    params.distinguished_name = named(&format!("olm {name} {}", start.as_second()));
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
+    dates(&mut params)?;
+    let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(error)?;
+    let authority = params.self_signed(&key).map_err(error)?;
+    let issuer = Issuer::new(params, key);
+
+    let mut params = CertificateParams::new(names).map_err(error)?;
+    params.distinguished_name = named(&name);
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.use_authority_key_identifier_extension = true;
+    dates(&mut params)?;
+    let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(error)?;
+    let certificate = params.signed_by(&key, &issuer).map_err(error)?;
+
+    let authority = Authority::read(authority.der().clone()).map_err(failed)?;
+    let pair = Pair::read(&certificate.pem(), &key.serialize_pem()).map_err(failed)?;
+    Ok((authority, pair))
+}
+
+/// Common names are not longer.
+const LONGEST_COMMON_NAME: usize = 64;
+
+fn named(name: &str) -> DistinguishedName {
+    let mut out = DistinguishedName::new();
+    // From the end: that is where two of one Service differ.
+    let surplus = name.len().saturating_sub(LONGEST_COMMON_NAME);
+    out.push(DnType::CommonName, name.get(surplus..).unwrap_or(name));
+    out
+}

@@ -1,0 +1,235 @@
+//! What is known about a ClusterServiceVersion when its phase is decided: values alone, no client.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use k8s_openapi::{
+    api::apps::v1::Deployment,
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+    apimachinery::pkg::apis::meta::v1::Time,
+};
+use kube::ResourceExt;
+use olm_api::{
+    ClusterServiceVersion, OperatorGroup,
+    csv::{AppliedDeployment, CsvPhase, RequirementStatus},
+    names,
+};
+use olm_bundle::RenderError;
+use olm_plan::Rule;
+use serde_json::Value;
+
+use crate::engine::targets::Targets;
+
+pub(super) struct Observed<'a> {
+    pub(super) csv: &'a ClusterServiceVersion,
+    /// The OperatorGroups of the namespace.
+    pub(super) groups: Vec<OperatorGroup>,
+    /// The version that replaces this one.
+    pub(super) successor: Option<Successor>,
+    /// The version that this one replaces, with its phase.
+    pub(super) predecessor: Option<(String, CsvPhase)>,
+    /// What the operator says about being replaced.
+    pub(super) upgradeable: Result<(), String>,
+    /// What the predecessor says about being replaced.
+    pub(super) predecessor_upgradeable: Result<(), String>,
+    /// Who else provides what it provides.
+    pub(super) rivals: Vec<Rival>,
+    pub(super) needs: Needs,
+    pub(super) desired: Result<Desired, Refused>,
+    /// Live Deployments of the names that it wants, and others that carry its labels.
+    pub(super) deployments: BTreeMap<String, Deployment>,
+    /// Deployments as they were last applied.
+    pub(super) applied: Vec<AppliedDeployment>,
+    pub(super) serving: ServingFacts,
+    pub(super) now: Timestamp,
+}
+
+/// The version that replaces another.
+#[derive(Debug, Clone)]
+pub(super) struct Successor {
+    pub(super) name: String,
+    /// Whether the last version of the chain that begins with it runs.
+    pub(super) runs: bool,
+}
+
+/// Another ClusterServiceVersion that provides the same API.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Rival {
+    /// The API, as `kind.version.group`, or the name of a CRD.
+    pub(super) api: String,
+    pub(super) csv: String,
+    pub(super) namespace: String,
+    /// In the same namespace both are members of one group.
+    pub(super) same_namespace: bool,
+}
+
+/// What the version needs, as far as it is on the cluster.
+#[derive(Debug, Default)]
+pub(super) struct Needs {
+    /// Version of the cluster; looked at only where `minKubeVersion` is set.
+    pub(super) kube_version: Option<String>,
+    pub(super) crds: BTreeMap<String, Option<CustomResourceDefinition>>,
+    pub(super) accounts: BTreeMap<String, Account>,
+    /// Required APIServices by name: whether they are there and available.
+    pub(super) api_services: BTreeMap<String, ApiService>,
+    /// Built-in APIs by position in `spec.nativeAPIs`: whether they are served.
+    pub(super) native: Vec<bool>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ApiService {
+    Absent,
+    Unavailable,
+    Available,
+}
+
+/// A ServiceAccount that the permissions name.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Account {
+    /// `None` when it does not exist.
+    pub(super) uid: Option<String>,
+    /// Another live ClusterServiceVersion that alone owns it.
+    pub(super) owner: Option<String>,
+    /// Its rules, in the order of the CSV.
+    pub(super) rules: Vec<WantedRule>,
+}
+
+/// A rule of the permissions, and whether the account has it.
+#[derive(Debug, Clone)]
+pub(super) struct WantedRule {
+    pub(super) cluster: bool,
+    /// As the CSV has it.
+    pub(super) rule: Value,
+    /// What of it the account lacks, with the namespace.
+    pub(super) missing: Vec<(Option<String>, Rule)>,
+}
+
+/// What the version runs.
+#[derive(Debug, Clone)]
+pub(super) struct Desired {
+    pub(super) targets: Targets,
+    /// Deployments with owner and hash, ready to be applied.
+    pub(super) deployments: Vec<Value>,
+}
+
+/// Why nothing can be run of the version as it is.
+#[derive(Debug)]
+pub(super) enum Refused {
+    /// The group selects no namespace.
+    NoTargets {
+        group: String,
+    },
+    Render(RenderError),
+}
+
+/// Webhooks, APIServices and their certificates, as far as the phase depends on them. The default is a version that
+/// has none.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct ServingFacts {
+    /// An APIService that it wants to serve belongs to somebody else.
+    pub(super) conflict: Option<String>,
+    /// APIServices that it owns, as requirements.
+    pub(super) requirements: Vec<RequirementStatus>,
+    /// A Service, Secret or right that must be there before the Deployments is absent or differs.
+    pub(super) endpoints_missing: Option<String>,
+    /// A certificate or the Secret with it is wrong.
+    pub(super) broken: Option<String>,
+    /// Certificates must be made anew soon.
+    pub(super) rotate: Option<String>,
+    /// A webhook, APIService or role that follows the Deployments is absent or differs.
+    pub(super) registration_missing: Option<String>,
+    /// An APIService does not answer yet.
+    pub(super) waiting: Option<String>,
+    /// When certificates were made, and when they will be made again.
+    pub(super) dates: Option<(Time, Time)>,
+}
+
+impl Observed<'_> {
+    /// What the version watches, where it may run at all.
+    pub(super) fn targets(&self) -> Option<&Targets> {
+        if self.groups.len() == 1 { self.desired.as_ref().ok().map(|d| &d.targets) } else { None }
+    }
+
+    /// As it is after Deployments were applied.
+    pub(super) fn with_applied(mut self, fresh: Vec<Deployment>) -> Self {
+        for deployment in fresh {
+            let (Some(uid), Some(generation)) = (deployment.uid(), deployment.metadata.generation) else {
+                continue;
+            };
+            self.applied.retain(|applied| applied.uid != uid);
+            self.applied.push(AppliedDeployment { uid, generation });
+            self.deployments.insert(deployment.name_any(), deployment);
+        }
+        self.applied.sort_by(|a, b| a.uid.cmp(&b.uid));
+        self
+    }
+
+    pub(super) fn before(&self) -> (CsvPhase, &str) {
+        let status = self.csv.status.as_ref();
+        let reason = status.and_then(|s| s.reason.as_deref()).unwrap_or_default();
+        (status.map(|s| s.phase).unwrap_or_default(), reason)
+    }
+
+    /// Names of the Deployments that it runs.
+    pub(super) fn names(&self) -> Vec<&str> {
+        let desired = self.desired.as_ref().map(|d| d.deployments.as_slice()).unwrap_or_default();
+        desired.iter().filter_map(name_of).collect()
+    }
+
+    /// Deployments that carry its labels and are no longer part of it.
+    pub(super) fn orphans(&self) -> Vec<&str> {
+        if self.desired.is_err() {
+            return Vec::new();
+        }
+        let wanted = self.names();
+        let ours = |d: &Deployment| {
+            let label = |key| d.labels().get(key).map(String::as_str);
+            label(names::LABEL_OWNER) == self.csv.metadata.name.as_deref()
+                && label(names::LABEL_OWNER_NAMESPACE) == self.csv.metadata.namespace.as_deref()
+        };
+        let unwanted =
+            self.deployments.iter().filter(|(name, d)| !wanted.contains(&name.as_str()) && ours(d));
+        unwanted.map(|(name, _)| name.as_str()).collect()
+    }
+
+    /// Whether a Deployment has to be applied, and why.
+    pub(super) fn drift(&self, desired: &Value) -> Option<Drift> {
+        let Some(live) = self.deployments.get(name_of(desired).unwrap_or_default()) else {
+            return Some(Drift::Absent);
+        };
+        let hash = desired["metadata"]["labels"][names::LABEL_DEPLOYMENT_SPEC_HASH].as_str();
+        let there = live.labels().get(names::LABEL_DEPLOYMENT_SPEC_HASH).map(String::as_str);
+        if there != hash {
+            // A hash of OLM's says nothing about what is different: what it runs is taken over, not installed again.
+            return Some(if there.is_some_and(hashed_by_olm) { Drift::Touched } else { Drift::Changed });
+        }
+        let uid = self.csv.uid().unwrap_or_default();
+        if !live.owner_references().iter().any(|owner| owner.uid == uid) {
+            return Some(Drift::Changed);
+        }
+        let applied = self.applied.iter().find(|a| Some(&a.uid) == live.metadata.uid.as_ref());
+        // Whoever changes the spec of a Deployment moves its generation on.
+        let untouched = applied.is_some_and(|a| Some(a.generation) == live.metadata.generation);
+        if untouched { None } else { Some(Drift::Touched) }
+    }
+}
+
+/// OLM writes its hashes with all letters and digits; ours are 32 digits of hex.
+fn hashed_by_olm(hash: &str) -> bool {
+    let ours = hash.len() == 32 && hash.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+    !ours && !hash.is_empty() && hash.bytes().all(|b| b.is_ascii_alphanumeric())
+}
+
+/// Why a Deployment is not what it should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Drift {
+    /// Somebody else changed it, or may have.
+    Touched,
+    /// The version says something else than when it was applied, or another version had it.
+    Changed,
+    Absent,
+}
+
+pub(super) fn name_of(manifest: &Value) -> Option<&str> {
+    manifest.pointer("/metadata/name").and_then(Value::as_str)
+}

@@ -1,0 +1,228 @@
+//! Writing what serves requests of the API server.
+
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
+use jiff::Timestamp;
+use k8s_openapi::{
+    api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kube::{
+    Api,
+    api::{DeleteParams, Patch, PatchParams},
+};
+use olm_api::{ClusterServiceVersion, names};
+use olm_bundle::CaPlace;
+use serde_json::{Value, json};
+
+use super::{Known, Serving, Wanted, live, secret};
+use crate::{
+    certs::{Authority, Pair, Step, mint},
+    context::{Ctx, Error},
+    resources::{Resources, short},
+};
+
+/// Objects that are written at a time.
+const WRITES: usize = 8;
+
+impl Serving {
+    /// Sees to what must be there before the Deployments: Services, rights, certificates. `resources` has the rights with which the
+    /// version is installed.
+    pub(in crate::controllers::csv) async fn prepare(
+        &mut self,
+        csv: &ClusterServiceVersion,
+        resources: &Resources,
+        ctx: &Ctx,
+    ) -> Result<(), Error> {
+        apply(self.ways.iter_mut().filter(|way| !way.is_there()), resources).await?;
+        self.now = Timestamp::now();
+        for index in 0..self.endpoints.len() {
+            self.certify(index, csv, ctx).await?;
+            self.publish(index, ctx).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes the step that is due for an endpoint's Secret.
+    async fn certify(&mut self, index: usize, csv: &ClusterServiceVersion, ctx: &Ctx) -> Result<(), Error> {
+        let (served, now) = (&self.endpoints[index], self.now);
+        let names = served.endpoint.names();
+        let step = self.step(served);
+        let held = match &step {
+            Step::Replace(_) => served.held.replaced(minted(&names, csv, now)?, &self.trusted(index), now),
+            Step::Prepare => served.held.prepared(minted(&names, csv, now)?, now),
+            Step::Switch => served.held.switched(),
+            Step::Drop => served.held.dropped(now),
+            Step::Wait(_) | Step::Publish if !self.is_owned(served) => served.held.clone(),
+            Step::Wait(_) | Step::Publish => return Ok(()),
+        };
+        let what = format!("Secret {} of deployment {}", served.endpoint.secret, served.endpoint.deployment);
+        let told = match &step {
+            Step::Replace(why) if served.live.is_some() => Some((
+                true,
+                "CertificateReplaced",
+                format!("{what} had no usable certificate and got a new one: {why}"),
+            )),
+            Step::Switch => Some((false, "CertificateRenewed", format!("{what} has a new certificate"))),
+            _ => None,
+        };
+        secret::write(&mut self.endpoints[index], held, ctx).await?;
+        if let Some((warning, reason, note)) = told {
+            ctx.event(csv, warning, reason, &note).await;
+        }
+        let served = &self.endpoints[index];
+        let ends = served.held.dates().map(|(.., end)| end);
+        ctx.metrics.certificate_expires(&served.endpoint.namespace, &served.endpoint.deployment, ends);
+        Ok(())
+    }
+
+    /// Whom anybody trusts that calls the endpoint, webhooks of an OLM before us among them.
+    fn trusted(&self, index: usize) -> Vec<Vec<Authority>> {
+        let served = &self.endpoints[index];
+        let mut list = self.published(served);
+        for stale in &self.stale {
+            let webhooks = stale.live["webhooks"].as_array();
+            let bundles =
+                webhooks.into_iter().flatten().map(|w| live::authorities_at(w, "/clientConfig/caBundle"));
+            list.extend(bundles);
+        }
+        list
+    }
+
+    /// Tells those that call the endpoint already whom to trust. This does not wait for the Deployments: with another
+    /// certificate than they trust, nothing would be called at all.
+    async fn publish(&mut self, index: usize, ctx: &Ctx) -> Result<(), Error> {
+        let (bundle, behind) = self.behind(index);
+        for place in behind {
+            let (group, version) = place.api_version.split_once('/').unwrap_or(("", place.api_version));
+            let gvk = kube::core::GroupVersionKind::gvk(group, version, place.kind);
+            let (resource, _) = ctx.resources.lookup(&gvk).await?;
+            let api = Api::<kube::api::DynamicObject>::all_with(ctx.client.clone(), &resource);
+            let mut patch = json!({});
+            if let Some(live) = self.live(&place).filter(|_| place.kind.ends_with("WebhookConfiguration")) {
+                // A merge patch replaces a list, so the whole list goes along, over the one that was read.
+                patch["webhooks"] = live["webhooks"].clone();
+                patch["metadata"] = json!({ "resourceVersion": live["metadata"]["resourceVersion"] });
+            }
+            live::put(&mut patch, place.pointer, bundle.as_str().into());
+            let patched = api.patch(&place.name, &params(), &Patch::Merge(&patch)).await;
+            match patched {
+                Ok(object) => {
+                    self.saw(place.kind, &place.name, serde_json::to_value(object).unwrap_or_default())
+                }
+                Err(kube::Error::Api(status)) if status.is_not_found() => {}
+                Err(error) => {
+                    let what = format!("publish the certificate authority in {} {}", place.kind, place.name);
+                    return Err(Error::kube(what)(error));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The endpoint's CA bundle, and where another one is.
+    fn behind(&self, index: usize) -> (String, Vec<CaPlace>) {
+        let served = &self.endpoints[index];
+        let bundle = served.held.ca_bundle();
+        let places = self.places(served).into_iter();
+        let behind = places.filter(|(place, live)| {
+            live.pointer(place.pointer).and_then(Value::as_str) != Some(bundle.as_str())
+        });
+        let behind = behind.map(|(place, _)| place.clone()).collect();
+        (bundle, behind)
+    }
+
+    fn saw(&mut self, kind: &str, name: &str, live: Value) {
+        if kind == "CustomResourceDefinition" {
+            for conversion in self.conversions.iter_mut().filter(|c| c.crd == name) {
+                conversion.live = live.clone();
+            }
+        }
+        let same = |w: &&mut Wanted| w.manifest["kind"] == kind && w.manifest["metadata"]["name"] == name;
+        for wanted in self.switches.iter_mut().filter(same) {
+            wanted.live = Some(live.clone());
+        }
+    }
+
+    /// Switches webhooks, APIServices and conversions on, gives users their roles, and takes away what is not described any
+    /// more. To be called when the Deployments are available.
+    pub(in crate::controllers::csv) async fn switch_on(
+        &mut self,
+        csv: &ClusterServiceVersion,
+        known: &Known,
+        ctx: &Ctx,
+    ) -> Result<(), Error> {
+        let mut switches = std::mem::take(&mut self.switches);
+        for wanted in &mut switches {
+            // With its CA bundle from here on.
+            wanted.manifest = self.complete(wanted);
+        }
+        let applied = apply(switches.iter_mut().filter(|wanted| !wanted.is_there()), &ctx.resources).await;
+        self.switches = switches;
+        applied?;
+        self.switches.iter().for_each(|wanted| known.note(wanted));
+        for index in 0..self.conversions.len() {
+            self.convert(index, ctx).await?;
+        }
+        for stale in std::mem::take(&mut self.stale) {
+            let client = ctx.client.clone();
+            let (name, params) = (stale.name.as_str(), DeleteParams::default());
+            let deleted = if stale.kind == "MutatingWebhookConfiguration" {
+                Api::<MutatingWebhookConfiguration>::all(client).delete(name, &params).await.map(drop)
+            } else {
+                Api::<ValidatingWebhookConfiguration>::all(client).delete(name, &params).await.map(drop)
+            };
+            match deleted {
+                Ok(()) => tracing::info!(kind = stale.kind, name, csv = csv_name(csv), "took a webhook away"),
+                Err(kube::Error::Api(status)) if status.is_not_found() => {}
+                Err(error) => {
+                    tracing::debug!(kind = stale.kind, name, error = short(&error), "failed to delete");
+                    return Err(Error::kube(format!("delete {} {name}", stale.kind))(error));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn convert(&mut self, index: usize, ctx: &Ctx) -> Result<(), Error> {
+        let conversion = &self.conversions[index];
+        let mut patch = self.converted(conversion);
+        if live::covers(&conversion.live, &patch) {
+            return Ok(());
+        }
+        // Either a Service or a URL, and nobody else's Service.
+        patch["spec"]["conversion"]["webhook"]["clientConfig"]["url"] = Value::Null;
+        let name = conversion.crd.clone();
+        let api = Api::<CustomResourceDefinition>::all(ctx.client.clone());
+        let patched = api.patch(&name, &params(), &Patch::Merge(&patch)).await;
+        let crd =
+            patched.map_err(Error::kube(format!("convert CustomResourceDefinition {name} by webhook")))?;
+        self.conversions[index].live = json!({
+            "metadata": { "resourceVersion": crd.metadata.resource_version },
+            "spec": { "conversion": crd.spec.conversion },
+        });
+        Ok(())
+    }
+}
+
+fn minted(names: &[String], csv: &ClusterServiceVersion, now: Timestamp) -> Result<(Authority, Pair), Error> {
+    mint(names, now).map_err(|error| Error::Bundle { name: csv_name(csv), text: error.to_string() })
+}
+
+fn params() -> PatchParams {
+    PatchParams { field_manager: Some(names::FIELD_MANAGER.to_owned()), ..PatchParams::default() }
+}
+
+fn csv_name(csv: &ClusterServiceVersion) -> String {
+    csv.metadata.name.clone().unwrap_or_default()
+}
+
+/// Applies objects, and notes what they are then.
+async fn apply<'a>(wanted: impl Iterator<Item = &'a mut Wanted>, resources: &Resources) -> Result<(), Error> {
+    let writes: Vec<_> = wanted.map(|wanted| write(wanted, resources).boxed()).collect();
+    stream::iter(writes).buffer_unordered(WRITES).try_collect().await
+}
+
+async fn write(wanted: &mut Wanted, resources: &Resources) -> Result<(), Error> {
+    wanted.live = Some(resources.apply(&wanted.manifest).await?);
+    Ok(())
+}

@@ -1,0 +1,213 @@
+//! Reading what serves requests of the API server.
+
+use std::collections::BTreeSet;
+
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
+use jiff::Timestamp;
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
+};
+use kube::{Api, ResourceExt, api::ListParams};
+use olm_api::{ClusterServiceVersion, csv::CsvPhase, names};
+use olm_bundle::{Endpoint, Phase, Rendered, crd_of_role};
+use serde_json::Value;
+
+use super::{Conversion, Known, Served, Serving, Stale, Wanted, requirement, roles, secret};
+use crate::{
+    certs::Held,
+    context::{Ctx, Error},
+    controllers::csv::facts::Needs,
+    ownership::{Owner, own, selector},
+    resources::Id,
+};
+
+/// Objects that are read at a time.
+const READS: usize = 8;
+
+/// What a version's rendering says of serving.
+#[derive(Debug, Default)]
+pub(in crate::controllers::csv) struct Wants {
+    endpoints: Vec<Endpoint>,
+    /// Services, Secrets and rights, owned.
+    ways: Vec<Value>,
+    /// Webhook configurations, APIServices and their roles, owned.
+    switches: Vec<Value>,
+    /// Roles over kinds of CRDs.
+    roles: Vec<Value>,
+    /// CRDs with the version's own conversion.
+    crds: Vec<Value>,
+}
+
+impl Wants {
+    pub(in crate::controllers::csv) fn of(rendered: &Rendered, owner: &Owner) -> Self {
+        let mut wants = Self { endpoints: rendered.endpoints.clone(), ..Self::default() };
+        for (phase, object) in rendered.objects() {
+            let owned = || {
+                let mut object = object.clone();
+                own(&mut object, owner);
+                object
+            };
+            match phase {
+                Phase::Endpoints => wants.ways.push(owned()),
+                Phase::Serving if crd_of_role(object).is_some() => wants.roles.push(object.clone()),
+                Phase::Serving => wants.switches.push(owned()),
+                Phase::Crds if object.pointer("/spec/conversion").is_some() => {
+                    wants.crds.push(object.clone())
+                }
+                _ => {}
+            }
+        }
+        wants
+    }
+}
+
+/// Reads what there is of what a version wants.
+pub(in crate::controllers::csv) async fn observe(
+    csv: &ClusterServiceVersion,
+    wants: Wants,
+    csvs: &[ClusterServiceVersion],
+    needs: &Needs,
+    known: &Known,
+    ctx: &Ctx,
+) -> Result<Serving, Error> {
+    let now = Timestamp::now();
+    let Wants { endpoints, ways, switches, roles, crds } = wants;
+    let (secrets, ways): (Vec<Value>, Vec<Value>) = ways.into_iter().partition(|way| way["kind"] == "Secret");
+    // A role that is not there yet is not asked for: the first installation of an operator makes many.
+    let fresh = csv.status.as_ref().is_none_or(|status| status.phase != CsvPhase::Succeeded);
+    let roles: Vec<Value> = roles
+        .into_iter()
+        .filter_map(|role| roles::own(role, needs))
+        .filter(|role| !known.holds(role))
+        .collect();
+
+    let (ways, mut switches, roles, endpoints) = tokio::try_join!(
+        read(ways, ctx),
+        read(switches, ctx),
+        async {
+            if fresh {
+                Ok(roles.into_iter().map(|manifest| Wanted { manifest, live: None }).collect())
+            } else {
+                read(roles, ctx).await
+            }
+        },
+        served(endpoints, secrets, now, ctx),
+    )?;
+    roles.iter().for_each(|role| known.note(role));
+    let conflict = conflict(csv, csvs, &switches);
+    let requirements = switches
+        .iter()
+        .filter(|wanted| wanted.manifest["kind"] == "APIService")
+        .map(|wanted| requirement(&wanted.manifest, wanted.live.as_ref()))
+        .collect();
+    let stale = if endpoints.is_empty() { Vec::new() } else { stale(csv, &switches, ctx).await? };
+    switches.extend(roles.into_iter().filter(|role| !role.is_there()));
+    let conversions = crds.into_iter().filter_map(|crd| conversion(&crd, needs)).collect();
+    for served in &endpoints {
+        let ends = served.held.dates().map(|(.., end)| end);
+        ctx.metrics.certificate_expires(&served.endpoint.namespace, &served.endpoint.deployment, ends);
+    }
+    Ok(Serving { endpoints, ways, switches, conversions, stale, conflict, requirements, now })
+}
+
+/// No certificate is told of any more. A version that took the Deployment over tells of it again, when it looks next.
+pub(in crate::controllers::csv) fn forget(csv: &ClusterServiceVersion, ctx: &Ctx) {
+    let namespace = csv.namespace().unwrap_or_default();
+    for deployment in &csv.spec.install.spec.deployments {
+        ctx.metrics.certificate_expires(&namespace, &deployment.name, None);
+    }
+}
+
+async fn read(manifests: Vec<Value>, ctx: &Ctx) -> Result<Vec<Wanted>, Error> {
+    let reads: Vec<_> = manifests.into_iter().map(|manifest| read_one(manifest, ctx).boxed()).collect();
+    stream::iter(reads).buffered(READS).try_collect().await
+}
+
+async fn read_one(manifest: Value, ctx: &Ctx) -> Result<Wanted, Error> {
+    let live = ctx.resources.get(&Id::of(&manifest)?).await?;
+    Ok(Wanted { manifest, live })
+}
+
+async fn served(
+    endpoints: Vec<Endpoint>,
+    mut secrets: Vec<Value>,
+    now: Timestamp,
+    ctx: &Ctx,
+) -> Result<Vec<Served>, Error> {
+    let mut out = Vec::with_capacity(endpoints.len());
+    for endpoint in endpoints {
+        let position = secrets.iter().position(|s| s["metadata"]["name"] == endpoint.secret.as_str());
+        let Some(secret) = position.map(|position| secrets.swap_remove(position)) else { continue };
+        let live = secret::read(&endpoint.namespace, &endpoint.secret, ctx).await?;
+        let held = match &live {
+            Some(live) => Held::read(&live.data, &endpoint.names(), now),
+            None => Held::default(),
+        };
+        out.push(Served { endpoint, secret, live, held });
+    }
+    Ok(out)
+}
+
+/// Pure. Who serves an APIService that the version wants to serve, if that is neither itself nor a version that steps aside.
+pub(super) fn conflict(
+    csv: &ClusterServiceVersion,
+    csvs: &[ClusterServiceVersion],
+    switches: &[Wanted],
+) -> Option<String> {
+    let namespace = csv.namespace().unwrap_or_default();
+    let leaving = csvs.iter().filter(|other| {
+        matches!(other.status.as_ref().map(|s| s.phase), Some(CsvPhase::Replacing | CsvPhase::Deleting))
+    });
+    let mut adoptable: BTreeSet<String> = leaving.map(ResourceExt::name_any).collect();
+    adoptable.insert(csv.name_any());
+    adoptable.extend(csv.spec.replaces.clone());
+    switches.iter().filter(|wanted| wanted.manifest["kind"] == "APIService").find_map(|wanted| {
+        let labels = &wanted.live.as_ref()?["metadata"]["labels"];
+        let label = |key: &str| labels[key].as_str().unwrap_or_default();
+        let (owner, home) = (label(names::LABEL_OWNER), label(names::LABEL_OWNER_NAMESPACE));
+        if adoptable.contains(owner) && home == namespace {
+            return None;
+        }
+        let whose = if owner.is_empty() {
+            "somebody who is no operator".to_owned()
+        } else {
+            format!("ClusterServiceVersion {home}/{owner}")
+        };
+        Some(format!(
+            "{} exists and belongs to {whose}; delete it, or the operator that it belongs to",
+            super::named(&wanted.manifest)
+        ))
+    })
+}
+
+/// Webhook configurations that are labelled as the version's own and that it does not describe: those that OLM v0 made under
+/// names of its own, and those that an edited version no longer describes.
+async fn stale(csv: &ClusterServiceVersion, switches: &[Wanted], ctx: &Ctx) -> Result<Vec<Stale>, Error> {
+    let own = ListParams::default().labels(&selector(&csv.name_any(), &csv.namespace().unwrap_or_default()));
+    let validating = Api::<ValidatingWebhookConfiguration>::all(ctx.client.clone());
+    let mutating = Api::<MutatingWebhookConfiguration>::all(ctx.client.clone());
+    let (validating, mutating) = tokio::try_join!(validating.list(&own), mutating.list(&own))
+        .map_err(Error::kube(format!("list the webhooks of {}", csv.name_any())))?;
+    let validating = validating
+        .into_iter()
+        .map(|c| ("ValidatingWebhookConfiguration", c.name_any(), serde_json::to_value(c)));
+    let mutating =
+        mutating.into_iter().map(|c| ("MutatingWebhookConfiguration", c.name_any(), serde_json::to_value(c)));
+    let wanted = |kind: &str, name: &str| {
+        switches.iter().any(|w| w.manifest["kind"] == kind && w.manifest["metadata"]["name"] == name)
+    };
+    let found = validating.chain(mutating).filter(|(kind, name, _)| !wanted(kind, name));
+    Ok(found.map(|(kind, name, live)| Stale { kind, name, live: live.unwrap_or_default() }).collect())
+}
+
+/// Pure. What a CRD's conversion should be, where the CRD is there.
+fn conversion(crd: &Value, needs: &Needs) -> Option<Conversion> {
+    let name = crd["metadata"]["name"].as_str()?;
+    let live = needs.crds.get(name)?.as_ref()?;
+    let conversion = serde_json::to_value(&live.spec.conversion).unwrap_or_default();
+    let live = serde_json::json!({
+        "metadata": { "resourceVersion": live.metadata.resource_version },
+        "spec": { "conversion": conversion },
+    });
+    Some(Conversion { crd: name.to_owned(), conversion: crd["spec"]["conversion"].clone(), live })
+}

@@ -1,0 +1,58 @@
+//! The roles by which users get at an operator's kinds.
+//!
+//! They belong to their CustomResourceDefinition, which every version in every namespace shares. So they are looked at once
+//! in a while for all of them, not at every look at each.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use kube::ResourceExt;
+use olm_bundle::crd_of_role;
+use serde_json::{Value, json};
+
+use super::Wanted;
+use crate::controllers::csv::facts::Needs;
+
+/// How long a role that was seen is taken to be there.
+const KEPT: Duration = Duration::from_secs(600);
+
+/// Roles that were seen as they should be: UID of their definition, name, and when.
+#[derive(Debug, Default)]
+pub(in crate::controllers::csv) struct Known(Mutex<HashMap<(String, String), Instant>>);
+
+impl Known {
+    fn key(manifest: &Value) -> Option<(String, String)> {
+        let text = |pointer: &str| Some(manifest.pointer(pointer)?.as_str()?.to_owned());
+        Some((text("/metadata/ownerReferences/0/uid")?, text("/metadata/name")?))
+    }
+
+    pub(super) fn holds(&self, manifest: &Value) -> bool {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Self::key(manifest).and_then(|key| known.get(&key)).is_some_and(|seen| seen.elapsed() < KEPT)
+    }
+
+    pub(super) fn note(&self, wanted: &Wanted) {
+        let Some(key) = Self::key(&wanted.manifest).filter(|_| wanted.is_there()) else { return };
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|_, seen| seen.elapsed() < KEPT);
+        known.insert(key, Instant::now());
+    }
+}
+
+/// Makes a role belong to its CustomResourceDefinition; `None` when that is not there.
+pub(super) fn own(mut role: Value, needs: &Needs) -> Option<Value> {
+    let name = crd_of_role(&role)?;
+    let uid = needs.crds.get(&name)?.as_ref()?.uid()?;
+    role["metadata"]["ownerReferences"] = json!([{
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "name": name,
+        "uid": uid,
+        "controller": false,
+        "blockOwnerDeletion": false,
+    }]);
+    Some(role)
+}

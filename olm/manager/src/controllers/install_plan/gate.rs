@@ -1,0 +1,71 @@
+//! What must hold before a plan changes anything: pure.
+
+use std::time::Duration;
+
+use kube::ResourceExt;
+use olm_api::{Subscription, names};
+use olm_plan::{Finding, FindingCode, Severity};
+
+use crate::engine::{Change, Snapshot};
+
+/// Most of what holds a plan back is watched (catalogs, OperatorConditions, Subscriptions); objects of the operator's own
+/// kinds and rights are not.
+pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(30);
+
+/// Why a plan may not go on.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Held {
+    pub(super) reason: String,
+    pub(super) message: String,
+}
+
+/// Findings that are asked about again when a plan is carried on: what it wrote already is no reason to stop, a CRD that
+/// would lose data is.
+const ALWAYS: &[FindingCode] = &[
+    FindingCode::CrdStoredVersionRemoved,
+    FindingCode::CrdScopeChanged,
+    FindingCode::CrdBreakingChange,
+    FindingCode::CrdObjectsInvalid,
+    FindingCode::ObjectTooLarge,
+];
+
+/// Whether the plan may be carried out now. `begun`: it has changed something already.
+pub(super) fn may_go_on(
+    begun: bool,
+    change: &Change,
+    subscription: &Subscription,
+    snapshot: &Snapshot,
+) -> Result<(), Held> {
+    if !begun && subscription.spec.paused && !going_back(subscription, &change.resolved.chosen.name) {
+        let message = format!(
+            "spec.paused of Subscription {} is true, so nothing is changed; run `olm resume {}`",
+            subscription.name_any(),
+            subscription.spec.name
+        );
+        return Err(Held { reason: "Paused".into(), message });
+    }
+    if let (false, Some(old)) = (begun, &change.replaces)
+        && let Err(why) = snapshot.upgradeable(old)
+    {
+        let message = format!(
+            "{old} is not replaced by {}: OperatorCondition {old} says Upgradeable=False: {why}; to replace it all the \
+             same, set spec.overrides of that OperatorCondition",
+            change.resolved.chosen.name
+        );
+        return Err(Held { reason: "OperatorConditionNotUpgradeable".into(), message });
+    }
+    let stops = |f: &&Finding| f.severity == Severity::Block && (!begun || ALWAYS.contains(&f.code));
+    let blocking: Vec<&Finding> = change.plan.findings.iter().filter(stops).collect();
+    let Some(first) = blocking.first() else { return Ok(()) };
+    let text = |f: &&Finding| match &f.fix {
+        Some(fix) => format!("{} ({fix})", f.text),
+        None => f.text.clone(),
+    };
+    let message = blocking.iter().map(text).collect::<Vec<_>>().join("; ");
+    Err(Held { reason: first.code.to_string(), message })
+}
+
+/// Whether the pause only holds from that version on.
+fn going_back(subscription: &Subscription, csv: &str) -> bool {
+    subscription.annotations().get(names::ANNOTATION_ROLLBACK_TO).is_some_and(|to| to == csv)
+}

@@ -1,0 +1,94 @@
+//! What a plan waits for before it starts its operator: pure.
+
+use kube::ResourceExt;
+use olm_api::{ClusterServiceVersion, Subscription, csv::CsvPhase, names};
+use olm_plan::AlongRef;
+
+use crate::engine::Snapshot;
+
+/// The first operator that has to run before this Subscription's, and does not yet: those that its own plan installs along,
+/// and those that the plan that installed it along said.
+pub(super) fn for_others(
+    along: &[AlongRef],
+    subscription: &Subscription,
+    snapshot: &Snapshot,
+) -> Option<String> {
+    let after = subscription.annotations().get(names::ANNOTATION_INSTALL_AFTER);
+    // One that somebody took away since is not waited for; whether the operator can do without it is for the resolver.
+    let exists = |name: &&str| snapshot.subscriptions.iter().any(|s| s.name_any() == *name);
+    let before = after.into_iter().flat_map(|names| names.split(',')).filter(exists);
+    along
+        .iter()
+        .map(|entry| entry.subscription.as_str())
+        .chain(before)
+        .find_map(|name| for_one(name, &snapshot.subscriptions, &snapshot.csvs))
+}
+
+fn for_one(name: &str, subscriptions: &[Subscription], csvs: &[ClusterServiceVersion]) -> Option<String> {
+    let Some(other) = subscriptions.iter().find(|s| s.name_any() == name) else {
+        return Some(format!("Subscription {name}, which was made just now"));
+    };
+    let status = other.status.as_ref();
+    let wanted = status.and_then(|s| s.installed_csv.as_ref().or(s.current_csv.as_ref()));
+    let wanted = wanted.or(other.spec.starting_csv.as_ref());
+    let csv = csvs.iter().find(|csv| csv.metadata.name.as_ref() == wanted);
+    let Some(csv) = csv else {
+        let failing = status.into_iter().flat_map(|s| &s.conditions).find(|c| {
+            c.is_true()
+                && matches!(
+                    c.type_.as_str(),
+                    names::CONDITION_RESOLUTION_FAILED | names::CONDITION_INSTALL_PLAN_FAILED
+                )
+        });
+        let why = failing.and_then(|c| c.message.as_deref()).map(|m| format!(": {m}")).unwrap_or_default();
+        return Some(format!("package {} of Subscription {name} to be installed{why}", other.spec.name));
+    };
+    let status = csv.status.as_ref();
+    match status.map(|s| s.phase).unwrap_or_default() {
+        CsvPhase::Succeeded => None,
+        // The version that is there is about to go; the next one has its turn when it runs.
+        phase => {
+            let why = status.and_then(|s| s.message.as_deref()).map(|m| format!(": {m}")).unwrap_or_default();
+            let phase = if phase == CsvPhase::None { "new".to_owned() } else { phase.to_string() };
+            Some(format!("ClusterServiceVersion {} to run ({phase}{why})", csv.name_any()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use olm_api::{ClusterServiceVersionSpec, ClusterServiceVersionStatus, SubscriptionSpec};
+
+    use super::*;
+
+    fn subscription() -> Subscription {
+        let spec = SubscriptionSpec {
+            name: "dns".into(),
+            starting_csv: Some("dns.v1".into()),
+            ..SubscriptionSpec::default()
+        };
+        Subscription::new("dns-stable-c-olm", spec)
+    }
+
+    fn csv(phase: CsvPhase) -> ClusterServiceVersion {
+        let mut csv = ClusterServiceVersion::new("dns.v1", ClusterServiceVersionSpec::default());
+        let message = Some("requirements not met: x".to_owned());
+        csv.status = Some(ClusterServiceVersionStatus { phase, message, ..Default::default() });
+        csv
+    }
+
+    #[test]
+    fn what_is_waited_for_is_named_until_it_runs() {
+        let wait = |csvs: &[ClusterServiceVersion]| for_one("dns-stable-c-olm", &[subscription()], csvs);
+        assert_eq!(
+            wait(&[]).as_deref(),
+            Some("package dns of Subscription dns-stable-c-olm to be installed")
+        );
+        assert_eq!(
+            wait(&[csv(CsvPhase::Pending)]).as_deref(),
+            Some("ClusterServiceVersion dns.v1 to run (Pending: requirements not met: x)")
+        );
+        assert_eq!(wait(&[csv(CsvPhase::Succeeded)]), None);
+        assert!(for_one("gone", &[], &[]).is_some_and(|text| text.contains("made just now")));
+    }
+}

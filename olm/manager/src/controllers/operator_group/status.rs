@@ -1,0 +1,95 @@
+//! The status of an OperatorGroup: pure.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use k8s_openapi::{
+    api::core::v1::ObjectReference,
+    apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
+};
+use kube::{ResourceExt, core::SelectorExt};
+use olm_api::{Condition, OperatorGroup, OperatorGroupStatus, condition, names};
+
+/// The account that installs are limited to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Account {
+    NotAsked,
+    Found,
+    /// Why not.
+    Unusable(String),
+}
+
+/// `selected` are the namespaces that match the selector, where that is what counts.
+pub(super) fn status(
+    group: &OperatorGroup,
+    selected: Option<BTreeSet<String>>,
+    groups: usize,
+    account: &Account,
+    now: Timestamp,
+) -> OperatorGroupStatus {
+    let old = group.status.clone().unwrap_or_default();
+    let mut new = old.clone();
+    new.namespaces = match selected {
+        Some(selected) => selected.into_iter().collect(),
+        None if group.spec.target_namespaces.is_empty() => vec![String::new()],
+        None => group.spec.target_namespaces.iter().cloned().collect::<BTreeSet<_>>().into_iter().collect(),
+    };
+    if groups > 1 {
+        let message = format!("{groups} OperatorGroups are in the namespace; delete all but one");
+        let type_ = names::CONDITION_MULTIPLE_OPERATOR_GROUPS;
+        condition::set(
+            &mut new.conditions,
+            Condition::new(type_, true, "MultipleOperatorGroupsFound", message),
+            now,
+        );
+    } else {
+        condition::remove(&mut new.conditions, names::CONDITION_MULTIPLE_OPERATOR_GROUPS);
+    }
+    match account {
+        Account::Unusable(why) => {
+            let type_ = names::CONDITION_OPERATOR_GROUP_SERVICE_ACCOUNT;
+            condition::set(
+                &mut new.conditions,
+                Condition::new(type_, true, "ServiceAccountNotFound", why),
+                now,
+            );
+        }
+        _ => drop(condition::remove(&mut new.conditions, names::CONDITION_OPERATOR_GROUP_SERVICE_ACCOUNT)),
+    }
+    new.service_account_ref = (*account == Account::Found).then(|| ObjectReference {
+        api_version: Some("v1".into()),
+        kind: Some("ServiceAccount".into()),
+        name: group.spec.service_account_name.clone(),
+        namespace: group.namespace(),
+        ..ObjectReference::default()
+    });
+    if new != old {
+        new.last_updated = Some(Time(now));
+    }
+    new
+}
+
+/// Conditions that hold and did not before.
+pub(super) fn news(old: Option<&OperatorGroupStatus>, new: &OperatorGroupStatus) -> Vec<Condition> {
+    let held = |c: &Condition| {
+        old.is_some_and(|o| condition::find(&o.conditions, &c.type_).is_some_and(Condition::is_true))
+    };
+    new.conditions.iter().filter(|c| c.is_true() && !held(c)).cloned().collect()
+}
+
+/// Whether a change of a namespace may change what a group watches, or where it is not labelled yet.
+pub(super) fn is_news(group: &OperatorGroup, namespace: &ObjectMeta) -> bool {
+    let name = namespace.name.as_deref().unwrap_or_default();
+    let there = namespace.deletion_timestamp.is_none();
+    if !group.spec.target_namespaces.is_empty() {
+        let label = super::namespaces::key(group);
+        let labelled =
+            label.is_none_or(|key| namespace.labels.as_ref().is_some_and(|l| l.contains_key(&key)));
+        let target = group.spec.target_namespaces.iter().any(|target| target == name);
+        return there && target != labelled;
+    }
+    let Some(Ok(selector)) = super::selector(group) else { return false };
+    let matches = there && selector.matches(&namespace.labels.clone().unwrap_or_default());
+    let listed = group.status.iter().flat_map(|s| &s.namespaces).any(|n| n == name);
+    matches != listed
+}

@@ -1,0 +1,93 @@
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use olm_api::{OperatorGroupSpec, OperatorGroupStatus, condition, names};
+
+use super::{status::*, *};
+
+fn group(targets: &[&str]) -> OperatorGroup {
+    let target_namespaces = targets.iter().map(|t| (*t).to_owned()).collect();
+    OperatorGroup::new("og", OperatorGroupSpec { target_namespaces, ..OperatorGroupSpec::default() })
+}
+
+fn selecting(key: &str) -> OperatorGroup {
+    let labels = BTreeMap::from([(key.to_owned(), "yes".to_owned())]);
+    let selector = LabelSelector { match_labels: Some(labels), ..LabelSelector::default() };
+    OperatorGroup::new("og", OperatorGroupSpec { selector: Some(selector), ..OperatorGroupSpec::default() })
+}
+
+fn namespace(name: &str, label: Option<&str>) -> ObjectMeta {
+    let labels = label.map(|key| BTreeMap::from([(key.to_owned(), "yes".to_owned())]));
+    ObjectMeta { name: Some(name.into()), labels, ..ObjectMeta::default() }
+}
+
+fn now() -> Timestamp {
+    Timestamp::from_second(1).unwrap()
+}
+
+#[test]
+fn targets_are_sorted_and_without_targets_it_is_every_namespace() {
+    let namespaces = |group: OperatorGroup| status(&group, None, 1, &Account::NotAsked, now()).namespaces;
+    assert_eq!(namespaces(group(&["b", "a", "b"])), ["a", "b"]);
+    assert_eq!(namespaces(group(&[])), [""]);
+}
+
+// upstream: TestOperatorGroupConditions
+
+#[test]
+fn valid_operator_group_no_service_account() {
+    let status = status(&group(&["a"]), None, 1, &Account::NotAsked, now());
+    assert!(status.conditions.is_empty() && status.service_account_ref.is_none());
+}
+
+#[test]
+fn valid_operator_group_valid_service_account() {
+    let mut group = group(&["a"]);
+    group.spec.service_account_name = Some("robot".into());
+    let status = status(&group, None, 1, &Account::Found, now());
+    assert!(status.conditions.is_empty());
+    assert_eq!(status.service_account_ref.unwrap().name.as_deref(), Some("robot"));
+}
+
+#[test]
+fn bad_operator_group_missing_service_account_is_told_until_it_is_there() {
+    let mut group = group(&["a"]);
+    let missing = Account::Unusable("ServiceAccount db/robot does not exist".into());
+    let first = status(&group, None, 1, &missing, now());
+    let found = condition::find(&first.conditions, names::CONDITION_OPERATOR_GROUP_SERVICE_ACCOUNT).unwrap();
+    assert_eq!(found.reason.as_deref(), Some("ServiceAccountNotFound"));
+    // told once
+    assert_eq!(news(None, &first).len(), 1);
+    assert!(news(Some(&first), &first).is_empty());
+    group.status = Some(first);
+    assert!(status(&group, None, 1, &Account::Found, now()).conditions.is_empty());
+}
+
+#[test]
+fn bad_operator_group_multiple_operator_groups_is_told_until_the_other_goes() {
+    let mut group = group(&["a"]);
+    group.status = Some(status(&group, None, 2, &Account::NotAsked, now()));
+    assert_eq!(group.status.as_ref().unwrap().conditions[0].type_, "MultipleOperatorGroup");
+    assert!(status(&group, None, 1, &Account::NotAsked, now()).conditions.is_empty());
+}
+
+#[test]
+fn only_groups_for_which_a_namespace_is_news_are_woken() {
+    let mut by_label = selecting("team");
+    // matches and is not listed
+    assert!(is_news(&by_label, &namespace("a", Some("team"))));
+    assert!(!is_news(&by_label, &namespace("a", None)));
+    by_label.status =
+        Some(OperatorGroupStatus { namespaces: vec!["a".into()], ..OperatorGroupStatus::default() });
+    assert!(!is_news(&by_label, &namespace("a", Some("team"))));
+    // listed and no longer matches
+    assert!(is_news(&by_label, &namespace("a", None)));
+    // a target that lacks the label of the group
+    let mut by_name = group(&["a"]);
+    by_name.metadata.uid = Some("u".into());
+    assert!(is_news(&by_name, &namespace("a", None)));
+    assert!(!is_news(&by_name, &namespace("a", Some("olm.operatorgroup.uid/u"))));
+    assert!(!is_news(&by_name, &namespace("b", None)));
+    // every namespace is no news to a group of all
+    assert!(!is_news(&group(&[]), &namespace("a", None)));
+}

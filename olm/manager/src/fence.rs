@@ -1,0 +1,196 @@
+//! Whether this replica may write: only while it is certain that no other one does.
+//!
+//! A lease that is renewed is certain for a time that is counted from *before* the renewal was sent, by a clock that only
+//! ever runs forward and that goes on while the machine sleeps. Another replica takes over later than that, however its
+//! clocks and ours are set.
+
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+
+use crate::clock::Clock;
+
+/// Up to when writes are certain to be ours alone.
+#[derive(Debug, Clone, Copy)]
+enum State {
+    /// Never held, or over.
+    Closed,
+    /// Nobody else can be there: there is no election.
+    Open,
+    Until {
+        deadline: Instant,
+        /// The same by the clock that counts sleep: what it showed at the start, and for how long it is good.
+        awake: Option<(Duration, Duration)>,
+    },
+}
+
+/// Shared by the elector, which opens and closes it, and the client, which asks it before every write.
+#[derive(Debug)]
+pub(crate) struct Fence {
+    state: watch::Sender<State>,
+    clock: Clock,
+}
+
+impl Default for Fence {
+    fn default() -> Self {
+        Self::new(Clock::default())
+    }
+}
+
+/// The moment at which a renewal is about to be sent.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Moment {
+    at: Instant,
+    boot: Option<Duration>,
+}
+
+impl Fence {
+    pub(crate) fn new(clock: Clock) -> Self {
+        Self { state: watch::Sender::new(State::Closed), clock }
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Now, for a renewal that is about to be sent.
+    pub(crate) fn moment(&self) -> Moment {
+        Moment { at: self.clock.now(), boot: since_boot() }
+    }
+
+    /// For good: there is no election.
+    pub(crate) fn open(&self) {
+        self.state.send_replace(State::Open);
+    }
+
+    /// For this long from the moment at which the lease was asked for.
+    pub(crate) fn extend(&self, asked: Moment, valid: Duration) {
+        let awake = asked.boot.map(|boot| (boot, valid));
+        self.state.send_replace(State::Until { deadline: asked.at + valid, awake });
+    }
+
+    /// From now on, whatever was promised before.
+    pub(crate) fn close(&self) {
+        self.state.send_replace(State::Closed);
+    }
+
+    /// Whether this replica may write now.
+    pub(crate) fn leads(&self) -> bool {
+        match *self.state.borrow() {
+            State::Closed => false,
+            State::Open => true,
+            State::Until { deadline, awake } => {
+                let slept = awake.is_some_and(|(from, valid)| {
+                    since_boot().is_some_and(|now| now.saturating_sub(from) >= valid)
+                });
+                self.clock.now() < deadline && !slept
+            }
+        }
+    }
+
+    /// Returns when this replica may not write any more; at once when it may not now.
+    pub(crate) async fn lost(&self) {
+        let mut changes = self.state.subscribe();
+        loop {
+            let deadline = match *changes.borrow_and_update() {
+                State::Closed => return,
+                State::Open => None,
+                State::Until { deadline, .. } => Some(deadline),
+            };
+            let over = async {
+                match deadline {
+                    Some(deadline) => self.clock.sleep_until(deadline).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                // A renewal that came in time counts, however late it is noticed.
+                biased;
+                // The sender lives as long as `self`.
+                _ = changes.changed() => {}
+                () = over => return,
+            }
+        }
+    }
+
+    /// Tells every time the right to write begins.
+    pub(crate) fn begins(&self) -> impl futures::Stream<Item = ()> + Send + use<> {
+        let changes = tokio_stream::wrappers::WatchStream::new(self.state.subscribe());
+        let mut led = false;
+        futures::StreamExt::filter_map(changes, move |state| {
+            let leads = !matches!(state, State::Closed);
+            let begins = leads && !led;
+            led = leads;
+            std::future::ready(begins.then_some(()))
+        })
+    }
+}
+
+/// Time since the machine was started, the time that it slept included; hundredths of a second are all it tells.
+fn since_boot() -> Option<Duration> {
+    let text = std::fs::read_to_string("/proc/uptime").ok()?;
+    Duration::try_from_secs_f64(text.split_whitespace().next()?.parse().ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const VALID: Duration = Duration::from_secs(10);
+
+    #[tokio::test]
+    async fn nobody_writes_before_the_lease_is_held_or_after_it_ran_out() {
+        let clock = Clock::simulated();
+        let fence = Fence::new(clock.clone());
+        assert!(!fence.leads());
+        fence.lost().await;
+
+        // when it is held
+        fence.extend(fence.moment(), VALID);
+        assert!(fence.leads());
+        clock.pass(VALID - Duration::from_millis(100)).await;
+        assert!(fence.leads());
+
+        // then it is over by itself, not when somebody looks
+        clock.pass(Duration::from_millis(100)).await;
+        assert!(!fence.leads());
+        fence.lost().await;
+    }
+
+    #[tokio::test]
+    async fn who_waits_for_the_end_sees_each_renewal_and_the_early_end() {
+        let clock = Clock::simulated();
+        let fence = Fence::new(clock.clone());
+        fence.extend(fence.moment(), VALID);
+        let mut lost = std::pin::pin!(fence.lost());
+        assert!(futures::poll!(lost.as_mut()).is_pending());
+        clock.pass(VALID / 2).await;
+        fence.extend(fence.moment(), VALID);
+        clock.pass(VALID - Duration::from_secs(1)).await;
+        assert!(futures::poll!(lost.as_mut()).is_pending(), "it was renewed");
+        fence.close();
+        assert!(futures::poll!(lost.as_mut()).is_ready());
+    }
+
+    #[test]
+    fn a_machine_that_slept_does_not_lead_however_little_its_other_clock_ran() {
+        let fence = Fence::default();
+        let Some(boot) = since_boot().filter(|boot| *boot > VALID) else {
+            println!("skipped: a machine that slept: /proc/uptime does not tell");
+            return;
+        };
+        fence.extend(Moment { at: Instant::now(), boot: Some(boot - VALID) }, VALID);
+        assert!(!fence.leads());
+    }
+
+    #[tokio::test]
+    async fn the_beginning_is_told_once() {
+        use futures::StreamExt as _;
+        let fence = Fence::default();
+        let mut begins = std::pin::pin!(fence.begins());
+        fence.extend(fence.moment(), VALID);
+        assert_eq!(begins.next().await, Some(()));
+        fence.extend(fence.moment(), VALID);
+        assert!(futures::poll!(begins.next()).is_pending());
+    }
+}

@@ -1,0 +1,187 @@
+//! The controllers' way to the API server: fenced, limited in time, and counted.
+
+use std::{sync::Arc, time::Duration};
+
+use http::{Method, Request, Response, header};
+use kube::{Client, client::Body};
+
+use crate::{fence::Fence, metrics::Metrics};
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// No request but a watch takes this long; an API server that hangs must not hang a reconciliation for ever. kube-apiserver
+/// itself gives up after a minute.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// Another replica may lead: nothing was sent, or its answer was not waited for.
+#[derive(Debug, thiserror::Error)]
+#[error("this replica does not hold the lease, so it may not write")]
+pub(crate) struct Fenced;
+
+#[derive(Debug, thiserror::Error)]
+#[error("no answer from the API server after {}s", LONGEST.as_secs())]
+struct TooLong;
+
+/// The client, with a fence in front of its writes.
+pub(crate) fn guarded(client: Client, fence: Arc<Fence>, metrics: Arc<Metrics>) -> Client {
+    let namespace = client.default_namespace().to_owned();
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let (client, fence, metrics) = (client.clone(), Arc::clone(&fence), Arc::clone(&metrics));
+        async move { send(&client, &fence, &metrics, request).await }
+    });
+    Client::new(service, namespace)
+}
+
+async fn send(
+    client: &Client,
+    fence: &Fence,
+    metrics: &Metrics,
+    request: Request<Body>,
+) -> Result<Response<Body>, BoxError> {
+    let verb = verb(&request);
+    let answer = async {
+        let sent = client.send(request);
+        let answer = if verb == "watch" {
+            sent.await
+        } else {
+            fence.clock().within(LONGEST, sent).await.ok_or(TooLong)?
+        };
+        answer.map_err(BoxError::from)
+    };
+    let answer = if matches!(verb, "read" | "watch" | "review") {
+        answer.await
+    } else {
+        if !fence.leads() {
+            return Err(Fenced.into());
+        }
+        tokio::select! {
+            biased;
+            () = fence.lost() => return Err(Fenced.into()),
+            answer = answer => answer,
+        }
+    };
+    let code = answer.as_ref().ok().map(|answer| answer.status().as_u16());
+    metrics.requested(verb, code);
+    if let Ok(answer) = &answer
+        && verb == "write"
+    {
+        metrics.warned(answer.headers().get_all(header::WARNING).iter().count());
+    }
+    answer
+}
+
+/// What is done, as far as it matters here. Reviews are created and change nothing.
+fn verb(request: &Request<Body>) -> &'static str {
+    let uri = request.uri();
+    match *request.method() {
+        Method::GET | Method::HEAD | Method::OPTIONS => {
+            let watch =
+                uri.query().unwrap_or_default().split('&').any(|p| matches!(p, "watch=true" | "watch=1"));
+            if watch { "watch" } else { "read" }
+        }
+        Method::POST if is_review(uri.path()) => "review",
+        Method::DELETE => "delete",
+        _ => "write",
+    }
+}
+
+fn is_review(path: &str) -> bool {
+    ["/apis/authorization.k8s.io/", "/apis/authentication.k8s.io/"]
+        .iter()
+        .any(|group| path.starts_with(group))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::clock::Clock;
+
+    /// A server that answers each request once it is told to, and counts them.
+    fn server(answers: Arc<tokio::sync::Semaphore>, asked: Arc<AtomicUsize>) -> Client {
+        let service = tower::service_fn(move |_: Request<Body>| {
+            let (answers, asked) = (Arc::clone(&answers), Arc::clone(&asked));
+            async move {
+                asked.fetch_add(1, Ordering::SeqCst);
+                answers.acquire().await?.forget();
+                let answer = Response::builder().header("warning", "299 - \"old\"").body(Body::empty());
+                Ok::<_, BoxError>(answer?)
+            }
+        });
+        Client::new(service, "default")
+    }
+
+    fn request(method: &str, uri: &str) -> Request<Body> {
+        Request::builder().method(method).uri(uri).body(Body::empty()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_write_without_the_lease_is_never_sent_and_one_under_way_is_given_up_with_it() {
+        // given a replica that does not lead
+        let (answers, asked) = (Arc::new(tokio::sync::Semaphore::new(1)), Arc::<AtomicUsize>::default());
+        let clock = Clock::simulated();
+        let (fence, metrics) = (Arc::new(Fence::new(clock.clone())), Arc::<Metrics>::default());
+        let client = guarded(server(answers, Arc::clone(&asked)), Arc::clone(&fence), metrics);
+
+        // then it reads, and writes nothing
+        client.send(request("GET", "/api/v1/pods")).await.unwrap();
+        for method in ["POST", "PUT", "PATCH", "DELETE"] {
+            let error = client.send(request(method, "/api/v1/namespaces/a/pods/b")).await.unwrap_err();
+            assert!(said(&error).contains("does not hold the lease"), "{error}");
+        }
+        assert_eq!(asked.load(Ordering::SeqCst), 1);
+
+        // when it leads and the server takes longer than the lease is good for
+        fence.extend(fence.moment(), Duration::from_secs(10));
+        let write =
+            tokio::spawn(async move { client.send(request("PATCH", "/api/v1/namespaces/a/pods/b")).await });
+        clock.pass(Duration::from_millis(9_900)).await;
+        assert!(!write.is_finished());
+        clock.pass(Duration::from_millis(100)).await;
+
+        // then the answer is not waited for
+        assert!(write.is_finished());
+        let error = write.await.unwrap().unwrap_err();
+        assert!(said(&error).contains("does not hold the lease"), "{error}");
+        assert_eq!(asked.load(Ordering::SeqCst), 2);
+    }
+
+    #[tokio::test]
+    async fn a_server_that_hangs_is_given_up_and_warnings_of_writes_are_counted() {
+        let (answers, asked) = (Arc::new(tokio::sync::Semaphore::new(0)), Arc::<AtomicUsize>::default());
+        let clock = Clock::simulated();
+        let (fence, metrics) = (Arc::new(Fence::new(clock.clone())), Arc::<Metrics>::default());
+        fence.open();
+        let client = guarded(server(Arc::clone(&answers), asked), fence, Arc::clone(&metrics));
+        let reader = client.clone();
+        let read = tokio::spawn(async move { reader.send(request("GET", "/api/v1/pods")).await });
+        clock.pass(LONGEST).await;
+        let error = read.await.unwrap().unwrap_err();
+        assert!(said(&error).contains("no answer from the API server after 60s"), "{error}");
+
+        answers.add_permits(2);
+        client.send(request("PATCH", "/api/v1/namespaces/a/pods/b")).await.unwrap();
+        client.send(request("GET", "/api/v1/pods")).await.unwrap();
+        assert_eq!(metrics.warnings(), 1);
+    }
+
+    /// The whole chain of causes.
+    fn said(error: &dyn std::error::Error) -> String {
+        let mut out = error.to_string();
+        let mut at = error.source();
+        while let Some(cause) = at {
+            out.push_str(&format!(": {cause}"));
+            at = cause.source();
+        }
+        out
+    }
+
+    #[test]
+    fn a_review_is_no_write() {
+        let review = request("POST", "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews");
+        assert_eq!(verb(&review), "review");
+        assert_eq!(verb(&request("GET", "/api/v1/pods?limit=500&watch=true")), "watch");
+        assert_eq!(verb(&request("POST", "/api/v1/namespaces/a/pods")), "write");
+    }
+}

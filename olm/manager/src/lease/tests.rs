@@ -1,0 +1,297 @@
+//! Two replicas and one API server, in simulated time.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use http::{Method, Request, Response};
+use kube::client::Body;
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+use super::*;
+use crate::clock::settle;
+
+/// An API server that has one Lease. It refuses what was written over something newer, as the real one does, and can be away.
+#[derive(Clone, Default)]
+struct Server(Arc<Content>);
+
+#[derive(Default)]
+struct Content {
+    lease: Mutex<Option<Value>>,
+    version: Mutex<u64>,
+    away: Mutex<bool>,
+    back: Notify,
+    changed: Notify,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Server {
+    fn client(&self) -> Client {
+        let server = self.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let server = server.clone();
+            async move { server.answer(request).await }
+        });
+        Client::new(service, "default")
+    }
+
+    /// As a network that loses every packet: nobody gets an answer, and nothing is done.
+    fn go_away(&self) {
+        *lock(&self.0.away) = true;
+    }
+
+    fn come_back(&self) {
+        *lock(&self.0.away) = false;
+        self.0.back.notify_waiters();
+    }
+
+    fn holder(&self) -> Option<String> {
+        lock(&self.0.lease).as_ref()?["spec"]["holderIdentity"].as_str().map(str::to_owned)
+    }
+
+    async fn answer(&self, request: Request<Body>) -> Result<Response<Body>, std::io::Error> {
+        if *lock(&self.0.away) {
+            std::future::pending::<()>().await;
+        }
+        let method = request.method().clone();
+        let watch = request.uri().query().is_some_and(|q| q.contains("watch=true"));
+        if watch {
+            // What changed since is told; then the watch ends and is made anew.
+            self.0.changed.notified().await;
+            let lease = lock(&self.0.lease).clone();
+            let event = json!({ "type": "MODIFIED", "object": lease });
+            return Ok(Response::new(Body::from(format!("{event}\n").into_bytes())));
+        }
+        let list = method == Method::GET && request.uri().path().ends_with("/leases");
+        let body = request.into_body().collect_bytes().await.unwrap_or_default();
+        let (code, answer) = self.store(&method, list, &body);
+        let body = Body::from(answer.to_string().into_bytes());
+        Ok(Response::builder().status(code).body(body).expect("a response"))
+    }
+
+    fn store(&self, method: &Method, list: bool, body: &[u8]) -> (u16, Value) {
+        let mut lease = lock(&self.0.lease);
+        let no = |code: u16, reason: &str| {
+            (
+                code,
+                json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "code": code }),
+            )
+        };
+        if list {
+            let items: Vec<&Value> = lease.iter().collect();
+            return (
+                200,
+                json!({
+                    "kind": "LeaseList", "apiVersion": "coordination.k8s.io/v1",
+                    "metadata": { "resourceVersion": lock(&self.0.version).to_string() }, "items": items,
+                }),
+            );
+        }
+        if *method == Method::GET {
+            return lease.clone().map_or_else(|| no(404, "NotFound"), |lease| (200, lease));
+        }
+        let mut new: Value = serde_json::from_slice(body).expect("JSON");
+        let (old, sent) = (
+            lease.as_ref().map(|l| l["metadata"]["resourceVersion"].clone()),
+            &new["metadata"]["resourceVersion"],
+        );
+        match old {
+            Some(_) if *method == Method::POST => return no(409, "AlreadyExists"),
+            None if *method == Method::PUT => return no(404, "NotFound"),
+            Some(old) if old != *sent => return no(409, "Conflict"),
+            _ => {}
+        }
+        let mut version = lock(&self.0.version);
+        *version += 1;
+        new["metadata"]["resourceVersion"] = version.to_string().into();
+        *lease = Some(new.clone());
+        self.0.changed.notify_waiters();
+        (200, new)
+    }
+}
+
+/// A replica: acquires, holds, and says so by its fence.
+struct Replica {
+    fence: Arc<Fence>,
+    stop: CancellationToken,
+    task: tokio::task::JoinHandle<bool>,
+}
+
+impl Replica {
+    fn start(server: &Server, clock: &Clock, identity: &str) -> Self {
+        let (fence, stop) = (Arc::new(Fence::new(clock.clone())), CancellationToken::new());
+        let elector = Elector::new(server.client(), "olm", "olm-manager", identity, Arc::clone(&fence));
+        let token = stop.clone();
+        let task = tokio::spawn(async move {
+            match elector.acquire(&token).await {
+                Some(held) => elector.hold(held, &token).await,
+                None => true,
+            }
+        });
+        Self { fence, stop, task }
+    }
+
+    /// Lets time pass until it leads, and says how long that took.
+    async fn leads(&self, clock: &Clock) -> Duration {
+        let start = clock.now();
+        settle().await;
+        while !self.fence.leads() {
+            clock.pass(Duration::from_millis(100)).await;
+            assert!(clock.now() - start < Duration::from_secs(120), "it never leads");
+        }
+        clock.now() - start
+    }
+}
+
+#[tokio::test]
+async fn one_of_two_leads_and_a_released_lease_is_taken_at_once() {
+    // given two replicas of which the first leads
+    let (server, clock) = (Server::default(), Clock::simulated());
+    let first = Replica::start(&server, &clock, "a");
+    first.leads(&clock).await;
+    let second = Replica::start(&server, &clock, "b");
+    clock.pass(Duration::from_secs(60)).await;
+    assert!(first.fence.leads() && !second.fence.leads());
+
+    // when the first is told to stop
+    first.stop.cancel();
+
+    // then the second leads within two seconds, and the first stopped before
+    let took = second.leads(&clock).await;
+    assert!(took <= Duration::from_secs(2), "{took:?}");
+    assert!(!first.fence.leads());
+    assert!(first.task.await.unwrap());
+    assert_eq!(server.holder().as_deref(), Some("b"));
+}
+
+#[tokio::test]
+async fn a_replica_that_was_killed_is_followed_within_twenty_seconds() {
+    let (server, clock) = (Server::default(), Clock::simulated());
+    let first = Replica::start(&server, &clock, "a");
+    first.leads(&clock).await;
+    let second = Replica::start(&server, &clock, "b");
+    clock.pass(Duration::from_secs(30)).await;
+
+    first.task.abort();
+
+    let took = second.leads(&clock).await;
+    assert!(took <= Duration::from_secs(20), "{took:?}");
+    assert!(took >= DURATION - RENEW, "a renewal was not honoured: {took:?}");
+}
+
+#[tokio::test]
+async fn while_the_api_server_is_away_nobody_writes_and_after_it_one_does() {
+    let (server, clock) = (Server::default(), Clock::simulated());
+    let first = Replica::start(&server, &clock, "a");
+    first.leads(&clock).await;
+    let second = Replica::start(&server, &clock, "b");
+    clock.pass(Duration::from_secs(30)).await;
+
+    // when it is away for a minute
+    server.go_away();
+    let mut led = Duration::ZERO;
+    let start = clock.now();
+    while clock.now() - start < Duration::from_secs(60) {
+        clock.pass(Duration::from_millis(100)).await;
+        if first.fence.leads() {
+            led = clock.now() - start;
+        }
+        assert!(!second.fence.leads(), "at {:?}", (clock.now() - start));
+    }
+    // then the leader stopped by its own deadline
+    assert!(led <= RENEW_DEADLINE, "{led:?}");
+    assert!(!first.task.await.unwrap(), "it says that it lost the lease");
+
+    // when it is back
+    server.come_back();
+    let took = second.leads(&clock).await;
+    assert!(took <= DURATION + RETRY, "{took:?}");
+    assert_eq!(server.holder().as_deref(), Some("b"));
+}
+
+#[tokio::test]
+async fn at_no_time_do_two_lead_however_often_the_server_goes_away() {
+    // given two replicas that others take the place of whenever they lose, and a server that is away for odd times
+    let (server, clock) = (Server::default(), Clock::simulated());
+    let mut replicas = [Replica::start(&server, &clock, "a"), Replica::start(&server, &clock, "b")];
+    let mut changes = 0;
+    let mut last = None;
+    for step in 0_u64..3_000 {
+        if step % 97 == 0 {
+            server.go_away();
+        } else if step % 97 == 7 + step / 97 * 5 % 80 {
+            server.come_back();
+        }
+        clock.pass(Duration::from_millis(370)).await;
+        let leading: Vec<usize> = (0..2).filter(|i| replicas[*i].fence.leads()).collect();
+        assert!(leading.len() < 2, "two lead at step {step}");
+        if let [leader] = leading[..]
+            && last != Some(leader)
+        {
+            changes += 1;
+            last = Some(leader);
+        }
+        for (index, name) in ["a", "b"].iter().enumerate() {
+            if replicas[index].task.is_finished() {
+                replicas[index] = Replica::start(&server, &clock, &format!("{name}-{step}"));
+            }
+        }
+    }
+    assert!(changes > 3, "the lease changed hands {changes} times: the test tests nothing");
+}
+
+#[tokio::test]
+async fn a_clock_that_is_wrong_by_days_changes_nothing() {
+    // given a lease whose times are of another age
+    let (server, clock) = (Server::default(), Clock::simulated());
+    *lock(&server.0.lease) = Some(json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": { "name": "olm-manager", "namespace": "olm", "resourceVersion": "0" },
+        "spec": { "holderIdentity": "z", "leaseDurationSeconds": 15, "leaseTransitions": 2147483647,
+            "acquireTime": "1999-01-01T00:00:00.000000Z", "renewTime": "1999-01-01T00:00:00.000000Z" },
+    }));
+    let start = clock.now();
+    let replica = Replica::start(&server, &clock, "a");
+    replica.leads(&clock).await;
+    // then its holder had its whole time, counted from when it was seen
+    assert!(
+        (clock.now() - start) >= DURATION && (clock.now() - start) <= DURATION + RETRY,
+        "{:?}",
+        (clock.now() - start)
+    );
+}
+
+fn held_by(holder: &str) -> LeaseSpec {
+    LeaseSpec {
+        holder_identity: Some(holder.into()),
+        lease_duration_seconds: Some(15),
+        ..LeaseSpec::default()
+    }
+}
+
+#[test]
+fn a_lease_that_does_not_exist_is_created() {
+    assert_eq!(decide("a", false, None, Duration::ZERO), Decision::Create);
+}
+
+#[test]
+fn a_released_lease_is_taken_at_once() {
+    let released = LeaseSpec { holder_identity: None, ..held_by("b") };
+    assert_eq!(decide("a", true, Some(&released), Duration::ZERO), Decision::Write);
+}
+
+#[test]
+fn our_own_lease_is_renewed_even_after_a_restart() {
+    assert_eq!(decide("a", true, Some(&held_by("a")), Duration::ZERO), Decision::Write);
+}
+
+#[test]
+fn anothers_lease_is_taken_only_when_it_stood_still_for_its_whole_validity() {
+    assert_eq!(decide("a", true, Some(&held_by("b")), Duration::from_secs(14)), Decision::Wait);
+    assert_eq!(decide("a", true, Some(&held_by("b")), Duration::from_secs(15)), Decision::Write);
+    // A holder that does not say for how long has as long as we would.
+    let silent = LeaseSpec { lease_duration_seconds: None, ..held_by("b") };
+    assert_eq!(decide("a", true, Some(&silent), Duration::from_secs(1)), Decision::Wait);
+}

@@ -1,0 +1,41 @@
+//! The image that the Deployments run, as a build file for podman, docker or buildah.
+
+use super::{VERSION, workloads::USER};
+
+/// Where the binary comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Binary {
+    /// Built from a checkout, which is the build's context.
+    Built,
+    /// Already there: `olm` in the build's context, for this platform and without the dev cluster.
+    Copied,
+}
+
+/// The image build file. The base image brings the C library and the certificate authorities that registries are checked
+/// against, and the image has nothing else beside the binary.
+#[must_use]
+pub fn containerfile(binary: Binary) -> String {
+    let (build, copy) = match binary {
+        Binary::Built => (
+            "FROM rust:1-trixie AS build\n\
+             RUN apt-get update && apt-get install -y --no-install-recommends protobuf-compiler libprotobuf-dev\n\
+             WORKDIR /src\n\
+             COPY . .\n\
+             # The dev cluster is for trying and testing: a real cluster's image does not have it.\n\
+             RUN cargo build --release --locked --package olm --no-default-features\n\n",
+            "COPY --from=build /src/target/release/olm /usr/local/bin/olm\n",
+        ),
+        Binary::Copied => ("", "COPY olm /usr/local/bin/olm\n"),
+    };
+    format!(
+        "# olm {VERSION}: manager and console are one program. Build and push it, then:\n\
+         #   olm self install --image IMAGE\n\
+         {build}\
+         FROM debian:trixie-slim\n\
+         RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates && rm -rf /var/lib/apt/lists/*\n\
+         {copy}\
+         # By number, because `runAsNonRoot` can only be checked against a number.\n\
+         USER {USER}:{USER}\n\
+         ENTRYPOINT [\"/usr/local/bin/olm\"]\n"
+    )
+}

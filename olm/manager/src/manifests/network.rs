@@ -1,0 +1,81 @@
+//! Who may talk to the pods, how many of them may be away at once, and who scrapes them.
+
+use serde_json::{Value, json};
+
+use super::{CONSOLE, MANAGER, ManifestOptions, PART_OF};
+
+pub(super) fn objects(options: &ManifestOptions) -> Vec<Value> {
+    let mut out = Vec::new();
+    if options.network_policy {
+        out.push(manager(options));
+        out.extend(options.console_image.is_some().then(|| console(options)));
+    }
+    out.extend((options.replicas > 1).then(|| disruption(options)));
+    out.extend(options.service_monitor.then(|| monitor(options)));
+    out
+}
+
+/// Into the manager: its one port, from everywhere, because nobody knows where Prometheus and a console's user with `kubectl
+/// port-forward` come from; what the port serves is read-only. Out of it: everything, because registries and catalogs
+/// listen on any port of any host.
+fn manager(options: &ManifestOptions) -> Value {
+    policy(options, MANAGER, &json!([{}]))
+}
+
+/// Out of the console: DNS, the manager's catalogs, and the API server, which is not a pod and so is known by its ports
+/// alone.
+fn console(options: &ManifestOptions) -> Value {
+    let port = |protocol: &str, port: u16| json!({ "protocol": protocol, "port": port });
+    let api: Vec<Value> = options.api_server_ports.iter().map(|p| port("TCP", *p)).collect();
+    let mut egress = json!([
+        { "ports": [port("UDP", 53), port("TCP", 53)] },
+        {
+            "to": [{ "podSelector": { "matchLabels": { "app.kubernetes.io/name": MANAGER } } }],
+            "ports": [{ "protocol": "TCP", "port": "http" }],
+        },
+    ]);
+    if let Some(rules) = egress.as_array_mut() {
+        // No port at all would mean every port.
+        rules.extend((!api.is_empty()).then(|| json!({ "ports": api })));
+    }
+    policy(options, CONSOLE, &egress)
+}
+
+fn policy(options: &ManifestOptions, name: &str, egress: &Value) -> Value {
+    json!({
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": { "name": name, "namespace": options.namespace },
+        "spec": {
+            "podSelector": { "matchLabels": { "app.kubernetes.io/name": name } },
+            "policyTypes": ["Ingress", "Egress"],
+            "ingress": [{ "ports": [{ "protocol": "TCP", "port": "http" }] }],
+            "egress": egress,
+        }
+    })
+}
+
+/// One manager is always left to take over.
+fn disruption(options: &ManifestOptions) -> Value {
+    json!({
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": { "name": MANAGER, "namespace": options.namespace },
+        "spec": {
+            "minAvailable": 1,
+            "selector": { "matchLabels": { "app.kubernetes.io/name": MANAGER } },
+        }
+    })
+}
+
+fn monitor(options: &ManifestOptions) -> Value {
+    json!({
+        "apiVersion": "monitoring.coreos.com/v1",
+        "kind": "ServiceMonitor",
+        "metadata": { "name": MANAGER, "namespace": options.namespace },
+        "spec": {
+            "selector": { "matchLabels": { "app.kubernetes.io/name": MANAGER, PART_OF.0: PART_OF.1 } },
+            "endpoints": [{ "port": "http", "path": "/metrics", "interval": "30s" }],
+        }
+    })
+}

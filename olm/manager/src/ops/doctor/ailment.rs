@@ -1,0 +1,178 @@
+//! What can be the matter: stable codes, and how bad each is.
+
+use serde::Serialize;
+
+/// How bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Something does not work.
+    Error,
+    /// It works, and will not for ever, or leaves something behind.
+    Warning,
+    /// Good to know.
+    Info,
+}
+
+impl Severity {
+    /// The word.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+            Self::Info => "info",
+        }
+    }
+}
+
+/// The one table of codes: what each means, and how bad it is.
+macro_rules! codes {
+    ($($(#[$meaning:meta])+ $code:ident: $severity:ident,)+) => {
+        /// Stable codes; `docs/doctor.md` explains each.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+        pub enum Code {
+            $($(#[$meaning])+ $code,)+
+        }
+
+        /// Every code.
+        pub const CODES: &[Code] = &[$(Code::$code,)+];
+
+        impl Code {
+            /// The word.
+            #[must_use]
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$code => stringify!($code),)+
+                }
+            }
+
+            /// How bad it is.
+            #[must_use]
+            pub fn severity(self) -> Severity {
+                match self {
+                    $(Self::$code => Severity::$severity,)+
+                }
+            }
+        }
+    };
+}
+
+codes! {
+    /// The API server does not answer.
+    ApiUnreachable: Error,
+    /// Another OLM runs.
+    OtherOlmRunning: Error,
+    /// A CustomResourceDefinition of ours is not there, or not served.
+    CrdMissing: Error,
+    /// A CustomResourceDefinition of ours is older than this program.
+    CrdOutdated: Warning,
+    /// The manager is not on the cluster.
+    ManagerMissing: Error,
+    /// The manager has no pod that is ready.
+    ManagerNotReady: Error,
+    /// The manager is of another version than this program.
+    ManagerVersionDiffers: Info,
+    /// No replica of the manager leads.
+    LeaseStale: Error,
+    /// The manager lacks rights that it works with.
+    ManagerLacksRights: Error,
+    /// A catalog cannot be read.
+    CatalogUnreadable: Error,
+    /// A catalog was not read for longer than it should be.
+    CatalogStale: Warning,
+    /// Parts of a catalog cannot be used.
+    CatalogProblems: Warning,
+    /// A Subscription gets no version.
+    SubscriptionUnresolved: Error,
+    /// A deletion is held.
+    DeletionHeld: Error,
+    /// A plan does not get on.
+    PlanStuck: Error,
+    /// A plan waits for somebody.
+    PlanWaiting: Info,
+    /// An operator does not run.
+    OperatorUnhealthy: Error,
+    /// A certificate of an operator was not renewed in time.
+    CertificateNotRotated: Error,
+    /// A namespace with operators has no OperatorGroup.
+    NoOperatorGroup: Error,
+    /// A namespace has several OperatorGroups.
+    TooManyOperatorGroups: Error,
+    /// A webhook has nobody behind it.
+    WebhookUnanswered: Error,
+    /// An aggregated API does not answer.
+    ApiServiceUnavailable: Error,
+    /// An operator has no Subscription.
+    Unmanaged: Info,
+    /// Copies of versions that OLM made.
+    CopiedCsv: Warning,
+    /// An object whose owner is gone.
+    Orphan: Warning,
+    /// An OperatorGroup that a plan made, in a namespace without operators.
+    UnusedOperatorGroup: Info,
+    /// Something could not be looked at.
+    NotChecked: Info,
+}
+
+impl std::fmt::Display for Code {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// One thing that is the matter.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Ailment {
+    /// What it is.
+    pub code: Code,
+    /// How bad it is.
+    pub severity: Severity,
+    /// The object, as `Kind namespace/name`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub object: Option<String>,
+    /// Why it is so, as far as that can be seen.
+    pub why: String,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fix: Option<String>,
+    /// What `olm doctor --fix` does about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cure: Option<Cure>,
+}
+
+/// A deletion that takes nothing from anybody.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Cure {
+    /// `apiVersion` of the object to delete.
+    pub api_version: String,
+    /// Its kind.
+    pub kind: String,
+    /// Its namespace, where it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Its name.
+    pub name: String,
+    /// The very object that was looked at.
+    pub uid: String,
+}
+
+impl Ailment {
+    pub(super) fn new(code: Code, object: Option<String>, why: impl Into<String>) -> Self {
+        Self { code, severity: code.severity(), object, why: why.into(), fix: None, cure: None }
+    }
+
+    pub(super) fn fix(self, fix: impl Into<String>) -> Self {
+        Self { fix: Some(fix.into()), ..self }
+    }
+
+    pub(super) fn cure(self, cure: Cure) -> Self {
+        Self { cure: Some(cure), ..self }
+    }
+
+    pub(super) fn severity(self, severity: Severity) -> Self {
+        Self { severity, ..self }
+    }
+}

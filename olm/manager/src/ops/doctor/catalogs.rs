@@ -1,0 +1,66 @@
+//! Whether catalogs can be read, and how old what is known of them is.
+
+use jiff::{SignedDuration, Timestamp};
+use kube::ResourceExt;
+use olm_api::CatalogSource;
+
+use super::{
+    ailment::{Ailment, Code, Severity},
+    facts::Facts,
+    installation::named,
+};
+
+/// A catalog that is asked for again and again is stale when it was not read for longer than this, whatever its interval: three
+/// times a day is often enough for anybody.
+const STALE: SignedDuration = SignedDuration::from_hours(24);
+
+pub(super) fn check(facts: &Facts, now: Timestamp) -> Vec<Ailment> {
+    facts
+        .catalogs
+        .iter()
+        .filter(|c| c.metadata.deletion_timestamp.is_none())
+        .flat_map(|c| one(c, now))
+        .collect()
+}
+
+fn one(catalog: &CatalogSource, now: Timestamp) -> Vec<Ailment> {
+    let object = named("CatalogSource", catalog);
+    let status = catalog.status.clone().unwrap_or_default();
+    let state = status.connection_state.as_ref().map(|s| s.last_observed_state.clone()).unwrap_or_default();
+    let message = status.message.clone().unwrap_or_default();
+    let what = format!(
+        "kubectl describe catalogsource -n {} {}",
+        catalog.namespace().unwrap_or_default(),
+        catalog.name_any()
+    );
+    let mut out = Vec::new();
+    if state != "READY" {
+        // What was read before keeps serving.
+        let (severity, since) = match (&status.digest, &status.last_success) {
+            (Some(_), Some(time)) => {
+                (Severity::Warning, format!("; what was read at {} keeps serving", time.0))
+            }
+            _ => (Severity::Error, String::new()),
+        };
+        let state = if state.is_empty() { "not looked at yet".to_owned() } else { state };
+        let reason = status.reason.as_deref().map_or(String::new(), |reason| format!(" ({reason})"));
+        let text = if message.is_empty() { String::new() } else { format!(": {message}") };
+        let why = format!("{state}{reason}{text}{since}");
+        out.push(
+            Ailment::new(Code::CatalogUnreadable, object.clone(), why).severity(severity).fix(what.clone()),
+        );
+    } else if let Some(time) = &status.last_success
+        && status.latest_image_registry_poll.is_some()
+        && now.duration_since(time.0) > STALE
+    {
+        let hours = now.duration_since(time.0).as_hours();
+        let why = format!("it was last read, or found unchanged, {hours} hours ago");
+        out.push(Ailment::new(Code::CatalogStale, object.clone(), why).fix(what.clone()));
+    }
+    if let Some(first) = status.problems.first() {
+        let more = status.problems.len() - 1;
+        let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
+        out.push(Ailment::new(Code::CatalogProblems, object, format!("{first}{more}")).fix(what));
+    }
+    out
+}

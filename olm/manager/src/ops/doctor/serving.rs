@@ -1,0 +1,74 @@
+//! What the API server asks others about: webhooks and aggregated APIs that nobody answers keep whole kinds from being written, and
+//! namespaces from being deleted.
+
+use serde_json::Value;
+
+use super::{
+    ailment::{Ailment, Code, Severity},
+    facts::Facts,
+};
+
+pub(super) fn check(facts: &Facts) -> Vec<Ailment> {
+    let mut out: Vec<Ailment> = facts.webhooks.iter().flat_map(|w| webhook(w, facts)).collect();
+    out.extend(facts.api_services.iter().filter_map(api_service));
+    out
+}
+
+/// The Services that a webhook configuration names, as namespace and name.
+pub(super) fn services(configuration: &Value) -> Vec<(String, String)> {
+    let webhooks = configuration["webhooks"].as_array().into_iter().flatten();
+    let mut out: Vec<(String, String)> = webhooks.filter_map(service).collect();
+    out.sort();
+    out.dedup();
+    out
+}
+
+fn service(webhook: &Value) -> Option<(String, String)> {
+    let text = |key: &str| webhook["clientConfig"]["service"][key].as_str().map(str::to_owned);
+    Some((text("namespace")?, text("name")?))
+}
+
+fn webhook(configuration: &Value, facts: &Facts) -> Vec<Ailment> {
+    let kind = configuration["kind"].as_str().unwrap_or("webhook configuration");
+    let name = configuration["metadata"]["name"].as_str().unwrap_or_default();
+    let dead = configuration["webhooks"].as_array().into_iter().flatten().filter_map(|webhook| {
+        let service = service(webhook)?;
+        if facts.answers.get(&service) != Some(&false) {
+            return None;
+        }
+        let (namespace, service) = service;
+        let webhook_name = webhook["name"].as_str().unwrap_or_default();
+        let (severity, what) = match webhook["failurePolicy"].as_str() {
+            Some("Ignore") => (Severity::Warning, "goes unanswered and is passed over"),
+            _ => (Severity::Error, "refuses every request that it is asked about"),
+        };
+        let why =
+            format!("webhook {webhook_name} {what}: no pod behind Service {namespace}/{service} is ready");
+        let fix = format!("kubectl get pods,endpointslices -n {namespace}");
+        Some(
+            Ailment::new(Code::WebhookUnanswered, Some(format!("{kind} {name}")), why)
+                .severity(severity)
+                .fix(fix),
+        )
+    });
+    dead.collect()
+}
+
+fn api_service(object: &Value) -> Option<Ailment> {
+    let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
+    let bad =
+        conditions.into_iter().flatten().find(|c| c["type"] == "Available" && c["status"] == "False")?;
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    let service = |key: &str| object["spec"]["service"][key].as_str().unwrap_or_default();
+    let why = format!(
+        "{}: {}; as long as it is registered and does not answer, namespaces cannot be deleted",
+        bad["reason"].as_str().unwrap_or("Unavailable"),
+        bad["message"].as_str().unwrap_or_default()
+    );
+    let fix = format!(
+        "bring up Service {}/{}, or kubectl delete apiservice {name}",
+        service("namespace"),
+        service("name")
+    );
+    Some(Ailment::new(Code::ApiServiceUnavailable, Some(format!("APIService {name}")), why).fix(fix))
+}

@@ -1,0 +1,98 @@
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+
+use super::*;
+
+/// An API server with one Subscription, that keeps what is asked of it; the first `conflicts` changes are refused.
+fn cluster(spec: &Value, conflicts: usize) -> (Client, Arc<Mutex<Vec<Value>>>) {
+    let patches: Arc<Mutex<Vec<Value>>> = Arc::default();
+    let mut full = json!({ "name": "etcd", "source": "c", "sourceNamespace": "olm" });
+    for (key, value) in spec.as_object().unwrap() {
+        full[key] = value.clone();
+    }
+    let subscription = json!({
+        "apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription",
+        "metadata": { "name": "etcd", "namespace": "db", "uid": "u", "resourceVersion": "7" }, "spec": full,
+    });
+    let plan = json!({
+        "apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan",
+        "metadata": { "name": "install-a", "namespace": "db", "ownerReferences": [
+            { "apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription", "name": "etcd", "uid": "u" }] },
+        "spec": { "approval": "Manual", "approved": false, "clusterServiceVersionNames": ["etcd.v0.11.0"] },
+    });
+    let kept = Arc::clone(&patches);
+    let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+        let (subscription, plan, kept) = (subscription.clone(), plan.clone(), Arc::clone(&kept));
+        async move {
+            let path = request.uri().path().to_owned();
+            let list = |items: Vec<Value>| json!({ "apiVersion": "v1", "kind": "List", "metadata": {}, "items": items });
+            let (status, body) = if request.method() == http::Method::PATCH {
+                let bytes = request.into_body().collect_bytes().await?;
+                let mut kept = kept.lock().unwrap();
+                kept.push(serde_json::from_slice(&bytes)?);
+                if kept.len() <= conflicts {
+                    let body = json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 409, "reason": "Conflict" });
+                    (409, body)
+                } else {
+                    (200, subscription)
+                }
+            } else if path.ends_with("/subscriptions") {
+                (200, list(vec![subscription]))
+            } else if path.ends_with("/installplans") {
+                (200, list(vec![plan]))
+            } else {
+                (200, list(vec![]))
+            };
+            let body = kube::client::Body::from(body.to_string().into_bytes());
+            let response = http::Response::builder().status(status).body(body)?;
+            Ok::<_, tower::BoxError>(response)
+        }
+    });
+    (Client::new(service, "default"), patches)
+}
+
+fn specs(patches: &Arc<Mutex<Vec<Value>>>) -> Vec<Value> {
+    patches.lock().unwrap().iter().map(|patch| patch["spec"].clone()).collect()
+}
+
+#[tokio::test]
+async fn what_is_offered_is_skipped_when_no_version_is_named() {
+    let (client, patches) = cluster(&json!({ "skipVersions": ["0.9.0"] }), 0);
+    let said = skip(&client, Some("db"), "etcd", &[], true).await.unwrap();
+    assert_eq!((said.changed, said.text.as_str()), (true, "etcd never goes to 0.11.0"));
+    assert_eq!(specs(&patches), [json!({ "skipVersions": ["0.9.0", "0.11.0"] })]);
+    // over exactly what was read
+    assert_eq!(patches.lock().unwrap()[0]["metadata"]["resourceVersion"], "7");
+}
+
+#[tokio::test]
+async fn what_is_said_already_is_not_said_again() {
+    let (client, patches) = cluster(&json!({ "skipVersions": ["0.9.0"], "paused": true }), 0);
+    assert!(!skip(&client, Some("db"), "etcd", &["v0.9.0".into()], true).await.unwrap().changed);
+    assert!(!pause(&client, Some("db"), "etcd", true).await.unwrap().changed);
+    assert!(patches.lock().unwrap().is_empty());
+    // and taking back is saying something
+    assert!(skip(&client, Some("db"), "etcd", &["0.9.0".into()], false).await.unwrap().changed);
+    assert!(pause(&client, Some("db"), "etcd", false).await.unwrap().changed);
+    assert_eq!(specs(&patches), [json!({ "skipVersions": [] }), json!({ "paused": null })]);
+}
+
+#[tokio::test]
+async fn a_change_at_the_same_moment_is_not_written_over() {
+    let (client, patches) = cluster(&json!({}), 1);
+    assert!(pause(&client, Some("db"), "etcd", true).await.unwrap().changed);
+    assert_eq!(patches.lock().unwrap().len(), 2, "it is looked at again, and said again");
+    let (client, _) = cluster(&json!({}), 100);
+    assert!(pause(&client, Some("db"), "etcd", true).await.is_err(), "and not for ever");
+}
+
+#[tokio::test]
+async fn a_pin_outlasts_a_pause_and_that_is_told() {
+    let pinned = json!({ "paused": true, "version": "=0.10.0", "upgradeConstraintPolicy": "SelfCertified" });
+    let (client, patches) = cluster(&pinned, 0);
+    let said = pause(&client, Some("db"), "etcd", false).await.unwrap();
+    assert!(said.text.contains("stays at =0.10.0"), "{}", said.text);
+    unpin(&client, Some("db"), "etcd").await.unwrap();
+    assert_eq!(specs(&patches)[1], json!({ "version": null, "upgradeConstraintPolicy": null }));
+}

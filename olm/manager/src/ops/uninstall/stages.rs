@@ -1,0 +1,114 @@
+//! The order in which objects go, and what to say of one that does not: pure.
+
+use olm_plan::{ObjectRef, Op, Plan};
+
+/// What is deleted by name, in the order of the plan: the objects of a stage together, a stage when the one before is gone.
+///
+/// Instances of all kinds go together, and so do CRDs. Subscriptions and versions go one by one: a version that is being
+/// replaced would come back to life as soon as the one that replaces it is gone.
+pub(super) fn stages(plan: &Plan) -> Vec<Vec<ObjectRef>> {
+    let direct = plan.objects.iter().filter(|o| o.op == Op::Delete && o.goes_with.is_none());
+    let mut out: Vec<Vec<ObjectRef>> = Vec::new();
+    let mut last = None;
+    for object in direct {
+        let class = class(&object.reference);
+        match out.last_mut() {
+            Some(stage) if last == Some(class) && class != Class::Operator => {
+                stage.push(object.reference.clone());
+            }
+            _ => out.push(vec![object.reference.clone()]),
+        }
+        last = Some(class);
+    }
+    out
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Class {
+    Instance,
+    Operator,
+    Definition,
+}
+
+fn class(reference: &ObjectRef) -> Class {
+    match (reference.group(), reference.kind.as_str()) {
+        ("operators.coreos.com", "Subscription" | "ClusterServiceVersion" | "OperatorGroup") => {
+            Class::Operator
+        }
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => Class::Definition,
+        _ => Class::Instance,
+    }
+}
+
+/// An object that was deleted and is still there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Held {
+    pub(super) object: ObjectRef,
+    /// The resource, as kubectl takes it.
+    pub(super) resource: String,
+    pub(super) finalizers: Vec<String>,
+}
+
+impl Held {
+    /// Who has to let it go.
+    pub(super) fn text(&self) -> String {
+        match self.finalizers.as_slice() {
+            [] => format!("{} is deleted and still there", self.object),
+            [one] => format!("{} waits for finalizer {one}", self.object),
+            several => format!("{} waits for finalizers {}", self.object, several.join(", ")),
+        }
+    }
+
+    /// What to do when nobody does.
+    pub(super) fn fix(&self) -> String {
+        let place = self.object.namespace.as_ref().map_or(String::new(), |ns| format!(" -n {ns}"));
+        let (resource, name) = (&self.resource, &self.object.name);
+        match self.finalizers.iter().find(|f| f.starts_with("operators.coreos.com/")) {
+            Some(_) => format!(
+                "the manager takes that finalizer away when its work is done: see `olm doctor` and `kubectl describe {resource} {name}{place}`"
+            ),
+            None => format!(
+                "see what its operator says: `kubectl describe {resource} {name}{place}` and the operator's logs; only when \
+                 it will never finish, and what it would have cleaned up may stay behind: `kubectl patch {resource} \
+                 {name}{place} --type=merge -p '{{\"metadata\":{{\"finalizers\":null}}}}'`"
+            ),
+        }
+    }
+}
+
+/// Several of them in a line.
+pub(super) fn in_words(held: &[Held]) -> String {
+    /// Objects that are named; the rest is counted.
+    const NAMED: usize = 5;
+    let mut texts: Vec<String> = held.iter().take(NAMED).map(Held::text).collect();
+    if held.len() > NAMED {
+        texts.push(format!("{} more", held.len() - NAMED));
+    }
+    texts.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn held(kind: &str, finalizers: &[&str]) -> Held {
+        Held {
+            object: ObjectRef::new("example.com/v1", kind, Some("ns"), "a"),
+            resource: "things.example.com".into(),
+            finalizers: finalizers.iter().map(|f| (*f).to_owned()).collect(),
+        }
+    }
+
+    #[test]
+    fn an_object_that_does_not_go_is_named_with_what_holds_it_and_what_to_do() {
+        let stuck = held("Thing", &["example.com/backup"]);
+        assert_eq!(stuck.text(), "Thing ns/a waits for finalizer example.com/backup");
+        assert!(stuck.fix().contains("kubectl describe things.example.com a -n ns"), "{}", stuck.fix());
+        assert!(stuck.fix().contains(r#"-p '{"metadata":{"finalizers":null}}'"#), "{}", stuck.fix());
+        // nobody is told to take away what the manager is still to do
+        let ours = held("ClusterServiceVersion", &["operators.coreos.com/csv-cleanup"]);
+        assert!(!ours.fix().contains("patch"), "{}", ours.fix());
+        let many: Vec<Held> = (0..7).map(|_| held("Thing", &[])).collect();
+        assert!(in_words(&many).ends_with("; 2 more"));
+    }
+}

@@ -1,0 +1,336 @@
+//! Operators that are installed along, because the chosen one needs them.
+//!
+//! Each gets a Subscription of its own, named as OLM names those that it makes, and a plan of its own. The plan of the
+//! operator that needs them shows these plans, and its digest covers theirs: who approves the one approves the others.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use olm_api::names;
+use olm_api::subscription::Approval;
+use olm_resolver::{Action, ChosenBundle, Dependency, Hop, HopVia, Resolved, SatisfiedBy};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::digest;
+use crate::finding::{Finding, FindingCode, Severity};
+use crate::object::ObjectRef;
+use crate::plan::Plan;
+use crate::planned::{Op, PlannedObject};
+use crate::schema;
+use olm_bundle::Phase;
+
+/// Names of objects may have this many characters.
+const LONGEST_NAME: usize = 253;
+/// More operators than these are not brought along: a catalog that asks for them asks for nonsense, and what is remembered
+/// of them has to fit into an annotation.
+const MOST_ALONG: usize = 50;
+/// How many digits of a digest make a name that was cut different from others.
+const TELLING: usize = 10;
+
+/// An operator that is to be installed along, before it has a plan.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// Name of its Subscription.
+    pub subscription: String,
+    /// Subscriptions of the namespace that need it.
+    pub required_by: Vec<String>,
+    /// Subscriptions whose operators have to run before its own is started.
+    pub after: Vec<String>,
+    /// The choice, as the resolver will make it again for its own Subscription.
+    pub resolved: Resolved,
+}
+
+/// An operator that is installed along, with its plan.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Along {
+    /// What is remembered of it.
+    #[serde(flatten)]
+    pub entry: AlongRef,
+    /// What installing it does.
+    pub plan: Plan,
+}
+
+/// What an InstallPlan remembers of an operator that is installed along.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AlongRef {
+    /// Name of its Subscription.
+    pub subscription: String,
+    /// What is installed.
+    #[schemars(with = "schema::ChosenBundle")]
+    pub bundle: ChosenBundle,
+    /// Subscriptions of the namespace that need it.
+    pub required_by: Vec<String>,
+    /// Subscriptions whose operators have to run before its own is started.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub after: Vec<String>,
+    /// Digest of its plan.
+    pub digest: String,
+}
+
+impl Along {
+    /// The operator with its plan.
+    pub fn new(wanted: &Wanted, plan: Plan) -> Self {
+        let entry = AlongRef {
+            subscription: wanted.subscription.clone(),
+            bundle: wanted.resolved.chosen.clone(),
+            required_by: wanted.required_by.clone(),
+            after: wanted.after.clone(),
+            digest: plan.digest.clone(),
+        };
+        Self { entry, plan }
+    }
+}
+
+/// The operators that a choice brings along, those first that others wait for.
+///
+/// Bundles may need each other; then neither can run before the other, and one of the two waits is left out: the one
+/// that would close the circle.
+pub fn wanted(resolved: &Resolved) -> Vec<Wanted> {
+    let namespace = resolved.subscription.split('/').next().unwrap_or_default();
+    let (_, requester) = resolved.subscription.split_once('/').unwrap_or(("", &resolved.subscription));
+    let mut bundles: BTreeMap<&str, &ChosenBundle> = BTreeMap::new();
+    let mut needs: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    let mut needed_by: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for dependency in &resolved.dependencies {
+        let SatisfiedBy::Install(bundle) = &dependency.satisfied_by else { continue };
+        bundles.insert(&bundle.name, bundle);
+        needs.entry(&dependency.required_by).or_default().insert(&bundle.name);
+        needed_by.entry(&bundle.name).or_default().insert(&dependency.required_by);
+    }
+    let name_of = |bundle: &str| match bundles.get(bundle) {
+        Some(bundle) => subscription_name(bundle),
+        None => requester.to_owned(),
+    };
+    let (order, waits) = order(&resolved.chosen.name, &needs);
+    let one = |bundle: &&str| {
+        let chosen = *bundles.get(bundle)?;
+        let by = needed_by.get(bundle).into_iter().flatten().filter(|by| *by != bundle).map(|by| name_of(by));
+        let after = waits.get(bundle).into_iter().flatten().map(|other| name_of(other));
+        Some(Wanted {
+            subscription: subscription_name(chosen),
+            required_by: by.collect(),
+            after: after.collect(),
+            resolved: choice(resolved, chosen, namespace),
+        })
+    };
+    order.iter().filter_map(one).collect()
+}
+
+/// The bundles that are reachable from `root`, each after what it waits for, and what each waits for.
+fn order<'a>(
+    root: &'a str,
+    needs: &BTreeMap<&'a str, BTreeSet<&'a str>>,
+) -> (Vec<&'a str>, BTreeMap<&'a str, Vec<&'a str>>) {
+    let (mut done, mut waits) = (Vec::new(), BTreeMap::<&str, Vec<&str>>::new());
+    let mut seen = BTreeSet::from([root]);
+    // What is being looked at, each with what of its needs is still to be looked at.
+    let open = |at: &'a str| (at, needs.get(at).into_iter().flatten().copied().collect::<Vec<_>>());
+    let (mut path, mut on_path) = (vec![open(root)], BTreeSet::from([root]));
+    while let Some((at, left)) = path.last_mut() {
+        let at = *at;
+        let Some(next) = left.pop() else {
+            done.push(at);
+            path.pop();
+            on_path.remove(at);
+            continue;
+        };
+        // What waits for us cannot be waited for.
+        if on_path.contains(next) {
+            continue;
+        }
+        waits.entry(at).or_default().push(next);
+        if seen.insert(next) {
+            path.push(open(next));
+            on_path.insert(next);
+        }
+    }
+    for list in waits.values_mut() {
+        list.sort_unstable();
+    }
+    (done, waits)
+}
+
+/// What the resolver will say once the Subscription is there: what comes along is what others ask for then.
+fn choice(resolved: &Resolved, chosen: &ChosenBundle, namespace: &str) -> Resolved {
+    let as_asked = |dependency: &Dependency| {
+        let satisfied_by = match &dependency.satisfied_by {
+            SatisfiedBy::Install(bundle) => SatisfiedBy::Request {
+                subscription: format!("{namespace}/{}", subscription_name(bundle)),
+                name: bundle.name.clone(),
+            },
+            other => other.clone(),
+        };
+        Dependency { satisfied_by, ..dependency.clone() }
+    };
+    let own = resolved.dependencies.iter().filter(|d| d.required_by == chosen.name);
+    Resolved {
+        subscription: format!("{namespace}/{}", subscription_name(chosen)),
+        action: Action::Install,
+        chosen: chosen.clone(),
+        from: None,
+        path: vec![Hop {
+            name: chosen.name.clone(),
+            version: chosen.version.clone(),
+            channel: chosen.channel.clone(),
+            via: HopVia::Install,
+        }],
+        why: format!("{} needs it", resolved.chosen.name),
+        rejected: Vec::new(),
+        dependencies: own.map(as_asked).collect(),
+        deprecations: Vec::new(),
+    }
+}
+
+/// Name of the Subscription that is made for a bundle: `<package>-<channel>-<catalog>-<namespace of the catalog>`, as OLM
+/// has it. What may not be in a name becomes a dash; a name that is too long ends with digits of its digest.
+pub fn subscription_name(bundle: &ChosenBundle) -> String {
+    let catalog = &bundle.catalog;
+    let plain = format!("{}-{}-{}-{}", bundle.package, bundle.channel, catalog.name, catalog.namespace);
+    let name: String = plain
+        .to_ascii_lowercase()
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() || c == '.' || c == '-' { c } else { '-' })
+        .collect();
+    if name.len() <= LONGEST_NAME {
+        return name;
+    }
+    let digest = digest::of(&Value::from(plain));
+    let digits = digest.get(..TELLING).unwrap_or_default();
+    format!("{}-{digits}", name.get(..LONGEST_NAME - TELLING - 1).unwrap_or_default())
+}
+
+/// The Subscription that is made for it. `approval` is that of the Subscription that brings it along.
+pub fn subscription(entry: &AlongRef, namespace: &str, approval: Approval) -> Value {
+    let bundle = &entry.bundle;
+    let mut annotations = json!({
+        names::ANNOTATION_REQUIRED_BY: entry.required_by.join(","),
+        names::ANNOTATION_APPROVED_PLAN: entry.digest,
+    });
+    if !entry.after.is_empty() {
+        annotations[names::ANNOTATION_INSTALL_AFTER] = entry.after.join(",").into();
+    }
+    let mut spec = json!({
+        "name": bundle.package,
+        "source": bundle.catalog.name,
+        "sourceNamespace": bundle.catalog.namespace,
+        "startingCSV": bundle.name,
+        "installPlanApproval": approval.as_str(),
+    });
+    if !bundle.channel.is_empty() {
+        spec["channel"] = bundle.channel.clone().into();
+    }
+    json!({
+        "apiVersion": "operators.coreos.com/v1alpha1",
+        "kind": "Subscription",
+        "metadata": {
+            "name": entry.subscription,
+            "namespace": namespace,
+            "labels": {
+                names::LABEL_MANAGED: "true",
+                names::component_label(&bundle.package, namespace): "",
+            },
+            "annotations": annotations,
+        },
+        "spec": spec,
+    })
+}
+
+impl Plan {
+    /// The plan with the operators that are installed along: their Subscriptions are among its objects, and its digest
+    /// covers their plans. What keeps one of them from being installed keeps all from it. `taken` are the names of
+    /// Subscriptions that are there already.
+    pub fn with_along(mut self, along: Vec<Along>, approval: Approval, taken: &BTreeSet<String>) -> Self {
+        let covered: BTreeSet<&str> = along.iter().map(|a| a.entry.bundle.name.as_str()).collect();
+        self.findings.retain(|finding| {
+            finding.code != FindingCode::DependencyMissing || !covered.contains(finding.subject.as_str())
+        });
+        for one in &along {
+            self.findings.extend(in_the_way(one, &self.namespace, taken));
+        }
+        if along.len() > MOST_ALONG {
+            let text = format!(
+                "{} other operators would be installed along, and more than {MOST_ALONG} never are",
+                along.len()
+            );
+            let finding = Finding::new(FindingCode::DependencyMissing, &self.bundle, text);
+            self.findings.push(finding.fix(format!("olm why {} -n {}", self.package, self.namespace)));
+        }
+        self.findings.sort_by_key(|finding| finding.severity);
+        let entries: Vec<AlongRef> = along.iter().map(|a| a.entry.clone()).collect();
+        self.subscribe(&entries, approval);
+        self.along = along;
+        self
+    }
+
+    /// The plan as it was begun: `entries` is what its InstallPlan remembers.
+    pub fn resumed(mut self, entries: &[AlongRef], approval: Approval) -> Self {
+        let covered: BTreeSet<&str> = entries.iter().map(|e| e.bundle.name.as_str()).collect();
+        self.findings.retain(|finding| {
+            finding.code != FindingCode::DependencyMissing || !covered.contains(finding.subject.as_str())
+        });
+        self.subscribe(entries, approval);
+        self
+    }
+
+    /// What an InstallPlan remembers of the operators that are installed along.
+    pub fn entries(&self) -> Vec<AlongRef> {
+        self.along.iter().map(|a| a.entry.clone()).collect()
+    }
+
+    fn subscribe(&mut self, entries: &[AlongRef], approval: Approval) {
+        if entries.is_empty() {
+            return;
+        }
+        self.digest = digest::joined(&self.digest, entries);
+        self.content = digest::joined(&self.content, entries);
+        let mut made = Vec::with_capacity(entries.len());
+        for entry in entries {
+            let manifest = subscription(entry, &self.namespace, approval);
+            let Some(reference) = ObjectRef::of(&manifest) else { continue };
+            let note = format!("for {}, which {} needs", entry.bundle.name, entry.required_by.join(", "));
+            made.push(PlannedObject {
+                note: Some(note),
+                ..PlannedObject::new(&reference, Op::Create, Some(Phase::Prerequisites))
+            });
+            self.parts.insert(format!("install {} {}", entry.bundle.catalog, entry.bundle.name), {
+                let mut digits = entry.digest.trim_start_matches("sha256:").to_owned();
+                digits.truncate(digest::PART);
+                digits
+            });
+            self.manifests.insert(reference, manifest.into());
+        }
+        // After what the namespace needs in any case, before everything else.
+        let first = |o: &PlannedObject| matches!(o.reference.kind.as_str(), "Namespace" | "OperatorGroup");
+        let at = self.objects.iter().take_while(|o| first(o)).count();
+        self.objects.splice(at..at, made);
+    }
+}
+
+fn in_the_way(one: &Along, namespace: &str, taken: &BTreeSet<String>) -> Option<Finding> {
+    let bundle = &one.entry.bundle;
+    let by = one.entry.required_by.join(", ");
+    if taken.contains(&one.entry.subscription) {
+        let text = format!(
+            "{} is needed by {by}, and Subscription {} that would install it along exists and asks for something else",
+            bundle.name, one.entry.subscription
+        );
+        let fix = format!(
+            "olm install {} -n {namespace} --channel {}  # under another name",
+            bundle.package, bundle.channel
+        );
+        return Some(Finding::new(FindingCode::DependencyMissing, &bundle.name, text).fix(fix));
+    }
+    let blocking = one.plan.findings.iter().find(|f| f.severity == Severity::Block)?;
+    let text = format!(
+        "{} is needed by {by} and cannot be installed along: {}: {}",
+        bundle.name, blocking.code, blocking.text
+    );
+    let finding = Finding::new(FindingCode::DependencyMissing, &bundle.name, text);
+    Some(match &blocking.fix {
+        Some(fix) => finding.fix(fix.clone()),
+        None => finding.fix(format!("olm plan install {} -n {namespace}", bundle.package)),
+    })
+}

@@ -1,0 +1,372 @@
+//! Taking over from OLM v0, and keeping away from one that runs.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use anyhow::{Context as _, Result, ensure};
+use kube::{
+    Api, Client,
+    api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams},
+    core::GroupVersionKind,
+};
+use olm_manager::ops::{self, doctor};
+use olm_tests::inprocess::{Catalog, OLM, World, text};
+use serde_json::{Value, json};
+
+use crate::{a_crd, op, run};
+
+const NS: &str = "operators";
+const CSV: &str = "etcdoperator.v0.9.4";
+/// Statuses that whoever works on the object writes anew.
+const OWN_STATUS: [&str; 3] = ["Deployment", "CustomResourceDefinition", "CatalogSource"];
+
+fn data() -> Option<PathBuf> {
+    let root = std::env::var_os("OLM_SHARED_DATA").map_or_else(
+        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/data")),
+        PathBuf::from,
+    );
+    let folder = root.join("olm-v0-installed");
+    if folder.is_dir() {
+        return Some(folder);
+    }
+    olm_tests::skipped("adoption", &format!("{} is not there (OLM_SHARED_DATA)", folder.display()));
+    None
+}
+
+fn items(folder: &std::path::Path, file: &str) -> Result<Vec<Value>> {
+    let text = std::fs::read_to_string(folder.join(file)).with_context(|| file.to_owned())?;
+    let list: Value = serde_yaml::from_str(&text)?;
+    Ok(list["items"].as_array().cloned().unwrap_or_default())
+}
+
+fn api(client: &Client, object: &Value) -> Result<Api<DynamicObject>> {
+    let (group, version) =
+        text(object, "/apiVersion").split_once('/').unwrap_or(("", text(object, "/apiVersion")));
+    let kind = text(object, "/kind");
+    let plural = format!("{}s", kind.to_lowercase());
+    let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), &plural);
+    Ok(match text(object, "/metadata/namespace") {
+        "" => Api::all_with(client.clone(), &resource),
+        namespace => Api::namespaced_with(client.clone(), namespace, &resource),
+    })
+}
+
+/// Puts recorded objects on the cluster as OLM's programs did, under their names, with UIDs of this cluster.
+async fn load(world: &World, objects: Vec<Value>, uids: &mut BTreeMap<String, String>) -> Result<()> {
+    for mut object in objects {
+        let old = text(&object, "/metadata/uid").to_owned();
+        if text(&object, "/metadata/name") == "default" || object["kind"] == "ConfigMap" {
+            continue;
+        }
+        let metadata = object["metadata"].as_object_mut().context("metadata")?;
+        for key in ["uid", "resourceVersion", "creationTimestamp", "generation"] {
+            metadata.remove(key);
+        }
+        for owner in metadata.get_mut("ownerReferences").and_then(Value::as_array_mut).into_iter().flatten() {
+            let new =
+                uids.get(text(owner, "/uid")).with_context(|| format!("the owner of {old}: {owner}"))?;
+            owner["uid"] = new.as_str().into();
+        }
+        let api = api(&world.client, &object)?;
+        let name = text(&object, "/metadata/name").to_owned();
+        let manager = if object["kind"] == "CustomResourceDefinition" { "catalog" } else { "olm" };
+        let params = PostParams { field_manager: Some(manager.into()), ..PostParams::default() };
+        let made = api.create(&params, &serde_json::from_value(object.clone())?).await;
+        let made = made.with_context(|| format!("failed to create {} {name}", object["kind"]))?;
+        uids.insert(old, made.metadata.uid.unwrap_or_default());
+        if object.get("status").is_some() && !OWN_STATUS.contains(&text(&object, "/kind")) {
+            let patch = Patch::Merge(json!({ "status": object["status"] }));
+            let params = PatchParams { field_manager: Some(manager.into()), ..PatchParams::default() };
+            api.patch_status(&name, &params, &patch).await.with_context(|| format!("status of {name}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// The recorded cluster, owners before what they own.
+async fn recorded(world: &World, folder: &std::path::Path) -> Result<()> {
+    world.namespace(NS).await?;
+    let mut uids = BTreeMap::new();
+    load(world, items(folder, "crds.yaml")?, &mut uids).await?;
+    let all = items(folder, "operators.yaml")?;
+    let rank = |object: &Value| match text(object, "/kind") {
+        "Subscription" | "OperatorGroup" => 0,
+        "ClusterServiceVersion" => 1,
+        "OperatorCondition" => 2,
+        _ => 3,
+    };
+    for wanted in 0..=3 {
+        load(world, all.iter().filter(|o| rank(o) == wanted).cloned().collect(), &mut uids).await?;
+    }
+    load(world, items(folder, "cluster.yaml")?, &mut uids).await?;
+    load(world, items(folder, "cluster-operators.yaml")?, &mut uids).await
+}
+
+/// The recorded catalog, with one more version when asked for.
+fn catalog(folder: &std::path::Path, newer: bool) -> Result<Catalog> {
+    let text_of = std::fs::read_to_string(folder.join("catalog.json"))?;
+    let mut documents: Vec<Value> = text_of.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
+    if newer {
+        let last = documents.iter().find(|d| d["name"] == CSV).context("the last version")?.to_string();
+        documents.push(serde_json::from_str(&next(&last)?)?);
+        let channel = documents.iter_mut().find(|d| d["schema"] == "olm.channel").context("a channel")?;
+        let entry = json!({ "name": "etcdoperator.v0.9.5", "replaces": CSV });
+        channel["entries"].as_array_mut().context("entries")?.push(entry);
+    }
+    Ok(documents.into_iter().fold(Catalog::new(), Catalog::document))
+}
+
+/// The bundle as its next version: its manifests are base64 within.
+fn next(bundle: &str) -> Result<String> {
+    use base64::{Engine as _, engine::general_purpose::STANDARD};
+    let mut bundle: Value = serde_json::from_str(&bundle.replace("0.9.4", "0.9.5"))?;
+    for property in bundle["properties"].as_array_mut().into_iter().flatten() {
+        let Some(data) = property.pointer("/value/data").and_then(Value::as_str) else { continue };
+        let text = String::from_utf8(STANDARD.decode(data)?)?;
+        let text =
+            text.replace("\"replaces\":\"etcdoperator.v0.9.2\"", "\"replaces\":\"etcdoperator.v0.9.4\"");
+        let text = text.replace("etcdoperator.v0.9.4\",\"namespace", "etcdoperator.v0.9.5\",\"namespace");
+        let mut object: Value = serde_json::from_str(&text)?;
+        if object["kind"] == "ClusterServiceVersion" {
+            object["metadata"]["name"] = "etcdoperator.v0.9.5".into();
+            object["spec"]["version"] = "0.9.5".into();
+            object["spec"]["replaces"] = CSV.into();
+        }
+        property["value"]["data"] = STANDARD.encode(object.to_string()).into();
+    }
+    Ok(bundle.to_string())
+}
+
+/// Whether the API server stores a change of who owns what and of nothing else, as Kubernetes does.
+async fn stores_owners(world: &World) -> Result<bool> {
+    let object = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "owners", "namespace": NS }, "data": { "a": "b" } });
+    let api = api(&world.client, &object)?;
+    let params = PostParams { field_manager: Some("before".into()), ..PostParams::default() };
+    let made = serde_json::to_value(api.create(&params, &serde_json::from_value(object)?).await?)?;
+    let mut entries = made["metadata"]["managedFields"].clone();
+    entries[0]["manager"] = "after".into();
+    let patch = Patch::Merge(json!({ "metadata": { "managedFields": entries } }));
+    api.patch("owners", &PatchParams::default(), &patch).await?;
+    let now = serde_json::to_value(api.get("owners").await?)?;
+    Ok(now["metadata"]["managedFields"][0]["manager"] == "after")
+}
+
+/// The whole story: OLM stopped, our manager started, nothing restarted, and then upgraded.
+#[test]
+fn an_installation_of_olm_is_taken_over_in_place() {
+    let Some(folder) = data() else { return };
+    run(async move {
+        // given what OLM left, and its operator at work
+        let world = World::bare().await?;
+        recorded(&world, &folder).await?;
+        world.publish("etcd-cat", &catalog(&folder, false)?).await?;
+        let deployment =
+            world.until("Deployment", NS, "etcd-operator", |d| d["status"]["availableReplicas"] == 1).await?;
+        let pods = world.names("Pod", NS).await?;
+        let csv = world.get("ClusterServiceVersion", NS, CSV).await?;
+        ensure!(csv["status"]["phase"] == "Succeeded", "{}", csv["status"]);
+        // when
+        let _manager = world.manager("manager-0")?;
+        world.event(NS, CSV, "Adopted").await?;
+        world.until("Subscription", NS, "etcd", |s| s["status"]["state"] == "AtLatestKnown").await?;
+        world.quiet().await?;
+        // then the version has been all right all the time, and no pod was touched
+        let now = world.get("ClusterServiceVersion", NS, CSV).await?;
+        ensure!(now["status"]["phase"] == "Succeeded", "{}", now["status"]);
+        ensure!(
+            now["status"]["lastTransitionTime"] == csv["status"]["lastTransitionTime"],
+            "{}",
+            now["status"]
+        );
+        ensure!(now["metadata"]["uid"] == csv["metadata"]["uid"], "another version");
+        let after = world.get("Deployment", NS, "etcd-operator").await?;
+        ensure!(after["metadata"]["uid"] == deployment["metadata"]["uid"], "another Deployment");
+        ensure!(
+            after["spec"]["template"] == deployment["spec"]["template"],
+            "the pods' template changed:\n{}\n{}",
+            deployment["spec"]["template"],
+            after["spec"]["template"]
+        );
+        ensure!(world.names("Pod", NS).await? == pods, "pods were restarted");
+        // the roles have our names, and OLM's are gone
+        let roles = world.list("Role", NS).await?;
+        let of_olm = roles.iter().filter(|r| r["metadata"]["labels"].get("olm.permissions.hash").is_some());
+        ensure!(of_olm.count() == 0, "{roles:?}");
+        let owned = roles.iter().filter(|r| r["metadata"]["labels"]["olm.owner"] == CSV);
+        ensure!(owned.count() >= 1, "the operator has no role");
+        // and so are the fields, but for the annotations of pods
+        if stores_owners(&world).await? {
+            let entries = after["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
+            let olm = entries.iter().filter(|e| e["manager"] == "olm" && e["subresource"].is_null());
+            for entry in olm {
+                let spec =
+                    entry["fieldsV1"]["f:spec"].as_object().map(|m| m.keys().cloned().collect::<Vec<_>>());
+                ensure!(spec == Some(vec!["f:template".to_owned()]), "{entry}");
+            }
+        } else {
+            olm_tests::skipped(
+                "who owns the fields",
+                "this API server does not store a change of managedFields alone",
+            );
+        }
+        // no plan was made for what is there
+        ensure!(world.names("InstallPlan", NS).await? == ["install-t7pct"], "a plan was made");
+        // when a newer version comes
+        world.publish("etcd-cat", &catalog(&folder, true)?).await?;
+        // then it replaces the one that OLM installed, and nothing of that is left
+        world.installed(NS, "etcd", "etcdoperator.v0.9.5").await?;
+        world.gone("ClusterServiceVersion", NS, CSV).await?;
+        world
+            .eventually("nothing of the old version to be left", async || {
+                for kind in ["Role", "RoleBinding", "OperatorCondition", "Deployment", "ServiceAccount"] {
+                    for object in world.list(kind, NS).await? {
+                        ensure!(
+                            object["metadata"]["labels"]["olm.owner"] != CSV,
+                            "{kind} {}",
+                            object["metadata"]["name"]
+                        );
+                        ensure!(object["metadata"]["name"] != CSV, "{kind} {CSV}");
+                    }
+                }
+                Ok(())
+            })
+            .await?;
+        let plans = world.names("InstallPlan", NS).await?;
+        ensure!(plans.len() == 2, "{plans:?}");
+        Ok(())
+    });
+}
+
+fn olm_operator(replicas: i32) -> Value {
+    json!({ "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": { "name": "olm-operator", "namespace": "old-olm", "labels": { "app": "olm-operator" } },
+        "spec": { "replicas": replicas, "selector": { "matchLabels": { "app": "olm-operator" } },
+            "template": { "metadata": { "labels": { "app": "olm-operator" } },
+                "spec": { "containers": [{ "name": "olm", "image": "example.invalid/olm:1" }] } } } })
+}
+
+/// Two that look after the same objects undo each other's work: ours waits, and says why.
+#[test]
+fn beside_an_olm_that_runs_nothing_is_done() {
+    run(async {
+        // given an OLM that runs
+        let world = World::bare().await?;
+        world.namespace("old-olm").await?;
+        world.apply(&olm_operator(1)).await?;
+        world
+            .until("Deployment", "old-olm", "olm-operator", |d| d["status"]["availableReplicas"] == 1)
+            .await?;
+        world.publish("catalog", &Catalog::chain(&[&op("1.0.0").owns(a_crd(&["v1"]))])).await?;
+        world.home("ns").await?;
+        world.subscribe("ns", "a").await?;
+        // when
+        let _manager = world.manager("manager-0")?;
+        // then it says so, and does nothing
+        let event = world.event(OLM, "olm-manager", "OtherOLMRunning").await?;
+        ensure!(
+            text(&event, "/note").contains("kubectl scale deployment -n old-olm olm-operator --replicas=0"),
+            "{event}"
+        );
+        world.quiet().await?;
+        ensure!(world.names("InstallPlan", "ns").await?.is_empty(), "it worked beside another OLM");
+        let subscription = world.get("Subscription", "ns", "a").await?;
+        ensure!(
+            subscription.get("status").is_none_or(|s| s.get("conditions").is_none()),
+            "{}",
+            subscription["status"]
+        );
+        let rival = ops::rival(&world.client).await?.context("it is to be seen by others too")?;
+        ensure!(rival.deployments == ["old-olm/olm-operator"], "{rival:?}");
+        let report = doctor::examine(&world.client, None).await;
+        ensure!(
+            report.ailments.iter().any(|a| a.code == doctor::Code::OtherOlmRunning),
+            "{:?}",
+            report.ailments
+        );
+        // when that is stopped, it begins
+        world.apply(&olm_operator(0)).await?;
+        world.installed("ns", "a", "a.v1.0.0").await?;
+        // and when it comes back, it stops
+        world.apply(&olm_operator(1)).await?;
+        world
+            .until("Deployment", "old-olm", "olm-operator", |d| d["status"]["availableReplicas"] == 1)
+            .await?;
+        world
+            .eventually("the manager to say so again", async || {
+                let events = world.list("Event", OLM).await?;
+                let told = events.iter().filter(|e| e["reason"] == "OtherOLMRunning");
+                let times: i64 = told.map(|e| e["series"]["count"].as_i64().unwrap_or(1)).sum();
+                ensure!(times > 1, "{times}");
+                Ok(())
+            })
+            .await?;
+        world.quiet().await?;
+        world.delete("Deployment", "ns", "a").await?;
+        world.quiet().await?;
+        ensure!(
+            world.find("Deployment", "ns", "a").await?.is_none(),
+            "it put a Deployment back beside another OLM"
+        );
+        Ok(())
+    });
+}
+
+/// `olm doctor` finds what nothing answers for, and takes that away and nothing else.
+#[test]
+fn the_doctor_finds_what_was_left_behind() {
+    run(async {
+        let world = World::bare().await?;
+        let (manager, ns) = (world.manager("manager-0")?, "ns");
+        world.publish("catalog", &Catalog::chain(&[&op("1.0.0").owns(a_crd(&["v1"]))])).await?;
+        world.home(ns).await?;
+        world.subscribe(ns, "a").await?;
+        world.installed(ns, "a", "a.v1.0.0").await?;
+        world.quiet().await?;
+        manager.stop().await?;
+        let healthy = doctor::examine(&world.client, Some(ns)).await;
+        let ill: Vec<_> = healthy.ailments.iter().filter(|a| a.cure.is_some()).collect();
+        ensure!(ill.is_empty(), "{ill:?}");
+        // given a role of a version that is gone, a copy of a version, and two groups
+        let labels = json!({ "olm.owner": "gone.v1", "olm.owner.kind": "ClusterServiceVersion", "olm.owner.namespace": ns });
+        world
+            .apply(&json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+                "metadata": { "name": "gone.v1-x", "labels": labels }, "rules": [] }))
+            .await?;
+        world.namespace("watched").await?;
+        let mut copy = op("1.0.0").manifest("watched");
+        copy["metadata"]["labels"] = json!({ "olm.copiedFrom": ns });
+        copy["metadata"]["finalizers"] = json!(["operators.coreos.com/csv-cleanup"]);
+        world.apply(&copy).await?;
+        let second = json!({ "apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup",
+            "metadata": { "name": "second", "namespace": ns }, "spec": {} });
+        world.apply(&second).await?;
+        // when
+        let report = doctor::examine(&world.client, None).await;
+        // then each is named
+        let found: Vec<(doctor::Code, &str)> =
+            report.ailments.iter().map(|a| (a.code, a.object.as_deref().unwrap_or_default())).collect();
+        for wanted in [
+            (doctor::Code::Orphan, "ClusterRole gone.v1-x"),
+            (doctor::Code::CopiedCsv, "ClusterServiceVersion watched/a.v1.0.0"),
+            (doctor::Code::TooManyOperatorGroups, "Namespace ns"),
+        ] {
+            ensure!(found.contains(&wanted), "{wanted:?} is not among {found:?}");
+        }
+        // and what is safe is done
+        for ailment in &report.ailments {
+            if let Some(cure) = &ailment.cure {
+                doctor::cure(&world.client, cure).await?;
+            }
+        }
+        ensure!(world.find("ClusterRole", "", "gone.v1-x").await?.is_none(), "the orphan is there");
+        world.gone("ClusterServiceVersion", "watched", "a.v1.0.0").await?;
+        ensure!(
+            world.find("ClusterServiceVersion", ns, "a.v1.0.0").await?.is_some(),
+            "too much was taken away"
+        );
+        ensure!(
+            world.list("OperatorGroup", ns).await?.len() == 2,
+            "a group that a person made was taken away"
+        );
+        Ok(())
+    });
+}

@@ -1,0 +1,216 @@
+//! Input that is wrong: a condition with a stable reason, an event, and what `olm why` and `olm status` say, which name object,
+//! field and fix. Nothing is half applied.
+
+use anyhow::{Context as _, Result, ensure};
+use olm_devcluster::api::Identity;
+use olm_manager::ops;
+use olm_tests::inprocess::{Catalog, Operator, Snapshot, World, condition, text};
+use serde_json::{Value, json};
+
+use crate::{a_crd, op, scenario};
+
+/// What is there beside the Subscription and what it says.
+async fn others(world: &World) -> Result<Snapshot> {
+    let told = ["Subscription.", "InstallPlan.", "CatalogSource.", "OperatorGroup."];
+    Ok(world.snapshot().await?.only(|key| !told.iter().any(|kind| key.starts_with(kind))))
+}
+
+/// A Subscription to something wrong: `names` are the words that every account of it has.
+fn refused(operator: Operator, reason: &'static str, names: &'static [&'static str]) {
+    scenario(async move |world, _manager| {
+        world.publish("catalog", &Catalog::chain(&[&operator])).await?;
+        world.home("ns").await?;
+        world.quiet().await?;
+        let before = others(&world).await?;
+        world.subscribe("ns", "a").await?;
+        let told = world.condition("Subscription", "ns", "a", "ResolutionFailed", "").await?;
+        ensure!(text(&told, "/reason") == reason, "{told}");
+        says(text(&told, "/message"), names)?;
+        let event = world.event("ns", "a", "ResolutionFailed").await?;
+        says(text(&event, "/note"), names)?;
+        why(&world, names).await?;
+        world.quiet().await?;
+        let half = before.differences(&others(&world).await?);
+        ensure!(half.is_empty(), "half applied: {half:?}");
+        // and the way out
+        world.publish("catalog", &Catalog::chain(&[&op("1.0.1")])).await?;
+        world.installed("ns", "a", "a.v1.0.1").await
+    });
+}
+
+fn says(message: &str, names: &[&str]) -> Result<()> {
+    let missing: Vec<&&str> = names.iter().filter(|name| !message.contains(**name)).collect();
+    ensure!(missing.is_empty(), "{missing:?} is not in: {message}");
+    Ok(())
+}
+
+/// The sentence that `olm why`, `olm list` and `olm status` have about it.
+async fn why(world: &World, names: &[&str]) -> Result<()> {
+    let installed = ops::find_installed(&world.client, Some("ns"), "a").await?;
+    says(&installed.reason, names)
+}
+
+/// A right that is none: without a verb.
+#[test]
+fn a_wrong_permission() {
+    let wrong = op("1.0.0").permission("a", json!({ "apiGroups": [""], "resources": ["pods"], "verbs": [] }));
+    refused(wrong, "BundleNotRenderable", &["verbs", "a.v1.0.0"]);
+}
+
+/// A webhook behind a Deployment that the version does not have.
+#[test]
+fn a_missing_deployment() {
+    let wrong = op("1.0.0")
+        .owns(a_crd(&["v1"]))
+        .webhook("ValidatingAdmissionWebhook", "check.a.example.com", json!([]))
+        .csv(|csv| csv["spec"]["webhookdefinitions"][0]["deploymentName"] = "nobody".into());
+    refused(wrong, "BundleNotRenderable", &["nobody", "webhookdefinitions[0].deploymentName"]);
+}
+
+/// A kind that bundles may not bring.
+#[test]
+fn an_unsupported_kind() {
+    let job = json!({ "apiVersion": "batch/v1", "kind": "Job", "metadata": { "name": "a-job" }, "spec": {} });
+    refused(op("1.0.0").object(job), "BundleNotRenderable", &["Job", "a-job"]);
+}
+
+/// Two webhooks of one name.
+#[test]
+fn a_duplicate_webhook_name() {
+    let rules = json!([{ "apiGroups": ["a.example.com"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["as"] }]);
+    let wrong = op("1.0.0")
+        .webhook("ValidatingAdmissionWebhook", "check.a.example.com", rules.clone())
+        .webhook("ValidatingAdmissionWebhook", "check.a.example.com", rules);
+    refused(wrong, "BundleNotRenderable", &["check.a.example.com"]);
+}
+
+/// A version that is none.
+#[test]
+fn an_invalid_version() {
+    let wrong = op("1.0.0").csv(|csv| csv["spec"]["version"] = "one.two".into());
+    refused(wrong, "BundleNotRenderable", &["one.two", "version"]);
+}
+
+/// A range in the Subscription that is none.
+#[test]
+fn an_invalid_range() {
+    scenario(async |world, _manager| {
+        world.publish("catalog", &Catalog::chain(&[&op("1.0.0")])).await?;
+        world.home("ns").await?;
+        world.subscribe_with("ns", "a", |spec| spec["version"] = "newest please".into()).await?;
+        let names = &["spec.version", "newest"];
+        let told = world.condition("Subscription", "ns", "a", "ResolutionFailed", "").await?;
+        says(text(&told, "/message"), names)?;
+        says(text(&world.event("ns", "a", "ResolutionFailed").await?, "/note"), names)?;
+        why(&world, names).await?;
+        world.patch("Subscription", "ns", "a", &json!({ "spec": { "version": "1.x" } })).await?;
+        world.installed("ns", "a", "a.v1.0.0").await
+    });
+}
+
+/// Two OperatorGroups.
+#[test]
+fn two_operator_groups() {
+    scenario(async |world, _manager| {
+        world.publish("catalog", &Catalog::chain(&[&op("1.0.0")])).await?;
+        world.home("ns").await?;
+        world
+            .apply(&json!({ "apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup",
+                "metadata": { "name": "second", "namespace": "ns" }, "spec": {} }))
+            .await?;
+        world.quiet().await?;
+        let before = others(&world).await?;
+        world.subscribe("ns", "a").await?;
+        let names = &["own", "second", "delete"];
+        let told =
+            world.condition("Subscription", "ns", "a", "ResolutionFailed", "TooManyOperatorGroups").await?;
+        says(text(&told, "/message"), names)?;
+        says(text(&world.event("ns", "a", "ResolutionFailed").await?, "/note"), names)?;
+        why(&world, names).await?;
+        world.quiet().await?;
+        let half = before.differences(&others(&world).await?);
+        ensure!(half.is_empty(), "half applied: {half:?}");
+        world.delete("OperatorGroup", "ns", "second").await?;
+        world.installed("ns", "a", "a.v1.0.0").await
+    });
+}
+
+/// A Subscription to a package of another namespace's catalog.
+#[test]
+fn a_catalog_of_another_namespace() {
+    scenario(async |world, _manager| {
+        world.namespace("elsewhere").await?;
+        world.home("ns").await?;
+        world.subscribe_with("ns", "a", |spec| spec["sourceNamespace"] = "elsewhere".into()).await?;
+        let names = &["elsewhere/catalog", "namespace ns", "olm"];
+        let told = world
+            .condition("Subscription", "ns", "a", "CatalogSourcesUnhealthy", "NoCatalogSourcesFound")
+            .await?;
+        says(text(&told, "/message"), names)?;
+        says(text(&world.event("ns", "a", "CatalogSourcesUnhealthy").await?, "/note"), names)?;
+        why(&world, names).await
+    });
+}
+
+/// A plan that is approved by somebody without the right to: the API says no, in words that name the right.
+#[test]
+fn an_approval_without_the_right() {
+    scenario(async |world, _manager| {
+        world.publish("catalog", &Catalog::chain(&[&op("1.0.0")])).await?;
+        world.home("ns").await?;
+        world.subscribe_with("ns", "a", |spec| spec["installPlanApproval"] = "Manual".into()).await?;
+        let plan = world.waiting_plan("ns", &[]).await?;
+        let visitor = world.client_of(Identity::user("visitor", []));
+        let refused = ops::approve(&visitor, Some("ns"), "a", None).await;
+        let error = refused.err().context("a visitor approved a plan")?;
+        ensure!(error.kind() == ops::Kind::Forbidden, "{error}");
+        says(&error.to_string(), &["visitor"])?;
+        // one who may look, and not approve
+        let view = json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": { "name": "looks" },
+            "rules": [{ "apiGroups": ["operators.coreos.com"], "resources": ["*"], "verbs": ["get", "list", "watch"] }] });
+        let bound = json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": { "name": "looks", "namespace": "ns" },
+            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "looks" },
+            "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "visitor" }] });
+        world.apply(&view).await?;
+        world.apply(&bound).await?;
+        let error =
+            ops::approve(&visitor, Some("ns"), "a", None).await.err().context("a visitor approved a plan")?;
+        ensure!(error.kind() == ops::Kind::Forbidden, "{error}");
+        says(&error.to_string(), &["visitor", "installplans"])?;
+        world.quiet().await?;
+        let plan = world.get("InstallPlan", "ns", text(&plan, "/metadata/name")).await?;
+        ensure!(
+            plan["spec"]["approved"] == false && text(&plan, "/status/phase") == "RequiresApproval",
+            "{plan}"
+        );
+        ensure!(world.list("ClusterServiceVersion", "ns").await?.is_empty(), "installed all the same");
+        Ok(())
+    });
+}
+
+/// The same things in a version that somebody applies by hand: phase Failed, a reason, an event.
+#[test]
+fn a_version_applied_by_hand_that_is_wrong() {
+    scenario(async |world, _manager| {
+        world.home("ns").await?;
+        type Change = fn(&mut Value);
+        let wrong: [(&str, Change, &str); 2] = [
+            (
+                "b",
+                |csv| csv["spec"]["installModes"] = json!([{ "type": "AllNamespaces", "supported": true }]),
+                "AllNamespaces",
+            ),
+            ("c", |csv| csv["spec"]["install"]["strategy"] = "magic".into(), "magic"),
+        ];
+        for (package, change, names) in wrong {
+            let operator = Operator::new(package, "1.0.0").csv(crate::csvs::no_rights).csv(change);
+            world.apply(&operator.manifest("ns")).await?;
+            let csv = world.csv("ns", &operator.name, "Failed").await?;
+            says(text(&csv, "/status/message"), &[names])?;
+            world.event("ns", &operator.name, text(&csv, "/status/reason")).await?;
+            ensure!(world.find("Deployment", "ns", package).await?.is_none(), "half applied");
+            ensure!(condition(&csv, "none").is_none());
+        }
+        Ok(())
+    });
+}

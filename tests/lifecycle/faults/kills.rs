@@ -1,0 +1,168 @@
+//! `kill -9` of the manager at every call that changes something, before and after it was carried out.
+//!
+//! What a dead manager leaves is what it wrote, so a death between two reads is the death after the write before: these two
+//! per write are all the states there are. Before a write is nearly after the one before, so the normal run takes every fourth of
+//! those; `make test-long` takes all, and kills the manager at every single call.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use anyhow::{Context as _, Result, ensure};
+use olm_tests::inprocess::{Call, Fault, Manager, Snapshot, World};
+
+use super::{ask, catalog, made_once, same, settled};
+use crate::run;
+
+/// Which calls are counted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum At {
+    /// Those that change something.
+    Writes,
+    /// All of them.
+    Calls,
+}
+
+impl At {
+    fn counts(self, call: &Call) -> bool {
+        !call.is_lease() && (self == Self::Calls || call.is_write())
+    }
+}
+
+/// What is done while the manager dies.
+#[derive(Clone, Copy)]
+enum Work {
+    Install,
+    Upgrade,
+}
+
+impl Work {
+    const fn csv(self) -> &'static str {
+        match self {
+            Self::Install => "a.v1.0.0",
+            Self::Upgrade => "a.v2.0.0",
+        }
+    }
+
+    /// Up to the moment from which calls count.
+    async fn prepare(self, world: &World) -> Result<Option<Manager>> {
+        ask(world).await?;
+        match self {
+            Self::Install => Ok(None),
+            Self::Upgrade => {
+                let manager = world.manager("manager-0")?;
+                world.installed("ns", "a", "a.v1.0.0").await?;
+                world.quiet().await?;
+                Ok(Some(manager))
+            }
+        }
+    }
+
+    async fn begin(self, world: &World, manager: Option<Manager>) -> Result<Manager> {
+        match (self, manager) {
+            (Self::Upgrade, Some(manager)) => {
+                world.publish("catalog", &catalog(2)).await?;
+                Ok(manager)
+            }
+            _ => world.manager("manager-0"),
+        }
+    }
+}
+
+/// The undisturbed run: what it leaves, and how many calls count.
+async fn undisturbed(work: Work, at: At) -> Result<(Snapshot, usize)> {
+    let world = World::bare().await?;
+    let manager = work.prepare(&world).await?;
+    let from = world.faults.count();
+    let _manager = work.begin(&world, manager).await?;
+    let left = settled(&world, work.csv()).await?;
+    let calls = world.faults.calls().split_off(from);
+    made_once(&calls)?;
+    Ok((left, calls.iter().filter(|call| at.counts(call)).count()))
+}
+
+/// Killed at the n-th call that counts; `false` when there was no such call.
+async fn killed(work: Work, at: At, fault: Fault, n: usize, left: &Snapshot) -> Result<bool> {
+    let world = World::bare().await?;
+    let manager = work.prepare(&world).await?;
+    let seen = Arc::new(AtomicUsize::new(0));
+    let from = world.faults.count();
+    world.faults.add(fault, 1, move |call| {
+        call.number >= from && at.counts(call) && seen.fetch_add(1, Ordering::Relaxed) == n
+    });
+    let manager = work.begin(&world, manager).await?;
+    let done = settled(&world, work.csv());
+    let died = tokio::select! {
+        () = manager.killed() => true,
+        done = done => {
+            done?;
+            false
+        }
+    };
+    if !died {
+        return Ok(false);
+    }
+    manager.kill();
+    world.faults.heal();
+    let at_call =
+        world.faults.calls().into_iter().filter(|call| call.number >= from && at.counts(call)).nth(n);
+    let when = format!("killed {fault:?} {}", at_call.map(|call| call.to_string()).unwrap_or_default());
+    // when another one carries on
+    let _next = world.manager("manager-1")?;
+    let now = settled(&world, work.csv()).await.with_context(|| when.clone())?;
+    same(left, &now, &when)?;
+    made_once(&world.faults.calls()).with_context(|| when)?;
+    Ok(true)
+}
+
+fn at_every_call(work: Work, fault: Fault) {
+    let long = std::env::var_os("OLM_TEST_LONG").is_some();
+    let at = if long { At::Calls } else { At::Writes };
+    run(async move {
+        let (left, calls) = undisturbed(work, at).await?;
+        let mut wrong = Vec::new();
+        let mut deaths = 0;
+        let step = if long || fault == Fault::KillAfter { 1 } else { 4 };
+        let tried = calls.div_ceil(step);
+        for n in (0..calls).step_by(step) {
+            match killed(work, at, fault, n, &left).await {
+                Ok(died) => deaths += usize::from(died),
+                Err(error) => {
+                    println!("{error:#}");
+                    wrong.push(format!("{error:#}"));
+                }
+            }
+        }
+        println!("killed {deaths} times, of {calls} calls");
+        ensure!(
+            wrong.is_empty(),
+            "{} of {calls} deaths left something wrong:\n{}",
+            wrong.len(),
+            wrong.join("\n")
+        );
+        // Calls run side by side, so that a run may have one more or less than the other.
+        ensure!(deaths + 3 >= tried, "died {deaths} times only, in {tried} runs");
+        Ok(())
+    });
+}
+
+#[test]
+fn killed_before_each_write_of_an_install() {
+    at_every_call(Work::Install, Fault::KillBefore);
+}
+
+#[test]
+fn killed_after_each_write_of_an_install() {
+    at_every_call(Work::Install, Fault::KillAfter);
+}
+
+#[test]
+fn killed_before_each_write_of_an_upgrade() {
+    at_every_call(Work::Upgrade, Fault::KillBefore);
+}
+
+#[test]
+fn killed_after_each_write_of_an_upgrade() {
+    at_every_call(Work::Upgrade, Fault::KillAfter);
+}

@@ -1,0 +1,366 @@
+//! An API that says no, that answers to nobody, that is away; two managers; a catalog and a disk that fail.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use olm_manager::Options;
+use olm_tests::inprocess::{Call, Fault, Faults, OLM, Snapshot, World, condition, text};
+use serde_json::json;
+
+use super::{ask, catalog, made_once, same, settled};
+use crate::run;
+
+/// What an undisturbed install leaves.
+async fn undisturbed() -> Result<Snapshot> {
+    let world = World::bare().await?;
+    ask(&world).await?;
+    let _manager = world.manager("manager-0")?;
+    settled(&world, "a.v1.0.0").await
+}
+
+/// An install under a fault, which comes to the same end.
+fn storm(fault: Fault, times: usize, matches: impl Fn(&Call) -> bool + Send + Sync + 'static) {
+    run(async move {
+        let left = undisturbed().await?;
+        let world = World::bare().await?;
+        world.faults.add(fault, times, matches);
+        ask(&world).await?;
+        let _manager = world.manager("manager-0")?;
+        let now = settled(&world, "a.v1.0.0").await?;
+        let hit = world.faults.calls().iter().filter(|c| c.status.is_none_or(|code| code >= 400)).count();
+        ensure!(hit > 0, "nothing went wrong");
+        same(&left, &now, "after the storm")?;
+        made_once(&world.faults.calls())
+    });
+}
+
+/// Every other write.
+fn some_writes(call: &Call) -> bool {
+    call.is_write() && call.number.is_multiple_of(2)
+}
+
+#[test]
+fn a_storm_of_conflicts() {
+    storm(Fault::Status(409), 8, some_writes);
+}
+
+#[test]
+fn a_storm_of_errors() {
+    storm(Fault::Status(500), 8, some_writes);
+}
+
+#[test]
+fn a_storm_of_errors_on_reads() {
+    storm(Fault::Status(500), 8, |call| {
+        !call.is_write() && !call.is_watch() && call.number.is_multiple_of(3)
+    });
+}
+
+#[test]
+fn a_server_that_has_too_much_to_do() {
+    storm(Fault::Status(429), 8, |call| call.number.is_multiple_of(3));
+}
+
+#[test]
+fn answers_that_are_lost() {
+    storm(Fault::LostAnswer, 6, some_writes);
+}
+
+#[test]
+fn connections_that_break() {
+    storm(Fault::Broken, 8, |call| call.number.is_multiple_of(4));
+}
+
+#[test]
+fn watches_that_are_too_old() {
+    storm(Fault::Status(410), 12, Call::is_watch);
+}
+
+/// Watches that end all the time, as behind a proxy.
+#[test]
+fn watches_that_end() {
+    run(async {
+        let left = undisturbed().await?;
+        let world = World::bare().await?;
+        ask(&world).await?;
+        let _manager = world.manager("manager-0")?;
+        let ended = async {
+            loop {
+                tokio::time::sleep(Duration::from_millis(30)).await;
+                world.faults.drop_watches();
+            }
+        };
+        let now = tokio::select! {
+            now = world.installed("ns", "a", "a.v1.0.0") => now,
+            () = ended => Ok(()),
+        };
+        now?;
+        same(&left, &settled(&world, "a.v1.0.0").await?, "after watches that ended")?;
+        made_once(&world.faults.calls())
+    });
+}
+
+/// The API is away in the middle of an install, for long enough that every watch and every call has failed several times.
+/// (A minute away is the same with longer pauses: each is bounded by the client's own back-off.)
+#[test]
+fn an_api_that_is_away() {
+    run(async {
+        let left = undisturbed().await?;
+        let world = World::bare().await?;
+        ask(&world).await?;
+        let manager = world.manager("manager-0")?;
+        world
+            .eventually("the plan to be at work", async || {
+                let plans = world.list("InstallPlan", "ns").await?;
+                ensure!(!plans.is_empty());
+                Ok(())
+            })
+            .await?;
+        let before = world.faults.count();
+        world.faults.add(Fault::Broken, usize::MAX, |_| true);
+        world.faults.drop_watches();
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        ensure!(world.faults.count() > before, "it did not even try");
+        ensure!(manager.starts() == 1, "the manager gave up");
+        world.faults.heal();
+        same(&left, &settled(&world, "a.v1.0.0").await?, "after the API was away")?;
+        made_once(&world.faults.calls())
+    });
+}
+
+/// Two that both believe to lead (a lease that was stolen, a clock that jumped) do no harm to each other.
+#[test]
+fn two_managers_at_once() {
+    run(async {
+        let left = undisturbed().await?;
+        let world = World::bare().await?;
+        ask(&world).await?;
+        let one = world.manager_with(Options { cache_dir: None, ..world.options("manager-0") })?;
+        let two = world.manager_with(Options { cache_dir: None, ..world.options("manager-1") })?;
+        let now = settled(&world, "a.v1.0.0").await?;
+        same(&left, &now, "with two managers")?;
+        // and through an upgrade
+        world.publish("catalog", &catalog(2)).await?;
+        settled(&world, "a.v2.0.0").await?;
+        ensure!(
+            world.list("InstallPlan", "ns").await?.len() == 2,
+            "{:?}",
+            world.names("InstallPlan", "ns").await?
+        );
+        ensure!(one.starts() == 1 && two.starts() == 1);
+        Ok(())
+    });
+}
+
+/// With the lease one acts and the other waits; asked to stop, the first hands over.
+#[test]
+fn the_lease_is_handed_over() {
+    run(async {
+        let world = World::bare().await?;
+        ask(&world).await?;
+        let leading = |name: &str| Options { leader_election: true, cache_dir: None, ..world.options(name) };
+        let one = world.manager_with(leading("manager-0"))?;
+        world.installed("ns", "a", "a.v1.0.0").await?;
+        let waits = Faults::new();
+        let two = world.manager_behind(&waits, leading("manager-1"))?;
+        world.publish("catalog", &catalog(2)).await?;
+        world.installed("ns", "a", "a.v2.0.0").await?;
+        let acted: Vec<String> =
+            waits.calls().iter().filter(|c| c.is_write() && !c.is_lease()).map(ToString::to_string).collect();
+        ensure!(acted.is_empty(), "the one that waits wrote: {acted:?}");
+        // when the first is asked to stop
+        one.stop().await?;
+        let asked = tokio::time::Instant::now();
+        world.delete("Deployment", "ns", "a").await?;
+        world.until("Deployment", "ns", "a", |d| d["status"]["availableReplicas"] == 1).await?;
+        println!("handed over and at work after {:?}", asked.elapsed());
+        ensure!(two.starts() == 1);
+        Ok(())
+    });
+}
+
+/// The catalog goes while its plan waits: what was approved is not guessed at, and carried out when the catalog is back.
+#[test]
+fn a_catalog_that_goes_in_the_middle_of_a_plan() {
+    run(async {
+        let (world, _manager) = World::start().await?;
+        world.publish("catalog", &catalog(1)).await?;
+        world.home("ns").await?;
+        world.subscribe_with("ns", "a", |spec| spec["installPlanApproval"] = "Manual".into()).await?;
+        let plan = world.waiting_plan("ns", &[]).await?;
+        world.delete("CatalogSource", OLM, "catalog").await?;
+        world.condition("Subscription", "ns", "a", "CatalogSourcesUnhealthy", "").await?;
+        world.approve("ns", text(&plan, "/metadata/name")).await?;
+        let told = world
+            .until("InstallPlan", "ns", text(&plan, "/metadata/name"), |p| {
+                condition(p, "Resolved").is_some_and(|c| c["status"] == "False")
+            })
+            .await?;
+        let message = text(condition(&told, "Resolved").context("a condition")?, "/message");
+        ensure!(message.contains("catalog"), "{message}");
+        ensure!(world.list("ClusterServiceVersion", "ns").await?.is_empty(), "something was installed");
+        world.publish("catalog", &catalog(1)).await?;
+        world.installed("ns", "a", "a.v1.0.0").await
+    });
+}
+
+/// The same while the plan is at work: what has begun is told to wait for the catalog, and ends when it is back.
+#[test]
+fn a_catalog_that_goes_while_its_plan_is_at_work() {
+    run(async {
+        let left = undisturbed().await?;
+        let world = World::bare().await?;
+        ask(&world).await?;
+        world
+            .faults
+            .add(Fault::KillAfter, 1, |c| c.method == "PATCH" && c.path.ends_with("/serviceaccounts/a"));
+        let manager = world.manager("manager-0")?;
+        manager.killed().await;
+        manager.kill();
+        world.delete("CatalogSource", OLM, "catalog").await?;
+        let _next = world.manager_with(Options { cache_dir: None, ..world.options("manager-1") })?;
+        let plans = world.list("InstallPlan", "ns").await?;
+        let plan = text(plans.first().context("a plan")?, "/metadata/name").to_owned();
+        world
+            .until("InstallPlan", "ns", &plan, |p| {
+                condition(p, "Resolved")
+                    .is_some_and(|c| c["status"] == "False" && text(c, "/message").contains("catalog"))
+            })
+            .await?;
+        world.publish("catalog", &catalog(1)).await?;
+        same(&left, &settled(&world, "a.v1.0.0").await?, "after the catalog came back")?;
+        made_once(&world.faults.calls())
+    });
+}
+
+/// A disk without room: the catalog that is there goes on serving, the CatalogSource says what is wrong, and when there is room
+/// again the next look takes the new one.
+#[test]
+fn a_disk_without_room_for_the_catalogs() {
+    run(async {
+        let world = World::bare().await?;
+        let small = world.folder().join("small");
+        std::fs::create_dir_all(&small)?;
+        let options = "size=1m";
+        let mounted = nix::mount::mount(
+            Some("tmpfs"),
+            &small,
+            Some("tmpfs"),
+            nix::mount::MsFlags::empty(),
+            Some(options),
+        );
+        if let Err(error) = mounted {
+            println!(
+                "skipped: a_disk_without_room_for_the_catalogs: no file system can be mounted here: {error}"
+            );
+            return Ok(());
+        }
+        let body = async {
+            let _manager = world.manager_with(Options {
+                cache_dir: Some(small.join("cache")),
+                ..world.options("manager-0")
+            })?;
+            ask(&world).await?;
+            world.installed("ns", "a", "a.v1.0.0").await?;
+            // when the disk is full
+            let block = small.join("block");
+            let _ = std::fs::write(&block, vec![0_u8; 2 << 20]);
+            world.publish("catalog", &catalog(2)).await?;
+            let told = world
+                .until("CatalogSource", OLM, "catalog", |s| {
+                    let message = format!("{} {}", text(s, "/status/message"), s["status"]["conditions"]);
+                    message.contains("No space left")
+                        || message.contains("no room")
+                        || message.contains("os error 28")
+                })
+                .await?;
+            println!("{}", told["status"]["message"]);
+            // then what is installed stays and is looked after
+            world.delete("Deployment", "ns", "a").await?;
+            world.until("Deployment", "ns", "a", |d| d["status"]["availableReplicas"] == 1).await?;
+            std::fs::remove_file(&block)?;
+            world.publish("catalog", &catalog(2)).await?;
+            world.installed("ns", "a", "a.v2.0.0").await
+        };
+        let result = body.await;
+        let _ = nix::mount::umount2(&small, nix::mount::MntFlags::MNT_DETACH);
+        result
+    });
+}
+
+/// A webhook of somebody else that must answer and has nobody behind it: told before anything is changed, and again tried.
+#[test]
+fn a_webhook_that_is_down() {
+    run(async {
+        let (world, _manager) = World::start().await?;
+        let hook = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+            "metadata": { "name": "gate" },
+            "webhooks": [{
+                "name": "gate.example.com", "sideEffects": "None", "admissionReviewVersions": ["v1"], "failurePolicy": "Fail",
+                "clientConfig": { "service": { "namespace": "default", "name": "nobody", "path": "/check" } },
+                "rules": [{ "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"], "scope": "*" }],
+            }],
+        });
+        world.home("ns").await?;
+        world.apply(&hook).await?;
+        world.publish("catalog", &catalog(1)).await?;
+        world.subscribe("ns", "a").await?;
+        let told = world
+            .eventually("a condition that names the webhook", async || {
+                let subscription = world.get("Subscription", "ns", "a").await?;
+                let plans = world.list("InstallPlan", "ns").await?;
+                let all: Vec<_> = std::iter::once(&subscription).chain(&plans).collect();
+                let conditions = all
+                    .iter()
+                    .flat_map(|o| o["status"]["conditions"].as_array().cloned().unwrap_or_default());
+                conditions
+                    .into_iter()
+                    .find(|c| text(c, "/message").contains("gate"))
+                    .context("no condition names it")
+            })
+            .await?;
+        ensure!(
+            text(&told, "/message").contains("nobody") || text(&told, "/message").contains("webhook"),
+            "{told}"
+        );
+        world.delete("ValidatingWebhookConfiguration", "", "gate").await?;
+        world.touch("Subscription", "ns", "a").await?;
+        world.installed("ns", "a", "a.v1.0.0").await
+    });
+}
+
+/// Whoever may not write is told so, and nothing is half done for want of rights.
+#[test]
+fn a_manager_without_rights_says_which() {
+    run(async {
+        let world = World::bare().await?;
+        ask(&world).await?;
+        let role = world.get("ClusterRole", "", "olm-manager").await?;
+        let rules: Vec<_> = role["rules"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter(|rule| rule["apiGroups"] != json!(["apiextensions.k8s.io"]))
+            .cloned()
+            .collect();
+        world.patch("ClusterRole", "", "olm-manager", &json!({ "rules": rules })).await?;
+        let _manager = world.manager("manager-0")?;
+        let failed = world
+            .eventually("a condition that names what is missing", async || {
+                let subscription = world.get("Subscription", "ns", "a").await?;
+                let conditions = subscription["status"]["conditions"].as_array().cloned().unwrap_or_default();
+                let names = |c: &serde_json::Value| {
+                    text(c, "/message").to_lowercase().contains("customresourcedefinition")
+                };
+                conditions.into_iter().find(names).with_context(|| subscription["status"].to_string())
+            })
+            .await?;
+        println!("{failed}");
+        ensure!(
+            world.list("ServiceAccount", "ns").await?.iter().all(|a| a["metadata"]["name"] != "a"),
+            "half installed"
+        );
+        Ok(())
+    });
+}

@@ -1,0 +1,400 @@
+//! OperatorGroups: where operators look, and with which rights they are installed.
+
+use anyhow::{Result, ensure};
+use olm_tests::inprocess::{Catalog, World, condition, crd, text};
+use serde_json::{Value, json};
+
+use crate::{a_crd, op, scenario, without_rights};
+
+async fn labelled(world: &World, name: &str, label: &str) -> Result<()> {
+    let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name, "labels": { label: "yes" } } });
+    world.apply(&namespace).await.map(drop)
+}
+
+fn group(namespace: &str, name: &str, spec: Value) -> Value {
+    json!({ "apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup",
+            "metadata": { "name": name, "namespace": namespace }, "spec": spec })
+}
+
+async fn targets(world: &World, wanted: &str) -> Result<()> {
+    world
+        .until("Deployment", "ns", "a", |d| {
+            text(d, "/spec/template/metadata/annotations/olm.targetNamespaces") == wanted
+                && d["status"]["availableReplicas"] == 1
+        })
+        .await
+        .map(drop)
+}
+
+/// OG-1: namespaces by label, in the status, on the pods, and with rights in each.
+#[test]
+fn a_group_selects_namespaces_by_label() {
+    scenario(async |world, _manager| {
+        for name in ["one", "two"] {
+            labelled(&world, name, "team").await?;
+        }
+        world.namespace("ns").await?;
+        world.apply(&group("ns", "own", json!({ "selector": { "matchLabels": { "team": "yes" } } }))).await?;
+        world
+            .until("OperatorGroup", "ns", "own", |g| g["status"]["namespaces"] == json!(["one", "two"]))
+            .await?;
+        world.publish("catalog", &Catalog::chain(&[&op("1.0.0")])).await?;
+        world.subscribe("ns", "a").await?;
+        world.installed("ns", "a", "a.v1.0.0").await?;
+        targets(&world, "one,two").await?;
+        for name in ["one", "two"] {
+            let roles = world.list("RoleBinding", name).await?;
+            let bound = |r: &&Value| r["subjects"][0]["name"] == "a" && r["subjects"][0]["namespace"] == "ns";
+            ensure!(roles.iter().any(|r| bound(&r)), "no rights in {name}: {roles:?}");
+        }
+        let csv = world.get("ClusterServiceVersion", "ns", "a.v1.0.0").await?;
+        ensure!(csv["metadata"]["annotations"]["olm.targetNamespaces"] == "one,two", "{}", csv["metadata"]);
+        // No copies: they are what users suffer from.
+        ensure!(world.list("ClusterServiceVersion", "one").await?.is_empty());
+        // when the version goes, its rights go everywhere
+        world.delete("Subscription", "ns", "a").await?;
+        world.delete("ClusterServiceVersion", "ns", "a.v1.0.0").await?;
+        world.gone("ClusterServiceVersion", "ns", "a.v1.0.0").await?;
+        for name in ["one", "two"] {
+            world
+                .eventually("the rights to be gone", async || {
+                    let left = world.list("RoleBinding", name).await?;
+                    let ours: Vec<&Value> = left.iter().filter(|r| r["subjects"][0]["name"] == "a").collect();
+                    ensure!(ours.is_empty(), "{ours:?}");
+                    Ok(())
+                })
+                .await?;
+        }
+        Ok(())
+    });
+}
+
+/// OG-2: roles for admins, editors and viewers of each API that operators bring.
+#[test]
+fn apis_are_in_the_roles_of_admins_editors_and_viewers() {
+    scenario(async |world, _manager| {
+        world.publish("catalog", &Catalog::chain(&[&op("1.0.0").owns(a_crd(&["v1"]))])).await?;
+        world.home("ns").await?;
+        world.subscribe("ns", "a").await?;
+        world.installed("ns", "a", "a.v1.0.0").await?;
+        for (role, verb) in [("admin", "*"), ("edit", "create"), ("view", "get")] {
+            let name = format!("as.a.example.com-v1-{role}");
+            let found = world.eventually(&name, async || world.get("ClusterRole", "", &name).await).await?;
+            let rules = found["rules"].to_string();
+            ensure!(rules.contains("a.example.com") && rules.contains(verb), "{name}: {rules}");
+            let label = format!("rbac.authorization.k8s.io/aggregate-to-{role}");
+            ensure!(found["metadata"]["labels"][label.as_str()] == "true", "{}", found["metadata"]["labels"]);
+        }
+        Ok(())
+    });
+}
+
+/// OG-3: what an operator cannot watch is told, and right again when group or version change.
+#[test]
+fn an_install_mode_that_is_not_supported_is_told() {
+    scenario(async |world, _manager| {
+        world.namespace("ns").await?;
+        world.namespace("other").await?;
+        world.group("ns", &["ns"]).await?;
+        let a = without_rights("1.0.0").modes(&["AllNamespaces"]);
+        world.apply(&a.manifest("ns")).await?;
+        let told = |c: &Value| {
+            text(c, "/status/phase") == "Failed" && text(c, "/status/reason") == "UnsupportedOperatorGroup"
+        };
+        let csv = world.until("ClusterServiceVersion", "ns", "a.v1.0.0", told).await?;
+        ensure!(text(&csv, "/status/message").contains("supports AllNamespaces"), "{}", csv["status"]);
+        // the group changes
+        world.patch("OperatorGroup", "ns", "own", &json!({ "spec": { "targetNamespaces": null } })).await?;
+        world.csv("ns", "a.v1.0.0", "Succeeded").await?;
+        // and back, and several
+        world
+            .patch("OperatorGroup", "ns", "own", &json!({ "spec": { "targetNamespaces": ["ns", "other"] } }))
+            .await?;
+        let csv = world.until("ClusterServiceVersion", "ns", "a.v1.0.0", told).await?;
+        ensure!(text(&csv, "/status/message").contains("supports AllNamespaces"), "{}", csv["status"]);
+        // the version changes
+        let wide = without_rights("1.0.0").manifest("ns");
+        world
+            .patch(
+                "ClusterServiceVersion",
+                "ns",
+                "a.v1.0.0",
+                &json!({ "spec": { "installModes": wide["spec"]["installModes"] } }),
+            )
+            .await?;
+        world.csv("ns", "a.v1.0.0", "Succeeded").await.map(drop)
+    });
+}
+
+/// The same for a Subscription: the plan is refused before anything is done.
+#[test]
+fn a_plan_for_an_unsupported_install_mode_is_refused() {
+    scenario(async |world, _manager| {
+        world.home("ns").await?;
+        world.publish("catalog", &Catalog::chain(&[&op("1.0.0").modes(&["AllNamespaces"])])).await?;
+        world.subscribe("ns", "a").await?;
+        let failed =
+            world.condition("Subscription", "ns", "a", "ResolutionFailed", "UnsupportedInstallMode").await?;
+        ensure!(text(&failed, "/message").contains("own"), "{failed}");
+        ensure!(world.list("ClusterServiceVersion", "ns").await?.is_empty());
+        world.patch("OperatorGroup", "ns", "own", &json!({ "spec": { "targetNamespaces": null } })).await?;
+        world.installed("ns", "a", "a.v1.0.0").await
+    });
+}
+
+/// OG-4: two operators that bring the same API to the same namespaces.
+#[test]
+fn two_groups_that_meet_with_the_same_api_conflict() {
+    scenario(async |world, _manager| {
+        for name in ["one", "two"] {
+            world.namespace(name).await?;
+        }
+        world.group("one", &["one", "two"]).await?;
+        world.group("two", &["two"]).await?;
+        world.apply(&a_crd(&["v1"])).await?;
+        let first = without_rights("1.0.0").owns(a_crd(&["v1"]));
+        world.apply(&first.manifest("one")).await?;
+        world.csv("one", "a.v1.0.0", "Succeeded").await?;
+        world
+            .until("OperatorGroup", "one", "own", |g| {
+                text(g, "/metadata/annotations/olm.providedAPIs") == "A.v1.a.example.com"
+            })
+            .await?;
+        world.apply(&first.manifest("two")).await?;
+        world
+            .until("ClusterServiceVersion", "two", "a.v1.0.0", |c| {
+                text(c, "/status/phase") == "Failed"
+                    && text(c, "/status/reason") == "InterOperatorGroupOwnerConflict"
+            })
+            .await?;
+        // when the first goes
+        world.delete("ClusterServiceVersion", "one", "a.v1.0.0").await?;
+        world.csv("two", "a.v1.0.0", "Succeeded").await.map(drop)
+    });
+}
+
+/// OG-5
+#[test]
+fn a_static_group_takes_no_new_apis() {
+    scenario(async |world, _manager| {
+        world.namespace("ns").await?;
+        world
+            .apply(&group("ns", "own", json!({ "targetNamespaces": ["ns"], "staticProvidedAPIs": true })))
+            .await?;
+        world.apply(&a_crd(&["v1"])).await?;
+        world.apply(&without_rights("1.0.0").owns(a_crd(&["v1"])).manifest("ns")).await?;
+        world
+            .until("ClusterServiceVersion", "ns", "a.v1.0.0", |c| {
+                text(c, "/status/phase") == "Failed"
+                    && text(c, "/status/reason") == "CannotModifyStaticOperatorGroupProvidedAPIs"
+            })
+            .await?;
+        world
+            .patch("OperatorGroup", "ns", "own", &json!({ "spec": { "staticProvidedAPIs": false } }))
+            .await?;
+        world.csv("ns", "a.v1.0.0", "Succeeded").await.map(drop)
+    });
+}
+
+/// OG-6: all namespaces make rights of the cluster; a smaller group takes them back.
+#[test]
+fn all_namespaces_are_rights_of_the_cluster_until_the_group_is_smaller() {
+    scenario(async |world, _manager| {
+        world.namespace("ns").await?;
+        world.group("ns", &[]).await?;
+        world.publish("catalog", &Catalog::chain(&[&op("1.0.0")])).await?;
+        world.subscribe("ns", "a").await?;
+        world.installed("ns", "a", "a.v1.0.0").await?;
+        targets(&world, "").await?;
+        let bound = async |kind: &str, namespace: &str| -> Result<usize> {
+            let all = world.list(kind, namespace).await?;
+            let ours = |b: &&Value| {
+                b["subjects"][0]["name"] == "a"
+                    && b["metadata"]["labels"]["olm.owner"] == "a.v1.0.0"
+                    && b["metadata"]["name"] != "a.v1.0.0"
+            };
+            Ok(all.iter().filter(ours).count())
+        };
+        ensure!(bound("ClusterRoleBinding", "").await? > 0, "no right of the cluster");
+        world.patch("OperatorGroup", "ns", "own", &json!({ "spec": { "targetNamespaces": ["ns"] } })).await?;
+        targets(&world, "ns").await?;
+        world.csv("ns", "a.v1.0.0", "Succeeded").await?;
+        world
+            .eventually("the rights to be those of the namespace", async || {
+                let (cluster, own) =
+                    (bound("ClusterRoleBinding", "").await?, bound("RoleBinding", "ns").await?);
+                ensure!(cluster == 0 && own > 0, "{cluster} in the cluster, {own} in the namespace");
+                Ok(())
+            })
+            .await
+    });
+}
+
+/// OG-8: the annotation on a version that came from elsewhere is put right.
+#[test]
+fn a_wrong_annotation_of_the_group_is_put_right() {
+    scenario(async |world, _manager| {
+        world.home("ns").await?;
+        let a = without_rights("1.0.0").csv(|csv| {
+            csv["metadata"]["annotations"] =
+                json!({ "olm.operatorNamespace": "elsewhere", "olm.operatorGroup": "other" });
+        });
+        world.create(&a.manifest("ns")).await?;
+        world.csv("ns", "a.v1.0.0", "Succeeded").await?;
+        world
+            .until("ClusterServiceVersion", "ns", "a.v1.0.0", |c| {
+                text(c, "/metadata/annotations/olm.operatorNamespace") == "ns"
+                    && text(c, "/metadata/annotations/olm.operatorGroup") == "own"
+            })
+            .await
+            .map(drop)
+    });
+}
+
+/// OG-9
+#[test]
+fn namespaces_are_labelled_by_the_groups_that_watch_them() {
+    scenario(async |world, _manager| {
+        labelled(&world, "one", "team").await?;
+        world.namespace("two").await?;
+        world.namespace("ns").await?;
+        world.apply(&group("ns", "own", json!({ "selector": { "matchLabels": { "team": "yes" } } }))).await?;
+        let found = world.get("OperatorGroup", "ns", "own").await?;
+        let label = format!("olm.operatorgroup.uid/{}", text(&found, "/metadata/uid"));
+        let has = |n: &Value| n["metadata"]["labels"].get(label.as_str()).is_some();
+        world.until("Namespace", "", "one", has).await?;
+        world
+            .patch(
+                "OperatorGroup",
+                "ns",
+                "own",
+                &json!({ "spec": { "selector": null, "targetNamespaces": ["two"] } }),
+            )
+            .await?;
+        world.until("Namespace", "", "two", has).await?;
+        world.until("Namespace", "", "one", |n| !has(n)).await?;
+        world.delete("OperatorGroup", "ns", "own").await?;
+        world.until("Namespace", "", "two", |n| !has(n)).await.map(drop)
+    });
+}
+
+fn scoped() -> Value {
+    json!({ "targetNamespaces": ["ns"], "serviceAccountName": "installer" })
+}
+
+async fn scope(world: &World) -> Result<()> {
+    world.namespace("ns").await?;
+    world.apply(&json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "installer", "namespace": "ns" } })).await?;
+    world.apply(&group("ns", "own", scoped())).await.map(drop)
+}
+
+async fn grant(world: &World) -> Result<()> {
+    let binding = json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": { "name": "installer" },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin" },
+        "subjects": [{ "kind": "ServiceAccount", "name": "installer", "namespace": "ns" }] });
+    world.apply(&binding).await.map(drop)
+}
+
+/// SA-1, SA-2, SA-3, SC-1, SC-2, IP-18, IP-19: the group's account limits what a plan may do; CRDs are the manager's own. What is forbidden is
+/// told, waits, and goes on by itself when the right is there.
+#[test]
+fn the_groups_account_limits_its_installs() {
+    scenario(async |world, _manager| {
+        scope(&world).await?;
+        let settings = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a-settings" }, "data": {} });
+        world
+            .publish("catalog", &Catalog::chain(&[&op("1.0.0").owns(a_crd(&["v1"])).object(settings)]))
+            .await?;
+        world.subscribe("ns", "a").await?;
+        let told = world
+            .eventually("a condition that names the account", async || {
+                let mut objects = world.list("InstallPlan", "ns").await?;
+                objects.push(world.get("Subscription", "ns", "a").await?);
+                let conditions = objects
+                    .iter()
+                    .flat_map(|o| o["status"]["conditions"].as_array().cloned().unwrap_or_default());
+                let all: Vec<Value> = conditions.collect();
+                let names = |c: &&Value| text(c, "/message").contains("installer");
+                all.iter().find(names).cloned().ok_or_else(|| anyhow::anyhow!("{all:?}"))
+            })
+            .await?;
+        println!("{told}");
+        ensure!(world.find("ConfigMap", "ns", "a-settings").await?.is_none(), "done without the right");
+        ensure!(
+            world.list("InstallPlan", "ns").await?.iter().all(|p| p["status"]["phase"] != "Failed"),
+            "given up"
+        );
+        // when it is granted, nobody touches the plan
+        grant(&world).await?;
+        world.installed("ns", "a", "a.v1.0.0").await
+    });
+}
+
+/// OG-7: the same for the Deployment of a version.
+#[test]
+fn the_groups_account_limits_what_a_version_runs() {
+    scenario(async |world, _manager| {
+        scope(&world).await?;
+        world.apply(&without_rights("1.0.0").manifest("ns")).await?;
+        let csv = world.csv("ns", "a.v1.0.0", "Failed").await?;
+        ensure!(text(&csv, "/status/message").contains("installer"), "{}", csv["status"]);
+        ensure!(world.find("Deployment", "ns", "a").await?.is_none(), "done without the right");
+        world.patch("OperatorGroup", "ns", "own", &json!({ "spec": { "serviceAccountName": null } })).await?;
+        world.csv("ns", "a.v1.0.0", "Succeeded").await.map(drop)
+    });
+}
+
+/// IP-16: a namespace without a group is no dead end; the plan makes one.
+#[test]
+fn without_a_group_the_plan_makes_one() {
+    scenario(async |world, _manager| {
+        world.namespace("ns").await?;
+        world.publish("catalog", &Catalog::chain(&[&op("1.0.0")])).await?;
+        world.subscribe("ns", "a").await?;
+        world.installed("ns", "a", "a.v1.0.0").await?;
+        ensure!(world.list("OperatorGroup", "ns").await?.len() == 1);
+        Ok(())
+    });
+}
+
+/// Table 9.2: no group, then two, then one again.
+#[test]
+fn none_or_two_groups_fail_a_version_until_there_is_one() {
+    scenario(async |world, _manager| {
+        world.namespace("ns").await?;
+        world.apply(&without_rights("1.0.0").manifest("ns")).await?;
+        let reason = |wanted: &'static str| {
+            move |c: &Value| text(c, "/status/phase") == "Failed" && text(c, "/status/reason") == wanted
+        };
+        world.until("ClusterServiceVersion", "ns", "a.v1.0.0", reason("NoOperatorGroup")).await?;
+        world.group("ns", &["ns"]).await?;
+        world.csv("ns", "a.v1.0.0", "Succeeded").await?;
+        world.apply(&group("ns", "second", json!({}))).await?;
+        world.until("ClusterServiceVersion", "ns", "a.v1.0.0", reason("TooManyOperatorGroups")).await?;
+        for name in ["own", "second"] {
+            world.condition("OperatorGroup", "ns", name, "MultipleOperatorGroup", "").await?;
+        }
+        world.delete("OperatorGroup", "ns", "second").await?;
+        world.csv("ns", "a.v1.0.0", "Succeeded").await?;
+        let gone = |g: &Value| condition(g, "MultipleOperatorGroup").is_none_or(|c| c["status"] != "True");
+        world.until("OperatorGroup", "ns", "own", gone).await.map(drop)
+    });
+}
+
+/// A second API of the same kind of trouble: two versions of one package that bring a CRD each do not meet.
+#[test]
+fn different_apis_in_the_same_namespaces_do_not_conflict() {
+    scenario(async |world, _manager| {
+        let b = crd("bs", "b.example.com", "B", &["v1"]);
+        world.namespace("one").await?;
+        world.namespace("two").await?;
+        world.group("one", &["one", "two"]).await?;
+        world.group("two", &["two"]).await?;
+        world.apply(&a_crd(&["v1"])).await?;
+        world.apply(&b).await?;
+        world.apply(&without_rights("1.0.0").owns(a_crd(&["v1"])).manifest("one")).await?;
+        world.apply(&without_rights("1.0.0").owns(b).manifest("two")).await?;
+        world.csv("one", "a.v1.0.0", "Succeeded").await?;
+        world.csv("two", "a.v1.0.0", "Succeeded").await.map(drop)
+    });
+}

@@ -1,0 +1,67 @@
+//! Installing, upgrading, failing and removing operators, in one process: the manager against the dev cluster's API, with a
+//! kubelet that pretends and a layer between the two that counts calls and makes them fail.
+//!
+//! Scenarios carry the ids of the upstream lists (`SUB-5`) in their doc comments; [`index`] holds that every id is here or in
+//! `exclusions.tsv` with a reason.
+
+#![allow(clippy::panic, reason = "a scenario that fails is a test that fails")]
+
+mod adoption;
+mod bad_input;
+mod bundles;
+mod catalogs;
+mod csvs;
+mod faults;
+mod groups;
+mod index;
+mod ownership;
+mod plans;
+mod removal;
+mod serving;
+mod subscriptions;
+mod upgrades;
+
+use std::future::Future;
+
+use anyhow::Result;
+use olm_tests::inprocess::{Manager, Operator, World, crd};
+use serde_json::Value;
+
+/// Runs a scenario with a cluster and a manager of its own.
+fn scenario<F, Fut>(body: F)
+where
+    F: FnOnce(World, Manager) -> Fut,
+    Fut: Future<Output = Result<()>>,
+{
+    run(async move {
+        let (world, manager) = World::start().await?;
+        body(world, manager).await
+    });
+}
+
+/// Runs a scenario that starts what it needs.
+fn run(body: impl Future<Output = Result<()>>) {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = runtime.expect("a runtime starts");
+    let result = runtime.block_on(body);
+    runtime.shutdown_background();
+    if let Err(error) = result {
+        panic!("{error:#}");
+    }
+}
+
+/// Package `a` in a version.
+fn op(version: &str) -> Operator {
+    Operator::new("a", version)
+}
+
+/// Its CRD.
+fn a_crd(versions: &[&str]) -> Value {
+    crd("as", "a.example.com", "A", versions)
+}
+
+/// Package `a` as somebody applies it by hand who has made no account for it: it runs as `default`, without rights.
+fn without_rights(version: &str) -> Operator {
+    op(version).csv(csvs::no_rights)
+}

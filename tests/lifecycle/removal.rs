@@ -1,0 +1,237 @@
+//! Removing operators: with kubectl in any order, by `deletionPolicy`, by `olm uninstall` that dies anywhere.
+
+use anyhow::{Context as _, Result, bail, ensure};
+use olm_manager::ops::{self, Operands, UninstallOptions};
+use olm_tests::inprocess::{Catalog, Fault, Faults, Operator, World, condition, text};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::{a_crd, op, run, scenario};
+
+/// Package `a` with a CRD, and with a right in the whole cluster.
+fn wide() -> Operator {
+    op("1.0.0")
+        .owns(a_crd(&["v1"]))
+        .cluster_permission("a", json!({ "apiGroups": [""], "resources": ["nodes"], "verbs": ["list"] }))
+}
+
+async fn installed(world: &World, change: impl FnOnce(&mut Value)) -> Result<()> {
+    world.publish("catalog", &Catalog::chain(&[&wide()])).await?;
+    world.home("ns").await?;
+    world.subscribe_with("ns", "a", change).await?;
+    world.installed("ns", "a", "a.v1.0.0").await
+}
+
+async fn instance(world: &World, finalizers: &[&str]) -> Result<()> {
+    let object = json!({ "apiVersion": "a.example.com/v1", "kind": "A",
+        "metadata": { "name": "one", "namespace": "ns", "finalizers": finalizers } });
+    let api = instances(world);
+    api.create(&Default::default(), &serde_json::from_value(object)?).await?;
+    Ok(())
+}
+
+fn instances(world: &World) -> kube::Api<kube::api::DynamicObject> {
+    let gvk = kube::core::GroupVersionKind::gvk("a.example.com", "v1", "A");
+    let resource = kube::api::ApiResource::from_gvk_with_plural(&gvk, "as");
+    kube::Api::namespaced_with(world.client.clone(), "ns", &resource)
+}
+
+/// What an operator may leave: its CRD, the roles over that, and the APIService that the API server makes of it.
+fn may_stay(key: &str) -> bool {
+    key.contains("a.example.com") || key.starts_with("CatalogSource.")
+}
+
+/// GC-1, and what garbage collection does not reach.
+#[test]
+fn deletions_in_any_order_end_clean() {
+    let kinds = ["Subscription", "ClusterServiceVersion", "InstallPlan", "OperatorGroup", "Namespace"];
+    // Each one first once, each one last once; all 120 orders are a property of the model in olm-manager.
+    for turn in 0..kinds.len() {
+        let mut order = kinds.to_vec();
+        order.rotate_left(turn);
+        scenario(async move |world, _manager| {
+            let before = world.snapshot().await?;
+            installed(&world, |_| {}).await?;
+            let plan = world.names("InstallPlan", "ns").await?.pop().context("a plan")?;
+            for kind in &order {
+                let (namespace, name) = match *kind {
+                    "Subscription" => ("ns", "a"),
+                    "ClusterServiceVersion" => ("ns", "a.v1.0.0"),
+                    "InstallPlan" => ("ns", plan.as_str()),
+                    "OperatorGroup" => ("ns", "own"),
+                    _ => ("", "ns"),
+                };
+                world.delete(kind, namespace, name).await?;
+            }
+            world.gone("Namespace", "", "ns").await?;
+            world
+                .eventually(&format!("nothing to be left after {order:?}"), async || {
+                    let now = world.snapshot().await?;
+                    let known: Vec<&str> = before.keys().collect();
+                    let left: Vec<&str> = now.keys().filter(|k| !known.contains(k) && !may_stay(k)).collect();
+                    ensure!(left.is_empty(), "left: {left:?}");
+                    Ok(())
+                })
+                .await
+        });
+    }
+}
+
+/// A Subscription that is deleted takes along what its policy says, and is held while that cannot be done.
+#[test]
+fn a_deletion_policy_is_carried_out() {
+    scenario(async |world, _manager| {
+        // given an operator that is not to leave anybody alone
+        installed(&world, |spec| spec["deletionPolicy"] = json!({ "operands": "Abort" })).await?;
+        instance(&world, &[]).await?;
+        // when
+        world.delete("Subscription", "ns", "a").await?;
+        // then it is held, and says so
+        let held = world
+            .until("Subscription", "ns", "a", |s| {
+                condition(s, "DeletionHeld").is_some_and(|c| c["status"] == "True")
+            })
+            .await?;
+        let why = condition(&held, "DeletionHeld").context("a condition")?;
+        ensure!(why["reason"] == "OperandsPresent", "{why}");
+        ensure!(
+            why["message"].as_str().is_some_and(|m| m.contains("olm uninstall a -n ns --instances keep")),
+            "{why}"
+        );
+        world.csv("ns", "a.v1.0.0", "Succeeded").await?;
+        world.event("ns", "a", "DeletionHeld").await?;
+        // and when somebody decides, it goes
+        let patch = json!({ "spec": { "deletionPolicy": { "operands": "Orphan" } } });
+        world.patch("Subscription", "ns", "a", &patch).await?;
+        world.gone("Subscription", "ns", "a").await?;
+        world.gone("ClusterServiceVersion", "ns", "a.v1.0.0").await?;
+        world.gone("Deployment", "ns", "a").await?;
+        ensure!(instances(&world).get_opt("one").await?.is_some(), "an instance that was to stay is gone");
+        ensure!(
+            world.find("CustomResourceDefinition", "", "as.a.example.com").await?.is_some(),
+            "the CRD is gone"
+        );
+        Ok(())
+    });
+}
+
+/// Instances go first, when the manager has been given the right.
+#[test]
+fn instances_go_while_the_operator_runs() {
+    scenario(async |world, _manager| {
+        installed(&world, |spec| spec["deletionPolicy"] = json!({ "operands": "Delete" })).await?;
+        instance(&world, &["tests/clean-up"]).await?;
+        world.delete("Subscription", "ns", "a").await?;
+        let held = world.until("Subscription", "ns", "a", |s| condition(s, "DeletionHeld").is_some()).await?;
+        let why = condition(&held, "DeletionHeld").context("a condition")?.clone();
+        // It may count them, or not: a right to delete them it has in no case.
+        ensure!(["ManagerLacksRights", "OperandsPresent"].contains(&text(&why, "/reason")), "{why}");
+        // when an administrator gives it the right
+        let role = json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": { "name": "delete-as" },
+            "rules": [{ "apiGroups": ["a.example.com"], "resources": ["as"], "verbs": ["get", "list", "delete"] }] });
+        world.apply(&role).await?;
+        let binding = json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": { "name": "delete-as" },
+            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "delete-as" },
+            "subjects": [{ "kind": "ServiceAccount", "name": "olm-manager", "namespace": "olm" }] });
+        world.apply(&binding).await?;
+        world.touch("Subscription", "ns", "a").await?;
+        // then the instance is deleted, and the operator stays as long as it cleans up after it
+        world
+            .eventually("the instance to be deleted", async || {
+                let one = instances(&world).get("one").await?;
+                ensure!(one.metadata.deletion_timestamp.is_some(), "not yet");
+                Ok(())
+            })
+            .await?;
+        world.csv("ns", "a.v1.0.0", "Succeeded").await?;
+        ensure!(
+            world.find("Deployment", "ns", "a").await?.is_some(),
+            "the operator went before its instance"
+        );
+        // when it is done
+        let patch = kube::api::Patch::Merge(json!({ "metadata": { "finalizers": null } }));
+        instances(&world).patch("one", &Default::default(), &patch).await?;
+        world.gone("Subscription", "ns", "a").await?;
+        world.gone("ClusterServiceVersion", "ns", "a.v1.0.0").await
+    });
+}
+
+/// `olm uninstall` is killed at every call that changes something, and given again.
+#[test]
+fn an_interrupted_uninstall_goes_on() {
+    let options =
+        || UninstallOptions { operands: Operands::Delete, delete_crds: true, ..UninstallOptions::default() };
+    let mut at = 0;
+    let ended = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    while !ended.load(std::sync::atomic::Ordering::Relaxed) {
+        let ended = std::sync::Arc::clone(&ended);
+        run(async move {
+            let (world, _manager) = World::start().await?;
+            installed(&world, |spec| spec["deletionPolicy"] = json!({})).await?;
+            instance(&world, &[]).await?;
+            world.quiet().await?;
+            // when it dies right after its write number `at`
+            let (faults, dead) = (Faults::new(), CancellationToken::new());
+            let seen = std::sync::atomic::AtomicUsize::new(0);
+            faults.add(Fault::KillAfter, 1, move |call| {
+                call.is_write() && seen.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == at
+            });
+            let client = faults.client(world.client.clone(), dead.clone());
+            let first = options();
+            let done = tokio::select! {
+                done = ops::uninstall(&client, Some("ns"), "a", &first) => Some(done),
+                () = dead.cancelled() => None,
+            };
+            if let Some(done) = done {
+                // There is no write that it did not die at.
+                ended.store(true, std::sync::atomic::Ordering::Relaxed);
+                done.map(drop).map_err(|error| anyhow::anyhow!("{error}"))?;
+            } else {
+                // then the same command goes on
+                match ops::uninstall(&world.client, Some("ns"), "a", &options()).await {
+                    Ok(_) | Err(ops::Error::NotFound { .. }) => {}
+                    Err(error) => bail!("after write {at}: {error}"),
+                }
+            }
+            for (kind, name) in
+                [("Subscription", "a"), ("ClusterServiceVersion", "a.v1.0.0"), ("Deployment", "a")]
+            {
+                world.gone(kind, "ns", name).await?;
+            }
+            world.gone("CustomResourceDefinition", "", "as.a.example.com").await
+        });
+        at += 1;
+        assert!(at < 20, "it never ends");
+    }
+    assert!(at > 4, "it died {at} times: the calls are not counted");
+}
+
+/// What was installed for another operator goes with it, if that is wanted and nothing else needs it.
+#[test]
+fn what_was_installed_for_it_goes_with_it() {
+    scenario(async |world, _manager| {
+        let base = Operator::new("base", "1.0.0");
+        world.publish("catalog", &Catalog::chain(&[&wide()]).and_chain(&[&base])).await?;
+        world.home("ns").await?;
+        world.subscribe("ns", "a").await?;
+        world.subscribe("ns", "base").await?;
+        world.installed("ns", "a", "a.v1.0.0").await?;
+        world.installed("ns", "base", "base.v1.0.0").await?;
+        let made_for = json!({ "metadata": { "annotations": { "olm.requiredBy": "a" } } });
+        world.patch("Subscription", "ns", "base", &made_for).await?;
+        // when it is to stay, the plan says so
+        let plan =
+            ops::preview_uninstall(&world.client, Some("ns"), "a", &UninstallOptions::default()).await?;
+        ensure!(
+            plan.dependencies[0].satisfied_by.starts_with("kept: nothing else needs it"),
+            "{:?}",
+            plan.dependencies
+        );
+        // and when it is to go, it goes
+        let options = UninstallOptions { delete_dependencies: true, ..UninstallOptions::default() };
+        ops::uninstall(&world.client, Some("ns"), "a", &options).await?;
+        world.gone("Subscription", "ns", "base").await?;
+        world.gone("ClusterServiceVersion", "ns", "base.v1.0.0").await?;
+        world.gone("ClusterServiceVersion", "ns", "a.v1.0.0").await
+    });
+}

@@ -1,0 +1,619 @@
+//! Subscriptions: which version is chosen, when, and what the Subscription says of it.
+
+use anyhow::{Context as _, Result, ensure};
+use olm_tests::inprocess::{Catalog, OLM, Operator, World, condition, crd, entry, text};
+use serde_json::{Value, json};
+
+use crate::{a_crd, op, scenario, without_rights};
+
+/// SUB-2, SUB-20
+#[test]
+fn a_subscription_becomes_a_running_operator() {
+    scenario(async |world, _manager| {
+        // given
+        world.publish("catalog", &Catalog::chain(&[&op("1.0.0").owns(a_crd(&["v1"]))])).await?;
+        world.home("ns").await?;
+        // when
+        world.subscribe("ns", "a").await?;
+        // then
+        world.installed("ns", "a", "a.v1.0.0").await?;
+        let subscription = world.get("Subscription", "ns", "a").await?;
+        for type_ in [
+            "BundleUnpacking",
+            "BundleUnpackFailed",
+            "ResolutionFailed",
+            "InstallPlanPending",
+            "InstallPlanFailed",
+        ] {
+            ensure!(
+                condition(&subscription, type_).is_none_or(|c| c["status"] != "True"),
+                "{type_}: {subscription}"
+            );
+        }
+        let plans = world.list("InstallPlan", "ns").await?;
+        ensure!(plans.len() == 1 && plans[0]["status"]["phase"] == "Complete", "{plans:?}");
+        Ok(())
+    });
+}
+
+/// SUB-3
+#[test]
+fn a_version_that_is_there_already_is_upgraded() {
+    scenario(async |world, _manager| {
+        // given version 1, put there by hand
+        let (one, two) = (without_rights("1.0.0").owns(a_crd(&["v1"])), op("2.0.0").owns(a_crd(&["v1"])));
+        world.home("ns").await?;
+        by_hand(&world, "ns", &one).await?;
+        world.csv("ns", "a.v1.0.0", "Succeeded").await?;
+        // when
+        world.publish("catalog", &Catalog::chain(&[&one, &two])).await?;
+        world.subscribe("ns", "a").await?;
+        // then
+        world.installed("ns", "a", "a.v2.0.0").await?;
+        world.gone("ClusterServiceVersion", "ns", "a.v1.0.0").await?;
+        let csv = world.get("ClusterServiceVersion", "ns", "a.v2.0.0").await?;
+        ensure!(text(&csv, "/spec/replaces") == "a.v1.0.0", "{}", csv["spec"]["replaces"]);
+        Ok(())
+    });
+}
+
+/// What an administrator applies who does without a catalog: its CRDs and the ClusterServiceVersion.
+pub async fn by_hand(world: &World, namespace: &str, operator: &Operator) -> Result<()> {
+    for object in operator.objects() {
+        world.apply(object).await?;
+    }
+    world.apply(&operator.manifest(namespace)).await?;
+    Ok(())
+}
+
+/// SUB-4
+#[test]
+fn a_skip_range_is_a_way_up() {
+    scenario(async |world, _manager| {
+        let (one, three) = (op("1.0.0"), op("3.0.0"));
+        world.publish("catalog", &Catalog::chain(&[&one])).await?;
+        world.home("ns").await?;
+        world.subscribe("ns", "a").await?;
+        world.installed("ns", "a", "a.v1.0.0").await?;
+        // when the catalog has no way but the range
+        let catalog = Catalog::new()
+            .package("a", "stable")
+            .channel("a", "stable", vec![entry(&three.name).skip_range(">=1.0.0 <3.0.0")])
+            .bundle(&three);
+        world.publish("catalog", &catalog).await?;
+        // then
+        world.installed("ns", "a", "a.v3.0.0").await?;
+        world.gone("ClusterServiceVersion", "ns", "a.v1.0.0").await
+    });
+}
+
+/// SUB-5
+#[test]
+fn a_manual_plan_waits_and_comes_again_when_it_is_deleted() {
+    scenario(async |world, _manager| {
+        world.publish("catalog", &Catalog::chain(&[&op("1.0.0")])).await?;
+        world.home("ns").await?;
+        world.subscribe_with("ns", "a", |spec| spec["installPlanApproval"] = "Manual".into()).await?;
+        let plan = world.waiting_plan("ns", &[]).await?;
+        let pending =
+            world.condition("Subscription", "ns", "a", "InstallPlanPending", "RequiresApproval").await?;
+        ensure!(text(&pending, "/message").contains("approv"), "{pending}");
+        ensure!(world.list("ClusterServiceVersion", "ns").await?.is_empty(), "installed unasked");
+        // when it is deleted
+        world.delete("InstallPlan", "ns", text(&plan, "/metadata/name")).await?;
+        // then there is another one
+        let again = world
+            .eventually("a new plan", async || {
+                let again = world.waiting_plan("ns", &[]).await?;
+                ensure!(again["metadata"]["uid"] != plan["metadata"]["uid"], "the old one");
+                Ok(again)
+            })
+            .await?;
+        ensure!(world.list("ClusterServiceVersion", "ns").await?.is_empty(), "installed unasked");
+        world.approve("ns", text(&again, "/metadata/name")).await?;
+        world.installed("ns", "a", "a.v1.0.0").await
+    });
+}
+
+/// SUB-6
+#[test]
+fn each_step_from_a_starting_version_is_a_plan_of_its_own() {
+    scenario(async |world, _manager| {
+        let (one, two) = (op("1.0.0").owns(a_crd(&["v1"])), op("2.0.0").owns(a_crd(&["v1"])));
+        world.publish("catalog", &Catalog::chain(&[&one, &two])).await?;
+        world.home("ns").await?;
+        world
+            .subscribe_with("ns", "a", |spec| {
+                spec["installPlanApproval"] = "Manual".into();
+                spec["startingCSV"] = "a.v1.0.0".into();
+            })
+            .await?;
+        // then one plan, for the first version alone
+        let first = world.waiting_plan("ns", &[]).await?;
+        ensure!(world.list("InstallPlan", "ns").await?.len() == 1);
+        ensure!(first["spec"]["clusterServiceVersionNames"] == json!(["a.v1.0.0"]), "{}", first["spec"]);
+        let planned = steps(&first);
+        let kinds: Vec<&str> = planned.iter().map(|s| text(s, "/resource/kind")).collect();
+        ensure!(
+            kinds.contains(&"CustomResourceDefinition") && kinds.contains(&"ClusterServiceVersion"),
+            "{kinds:?}"
+        );
+        let first = text(&first, "/metadata/name").to_owned();
+        world.approve("ns", &first).await?;
+        world.csv("ns", "a.v1.0.0", "Succeeded").await?;
+        // then the Subscription refers to the next one
+        let second = world.waiting_plan("ns", &[&first]).await?;
+        let second = text(&second, "/metadata/name").to_owned();
+        world.until("Subscription", "ns", "a", |s| text(s, "/status/installPlanRef/name") == second).await?;
+        world.approve("ns", &second).await?;
+        world.installed("ns", "a", "a.v2.0.0").await?;
+        let plans = world.names("InstallPlan", "ns").await?;
+        ensure!(plans.len() == 2 && plans.contains(&first) && plans.contains(&second), "{plans:?}");
+        Ok(())
+    });
+}
+
+pub fn steps(plan: &Value) -> Vec<Value> {
+    plan["status"]["plan"].as_array().cloned().unwrap_or_default()
+}
+
+/// SUB-7
+#[test]
+fn an_upgrade_goes_through_every_version_between() {
+    scenario(async |world, _manager| {
+        let versions: Vec<Operator> = ["1.0.0", "1.1.0", "1.2.0", "1.3.0"].map(op).into();
+        let all: Vec<&Operator> = versions.iter().collect();
+        world.publish("catalog", &Catalog::chain(&all[..1])).await?;
+        world.home("ns").await?;
+        world.subscribe("ns", "a").await?;
+        world.installed("ns", "a", "a.v1.0.0").await?;
+        world.publish("catalog", &Catalog::chain(&all)).await?;
+        world.installed("ns", "a", "a.v1.3.0").await?;
+        // then each in between had its plan, and all but the last are gone
+        for version in &versions[..3] {
+            world.gone("ClusterServiceVersion", "ns", &version.name).await?;
+        }
+        let plans = world.list("InstallPlan", "ns").await?;
+        let mut brought: Vec<&str> =
+            plans.iter().map(|p| text(p, "/spec/clusterServiceVersionNames/0")).collect();
+        brought.sort_unstable();
+        ensure!(brought == ["a.v1.0.0", "a.v1.1.0", "a.v1.2.0", "a.v1.3.0"], "{brought:?}");
+        Ok(())
+    });
+}
+
+/// SUB-8: a plan made by hand is none that was worked out; it is refused, and the Subscription has its own with its own approval.
+#[test]
+fn a_plan_made_by_hand_is_not_carried_out() {
+    scenario(async |world, _manager| {
+        world.publish("catalog", &Catalog::chain(&[&op("1.0.0"), &op("2.0.0")])).await?;
+        world.home("ns").await?;
+        world
+            .create(&json!({
+                "apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan",
+                "metadata": { "name": "install-mine", "namespace": "ns" },
+                "spec": { "approval": "Automatic", "approved": true, "clusterServiceVersionNames": ["a.v2.0.0"] },
+            }))
+            .await?;
+        world
+            .subscribe_with("ns", "a", |spec| {
+                spec["installPlanApproval"] = "Manual".into();
+                spec["startingCSV"] = "a.v1.0.0".into();
+            })
+            .await?;
+        let mine = world
+            .until("InstallPlan", "ns", "install-mine", |p| text(p, "/status/phase") == "Failed")
+            .await?;
+        let why = condition(&mine, "Installed").context("a condition")?;
+        ensure!(why["reason"] == "PlanUnknown", "{why}");
+        let plan = world.waiting_plan("ns", &[]).await?;
+        world.approve("ns", text(&plan, "/metadata/name")).await?;
+        world.csv("ns", "a.v1.0.0", "Succeeded").await?;
+        let next = world.waiting_plan("ns", &[text(&plan, "/metadata/name")]).await?;
+        ensure!(text(&next, "/spec/clusterServiceVersionNames/0") == "a.v2.0.0", "{}", next["spec"]);
+        ensure!(next["spec"]["approved"] == false, "{}", next["spec"]);
+        Ok(())
+    });
+}
+
+/// SUB-9
+#[test]
+fn a_catalog_that_cannot_be_read_is_a_condition_and_no_state() {
+    scenario(async |world, _manager| {
+        world.home("ns").await?;
+        let source = |name: &str, spec: Value| {
+            json!({ "apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource",
+                    "metadata": { "name": name, "namespace": OLM }, "spec": spec })
+        };
+        world.apply(&source("odd", json!({ "sourceType": "floppy" }))).await?;
+        world.apply(&source("grpc", json!({ "sourceType": "grpc" }))).await?;
+        world.apply(&source("internal", json!({ "sourceType": "internal" }))).await?;
+        world.apply(&source("configmap", json!({ "sourceType": "configmap", "configMap": "gone" }))).await?;
+        for name in ["missing", "odd", "grpc", "internal", "configmap"] {
+            let mut subscription = World::subscription("ns", "a");
+            subscription["metadata"]["name"] = name.into();
+            subscription["spec"]["source"] = name.into();
+            subscription["spec"]["name"] = format!("package-{name}").into();
+            world.apply(&subscription).await?;
+        }
+        for name in ["missing", "odd", "grpc", "internal", "configmap"] {
+            let unhealthy =
+                world.condition("Subscription", "ns", name, "CatalogSourcesUnhealthy", "").await?;
+            ensure!(text(&unhealthy, "/message").contains(name), "{name}: {unhealthy}");
+            let subscription = world.get("Subscription", "ns", name).await?;
+            ensure!(text(&subscription, "/status/state").is_empty(), "{name}: {}", subscription["status"]);
+        }
+        Ok(())
+    });
+}
+
+/// SUB-10: a plan's phase is worked out from what is there, so one that somebody writes into the status does not last; that
+/// the Subscription shows the plan's phase is shown on plans that are in it.
+#[test]
+fn the_subscription_says_how_its_plan_stands() {
+    scenario(async |world, _manager| {
+        world.publish("catalog", &Catalog::chain(&[&op("1.0.0")])).await?;
+        world.home("ns").await?;
+        world.subscribe_with("ns", "a", |spec| spec["installPlanApproval"] = "Manual".into()).await?;
+        let plan = world.waiting_plan("ns", &[]).await?;
+        let name = text(&plan, "/metadata/name");
+        world.condition("Subscription", "ns", "a", "InstallPlanPending", "RequiresApproval").await?;
+        // when the plan is said to have failed, without conditions, then with one
+        world
+            .patch_status(
+                "InstallPlan",
+                "ns",
+                name,
+                &json!({ "status": { "phase": "Failed", "conditions": null } }),
+            )
+            .await?;
+        // then it is made again, since nothing stands in its way
+        world
+            .eventually("the plan to wait again", async || {
+                let now = world.waiting_plan("ns", &[]).await?;
+                ensure!(now["metadata"]["uid"] != plan["metadata"]["uid"], "still the old one");
+                Ok(())
+            })
+            .await?;
+        world.condition("Subscription", "ns", "a", "InstallPlanPending", "RequiresApproval").await.map(drop)
+    });
+}
+
+/// SUB-11
+#[test]
+fn the_subscriptions_settings_reach_the_deployment() {
+    scenario(async |world, _manager| {
+        world.publish("catalog", &Catalog::chain(&[&op("1.0.0")])).await?;
+        world.home("ns").await?;
+        let toleration = json!({ "key": "nice", "operator": "Exists" });
+        world
+            .subscribe_with("ns", "a", |spec| {
+                spec["config"] = json!({
+                    "env": [{ "name": "LEVEL", "value": "9" }],
+                    "envFrom": [{ "configMapRef": { "name": "settings" } }],
+                    "volumes": [{ "name": "extra", "emptyDir": {} }],
+                    "volumeMounts": [{ "name": "extra", "mountPath": "/extra" }],
+                    "tolerations": [toleration], "nodeSelector": { "kind": "fast" },
+                    "resources": { "requests": { "cpu": "10m" } },
+                    "annotations": { "note": "mine" },
+                });
+            })
+            .await?;
+        // No node has the label: the pod stays unscheduled, and the Deployment is what is looked at.
+        let deployment =
+            world.eventually("the Deployment", async || world.get("Deployment", "ns", "a").await).await?;
+        let pod = &deployment["spec"]["template"]["spec"];
+        let container = &pod["containers"][0];
+        let has = |list: &Value, wanted: &Value| list.as_array().is_some_and(|l| l.contains(wanted));
+        ensure!(has(&container["env"], &json!({ "name": "LEVEL", "value": "9" })), "{container}");
+        ensure!(
+            has(&container["envFrom"], &json!({ "configMapRef": { "name": "settings" } })),
+            "{container}"
+        );
+        ensure!(
+            has(&container["volumeMounts"], &json!({ "name": "extra", "mountPath": "/extra" })),
+            "{container}"
+        );
+        ensure!(container["resources"]["requests"]["cpu"] == "10m", "{container}");
+        ensure!(has(&pod["tolerations"], &toleration) && pod["nodeSelector"]["kind"] == "fast", "{pod}");
+        ensure!(pod["volumes"].as_array().is_some_and(|v| v.iter().any(|v| v["name"] == "extra")), "{pod}");
+        ensure!(deployment["spec"]["template"]["metadata"]["annotations"]["note"] == "mine", "{deployment}");
+        // when the selector goes, it is installed
+        world
+            .patch("Subscription", "ns", "a", &json!({ "spec": { "config": { "nodeSelector": null } } }))
+            .await?;
+        world.installed("ns", "a", "a.v1.0.0").await
+    });
+}
+
+/// SUB-16
+#[test]
+fn an_api_that_nobody_brings_is_told_until_somebody_does() {
+    scenario(async |world, _manager| {
+        let b = Operator::new("b", "1.0.0").needs("as", "a.example.com", "A", "v1");
+        world.publish("catalog", &Catalog::chain(&[&b])).await?;
+        world.home("ns").await?;
+        world.subscribe("ns", "b").await?;
+        let failed = world.condition("Subscription", "ns", "b", "ResolutionFailed", "").await?;
+        ensure!(text(&failed, "/message").contains("a.example.com"), "{failed}");
+        ensure!(world.list("ClusterServiceVersion", "ns").await?.is_empty(), "half installed");
+        // when the catalog has a provider
+        let a = op("1.0.0").owns(a_crd(&["v1"]));
+        world.publish("catalog", &Catalog::chain(&[&b]).and_chain(&[&a])).await?;
+        // then
+        world.installed("ns", "b", "b.v1.0.0").await?;
+        world.csv("ns", "a.v1.0.0", "Succeeded").await?;
+        let subscription = world.get("Subscription", "ns", "b").await?;
+        ensure!(
+            condition(&subscription, "ResolutionFailed").is_none_or(|c| c["status"] == "False"),
+            "{subscription}"
+        );
+        Ok(())
+    });
+}
+
+/// SUB-12, IP-6: dependencies come from any catalog, each with a Subscription of its own.
+#[test]
+fn dependencies_are_installed_with_subscriptions_of_their_own() {
+    scenario(async |world, _manager| {
+        let a = op("1.0.0").owns(a_crd(&["v1"]));
+        let b =
+            Operator::new("b", "1.0.0").needs("as", "a.example.com", "A", "v1").needs_package("c", ">=1.0.0");
+        let c = Operator::new("c", "1.2.0");
+        world.publish("catalog", &Catalog::chain(&[&b])).await?;
+        world.publish("others", &Catalog::chain(&[&a]).and_chain(&[&c])).await?;
+        world.home("ns").await?;
+        world.subscribe("ns", "b").await?;
+        world.installed("ns", "b", "b.v1.0.0").await?;
+        for name in ["a.v1.0.0", "c.v1.2.0"] {
+            world.csv("ns", name, "Succeeded").await?;
+        }
+        for package in ["a", "c"] {
+            let name = format!("{package}-stable-others-{OLM}");
+            let subscription = world
+                .until("Subscription", "ns", &name, |s| text(s, "/status/state") == "AtLatestKnown")
+                .await?;
+            ensure!(text(&subscription, "/spec/name") == package, "{}", subscription["spec"]);
+        }
+        Ok(())
+    });
+}
+
+/// SUB-1
+#[test]
+fn the_newest_provider_of_an_api_is_chosen_though_one_between_lacks_it() {
+    scenario(async |world, _manager| {
+        let (one, two, three) =
+            (op("1.0.0").owns(a_crd(&["v1"])), op("2.0.0"), op("3.0.0").owns(a_crd(&["v1"])));
+        let b = Operator::new("b", "1.0.0").needs("as", "a.example.com", "A", "v1");
+        world.publish("catalog", &Catalog::chain(&[&one, &two, &three]).and_chain(&[&b])).await?;
+        world.home("ns").await?;
+        world.subscribe("ns", "b").await?;
+        world.installed("ns", "b", "b.v1.0.0").await?;
+        world.csv("ns", "a.v3.0.0", "Succeeded").await.map(drop)
+    });
+}
+
+/// SUB-13: the dependency of the new version is there before the new version.
+#[test]
+fn an_upgrade_brings_its_new_dependency() {
+    scenario(async |world, _manager| {
+        let b1 = Operator::new("b", "1.0.0");
+        let b2 = Operator::new("b", "2.0.0").needs("as", "a.example.com", "A", "v1");
+        let a = op("1.0.0").owns(a_crd(&["v1"]));
+        world.publish("catalog", &Catalog::chain(&[&b1]).and_chain(&[&a])).await?;
+        world.home("ns").await?;
+        world.subscribe("ns", "b").await?;
+        world.installed("ns", "b", "b.v1.0.0").await?;
+        world.publish("catalog", &Catalog::chain(&[&b1, &b2]).and_chain(&[&a])).await?;
+        world.installed("ns", "b", "b.v2.0.0").await?;
+        world.csv("ns", "a.v1.0.0", "Succeeded").await.map(drop)
+    });
+}
+
+/// SUB-14: dependencies come from the parent's catalog first, then by priority, then by name.
+#[test]
+fn dependencies_come_from_the_right_catalog() {
+    let named = |name: &str| Operator::named("a", "1.0.0", name).owns(a_crd(&["v1"]));
+    let x = Operator::new("x", "1.0.0").needs("as", "a.example.com", "A", "v1");
+    let own = Catalog::chain(&[&x]).and_chain(&[&named("a.own")]);
+    let others = Catalog::chain(&[&x]);
+    // (the parent's catalog, whether there is one of a higher priority, what is chosen)
+    for (parents, high, chosen) in
+        [(own, true, "a.own"), (others.clone(), true, "a.high"), (others, false, "a.beta")]
+    {
+        scenario(async move |world, _manager| {
+            world.publish("zeta", &Catalog::chain(&[&named("a.zeta")])).await?;
+            world.publish("beta", &Catalog::chain(&[&named("a.beta")])).await?;
+            if high {
+                world
+                    .publish_with("high", &Catalog::chain(&[&named("a.high")]), |s| {
+                        s["spec"]["priority"] = 100.into()
+                    })
+                    .await?;
+            }
+            for source in world.names("CatalogSource", OLM).await? {
+                let ready = |s: &Value| text(s, "/status/connectionState/lastObservedState") == "READY";
+                world.until("CatalogSource", OLM, &source, ready).await?;
+            }
+            world.publish("catalog", &parents).await?;
+            world.home("ns").await?;
+            world.subscribe("ns", "x").await?;
+            world.installed("ns", "x", "x.v1.0.0").await?;
+            world.csv("ns", chosen, "Succeeded").await.map(drop)
+        });
+    }
+}
+
+/// SUB-17
+#[test]
+fn a_version_applied_by_hand_is_not_installed_twice() {
+    scenario(async |world, _manager| {
+        let a = without_rights("1.0.0").owns(a_crd(&["v1"]));
+        world.home("ns").await?;
+        by_hand(&world, "ns", &a).await?;
+        world.csv("ns", "a.v1.0.0", "Succeeded").await?;
+        let uid = world.get("ClusterServiceVersion", "ns", "a.v1.0.0").await?["metadata"]["uid"].clone();
+        world.publish("catalog", &Catalog::chain(&[&a])).await?;
+        world.subscribe("ns", "a").await?;
+        world.installed("ns", "a", "a.v1.0.0").await?;
+        let csvs = world.list("ClusterServiceVersion", "ns").await?;
+        ensure!(csvs.len() == 1 && csvs[0]["metadata"]["uid"] == uid, "{}", csvs.len());
+        Ok(())
+    });
+}
+
+/// SUB-18
+#[test]
+fn without_a_channel_it_is_the_default_one() {
+    scenario(async |world, _manager| {
+        let (one, two) = (op("1.0.0"), op("2.0.0"));
+        let catalog = Catalog::new()
+            .package("a", "stable")
+            .channel("a", "alpha", vec![entry(&two.name)])
+            .channel("a", "stable", vec![entry(&one.name)])
+            .bundle(&one)
+            .bundle(&two);
+        world.publish("catalog", &catalog).await?;
+        world.home("ns").await?;
+        world
+            .subscribe_with("ns", "a", |spec| drop(spec.as_object_mut().map(|s| s.remove("channel"))))
+            .await?;
+        world.installed("ns", "a", "a.v1.0.0").await
+    });
+}
+
+/// SUB-21, CAT-13: a bundle that is not one is told with the field, and the next catalog helps.
+#[test]
+fn a_bundle_that_is_none_is_told_until_the_catalog_is_right() {
+    scenario(async |world, _manager| {
+        let broken = op("1.0.0").csv(|csv| drop(csv.as_object_mut().map(|c| c.remove("apiVersion"))));
+        world.publish("catalog", &Catalog::chain(&[&broken])).await?;
+        world.home("ns").await?;
+        world.subscribe("ns", "a").await?;
+        let told = world
+            .eventually("a condition that says why", async || {
+                let subscription = world.get("Subscription", "ns", "a").await?;
+                let conditions = subscription["status"]["conditions"].as_array().cloned().unwrap_or_default();
+                let says = |c: &&Value| c["status"] == "True" && text(c, "/message").contains("apiVersion");
+                conditions.iter().find(says).cloned().with_context(|| format!("{conditions:?}"))
+            })
+            .await?;
+        ensure!(["BundleUnpackFailed", "ResolutionFailed"].contains(&text(&told, "/type")), "{told}");
+        world.publish("catalog", &Catalog::chain(&[&op("1.0.1")])).await?;
+        world.installed("ns", "a", "a.v1.0.1").await
+    });
+}
+
+/// SUB-22: nobody waits for a time-out of a Job: the registry's answer is there at once.
+#[test]
+fn an_image_that_is_not_there_is_told() {
+    scenario(async |world, _manager| {
+        // Nothing listens on this port.
+        let bundle = json!({ "schema": "olm.bundle", "package": "a", "name": "a.v1.0.0", "image": "127.0.0.1:1/a/bundle:gone",
+            "properties": [{ "type": "olm.package", "value": { "packageName": "a", "version": "1.0.0" } }] });
+        let catalog = Catalog::new()
+            .package("a", "stable")
+            .channel("a", "stable", vec![entry("a.v1.0.0")])
+            .document(bundle);
+        world.publish("catalog", &catalog).await?;
+        world.home("ns").await?;
+        world.subscribe("ns", "a").await?;
+        let told = world
+            .eventually("a condition that names the image", async || {
+                let subscription = world.get("Subscription", "ns", "a").await?;
+                let conditions = subscription["status"]["conditions"].as_array().cloned().unwrap_or_default();
+                let says = |c: &&Value| {
+                    c["status"] == "True" && text(c, "/message").contains("127.0.0.1:1/a/bundle:gone")
+                };
+                conditions.iter().find(says).cloned().with_context(|| format!("{conditions:?}"))
+            })
+            .await?;
+        ensure!(["BundleUnpackFailed", "ResolutionFailed"].contains(&text(&told, "/type")), "{told}");
+        // when the catalog has the manifests themselves
+        world.publish("catalog", &Catalog::chain(&[&op("1.0.0")])).await?;
+        world.installed("ns", "a", "a.v1.0.0").await
+    });
+}
+
+/// SUB-23
+#[test]
+fn deprecations_are_conditions_and_go_when_they_are_lifted() {
+    scenario(async |world, _manager| {
+        let plain = Catalog::chain(&[&op("1.0.0")]);
+        let deprecated = plain.clone().deprecated(
+            "a",
+            &[
+                ("package", "use b"),
+                ("channel stable", "use candidate"),
+                ("bundle a.v1.0.0", "it has a hole"),
+            ],
+        );
+        world.publish("catalog", &deprecated).await?;
+        world.home("ns").await?;
+        world.subscribe("ns", "a").await?;
+        world.installed("ns", "a", "a.v1.0.0").await?;
+        for (type_, says) in [
+            ("PackageDeprecated", "use b"),
+            ("ChannelDeprecated", "use candidate"),
+            ("BundleDeprecated", "it has a hole"),
+        ] {
+            let told = world.condition("Subscription", "ns", "a", type_, "").await?;
+            ensure!(text(&told, "/message").contains(says), "{told}");
+        }
+        world.condition("Subscription", "ns", "a", "Deprecated", "").await?;
+        world.publish("catalog", &plain).await?;
+        world
+            .until("Subscription", "ns", "a", |s| {
+                ["PackageDeprecated", "ChannelDeprecated", "BundleDeprecated", "Deprecated"]
+                    .iter()
+                    .all(|type_| condition(s, type_).is_none_or(|c| c["status"] != "True"))
+            })
+            .await
+            .map(drop)
+    });
+}
+
+/// SUB-25
+#[test]
+fn a_subscription_follows_a_package_under_its_new_name() {
+    scenario(async |world, _manager| {
+        let one = Operator::new("package1", "1.0.0").owns(a_crd(&["v1"]));
+        let two = Operator::new("package2", "1.0.0")
+            .owns(a_crd(&["v1"]))
+            .csv(|csv| csv["spec"]["replaces"] = "package1.v1.0.0".into());
+        let catalog = Catalog::chain(&[&one])
+            .package("package2", "stable")
+            .channel("package2", "stable", vec![entry(&two.name).replaces(&one.name)])
+            .bundle(&two);
+        world.publish("catalog", &catalog).await?;
+        world.home("ns").await?;
+        world.subscribe("ns", "package1").await?;
+        world.installed("ns", "package1", "package1.v1.0.0").await?;
+        world.patch("Subscription", "ns", "package1", &json!({ "spec": { "name": "package2" } })).await?;
+        world.installed("ns", "package1", "package2.v1.0.0").await?;
+        world.gone("ClusterServiceVersion", "ns", "package1.v1.0.0").await
+    });
+}
+
+/// SUB-15: an API changes hands between two operators that are upgraded together.
+#[test]
+fn an_api_moves_from_one_operator_to_another() {
+    scenario(async |world, _manager| {
+        let second = || crd("bs", "b.example.com", "B", &["v1"]);
+        let a1 = op("1.0.0").owns(a_crd(&["v1"]));
+        let b1 = Operator::new("b", "1.0.0").owns(second()).needs("as", "a.example.com", "A", "v1");
+        world.publish("catalog", &Catalog::chain(&[&a1]).and_chain(&[&b1])).await?;
+        world.home("ns").await?;
+        world.subscribe("ns", "a").await?;
+        world.subscribe("ns", "b").await?;
+        world.installed("ns", "a", "a.v1.0.0").await?;
+        world.installed("ns", "b", "b.v1.0.0").await?;
+        // when the next versions have it the other way round
+        let a2 = op("1.0.1").needs("as", "a.example.com", "A", "v1");
+        let b2 = Operator::new("b", "1.0.1").owns(second()).owns(a_crd(&["v1"]));
+        world.publish("catalog", &Catalog::chain(&[&a1, &a2]).and_chain(&[&b1, &b2])).await?;
+        world.installed("ns", "a", "a.v1.0.1").await?;
+        world.installed("ns", "b", "b.v1.0.1").await
+    });
+}

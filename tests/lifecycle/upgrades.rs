@@ -1,0 +1,220 @@
+//! Fixing forward, going back, skipping, pausing: what is decided about versions.
+
+use anyhow::ensure;
+use olm_tests::inprocess::{Catalog, Operator, condition, entry, text};
+use serde_json::{Value, json};
+
+use crate::{op, scenario};
+
+/// A version whose ClusterServiceVersion the API server refuses: its name is none.
+fn invalid(version: &str) -> Operator {
+    Operator::named("a", version, &format!("a.v{version}&invalid"))
+}
+
+/// FF-1: versions that cannot even be applied are superseded by newer ones, however many.
+#[test]
+fn broken_versions_are_superseded() {
+    scenario(async |world, _manager| {
+        let (one, two, better, three) = (op("0.1.0"), invalid("0.2.0"), invalid("0.2.1"), op("0.3.0"));
+        world.publish("catalog", &Catalog::chain(&[&one])).await?;
+        world.home("ns").await?;
+        world.subscribe("ns", "a").await?;
+        world.installed("ns", "a", "a.v0.1.0").await?;
+        let told = |name: &str| {
+            let name = name.to_owned();
+            move |s: &Value| s["status"].to_string().contains(&name)
+        };
+        world.publish("catalog", &Catalog::chain(&[&one, &two])).await?;
+        world.until("Subscription", "ns", "a", told("a.v0.2.0&invalid")).await?;
+        let catalog = Catalog::new()
+            .package("a", "stable")
+            .channel("a", "stable", vec![entry(&better.name).skips(&[&one.name, &two.name])])
+            .bundle(&better);
+        world.publish("catalog", &catalog).await?;
+        world.until("Subscription", "ns", "a", told("a.v0.2.1&invalid")).await?;
+        let catalog = Catalog::new()
+            .package("a", "stable")
+            .channel("a", "stable", vec![entry(&three.name).skips(&[&one.name, &two.name, &better.name])])
+            .bundle(&three);
+        world.publish("catalog", &catalog).await?;
+        world.installed("ns", "a", "a.v0.3.0").await?;
+        world.gone("ClusterServiceVersion", "ns", "a.v0.1.0").await
+    });
+}
+
+/// FF-2, FF-3: the same by range and by skips.
+#[test]
+fn a_broken_version_is_superseded_by_range() {
+    scenario(async |world, _manager| {
+        let (one, two, three) = (op("0.1.0"), invalid("0.2.0"), op("0.3.0"));
+        for (namespace, by) in [
+            ("range", entry(&three.name).skip_range(">=0.1.0 <0.3.0")),
+            ("skips", entry(&three.name).skips(&[&one.name, &two.name])),
+        ] {
+            world.publish("catalog", &Catalog::chain(&[&one])).await?;
+            world.home(namespace).await?;
+            world.subscribe(namespace, "a").await?;
+            world.installed(namespace, "a", "a.v0.1.0").await?;
+            world.publish("catalog", &Catalog::chain(&[&one, &two])).await?;
+            world
+                .until("Subscription", namespace, "a", |s| {
+                    s["status"].to_string().contains("a.v0.2.0&invalid")
+                })
+                .await?;
+            let catalog =
+                Catalog::new().package("a", "stable").channel("a", "stable", vec![by]).bundle(&three);
+            world.publish("catalog", &catalog).await?;
+            world.installed(namespace, "a", "a.v0.3.0").await?;
+            // Back for the next one: this namespace's is out of the way.
+            world.delete("Subscription", namespace, "a").await?;
+        }
+        Ok(())
+    });
+}
+
+/// FF-4: a version that replaces the broken one, which never was on the cluster, is no way up; the operator stays as it is, and
+/// that is told.
+#[test]
+fn a_way_through_a_version_that_never_ran_is_none() {
+    scenario(async |world, _manager| {
+        let (one, two, three) = (op("0.1.0"), invalid("0.2.0"), op("0.3.0"));
+        world.publish("catalog", &Catalog::chain(&[&one])).await?;
+        world.home("ns").await?;
+        world.subscribe("ns", "a").await?;
+        world.installed("ns", "a", "a.v0.1.0").await?;
+        world.publish("catalog", &Catalog::chain(&[&one, &two, &three])).await?;
+        world
+            .until("Subscription", "ns", "a", |s| s["status"].to_string().contains("a.v0.2.0&invalid"))
+            .await?;
+        world.quiet().await?;
+        ensure!(world.find("ClusterServiceVersion", "ns", "a.v0.3.0").await?.is_none());
+        world.csv("ns", "a.v0.1.0", "Succeeded").await.map(drop)
+    });
+}
+
+/// FF-5, FF-6, FF-7: a version whose Deployment never comes up is superseded by range, by skips, and by replaces.
+#[test]
+fn a_version_that_does_not_come_up_is_superseded() {
+    for way in ["range", "skips", "replaces"] {
+        scenario(async move |world, _manager| {
+            let one = op("0.1.0");
+            // Kubernetes does not take a Deployment whose selector does not fit its template.
+            let two = op("0.2.0").csv(|csv| {
+                csv["spec"]["install"]["spec"]["deployments"][0]["spec"]["selector"]["matchLabels"] =
+                    json!({ "app": "other" });
+                csv["spec"]["install"]["spec"]["deployments"][0]["name"] = "a-other".into();
+            });
+            let three = op("0.3.0");
+            world.publish("catalog", &Catalog::chain(&[&one])).await?;
+            world.home("ns").await?;
+            world.subscribe("ns", "a").await?;
+            world.installed("ns", "a", "a.v0.1.0").await?;
+            world.publish("catalog", &Catalog::chain(&[&one, &two])).await?;
+            // Refused beforehand or failed afterwards: told either way.
+            world
+                .eventually("the trouble to be told", async || {
+                    let subscription = world.get("Subscription", "ns", "a").await?;
+                    let refused =
+                        condition(&subscription, "ResolutionFailed").is_some_and(|c| c["status"] == "True");
+                    let csv = world.find("ClusterServiceVersion", "ns", "a.v0.2.0").await?;
+                    let failed = csv.as_ref().is_some_and(|c| text(c, "/status/phase") == "Failed");
+                    ensure!(
+                        refused || failed,
+                        "{} {}",
+                        subscription["status"],
+                        csv.unwrap_or_default()["status"]
+                    );
+                    Ok(())
+                })
+                .await?;
+            let there = world.find("ClusterServiceVersion", "ns", "a.v0.2.0").await?.is_some();
+            let last = entry(&three.name);
+            let last = match way {
+                "range" => last.skip_range(">=0.1.0 <0.3.0"),
+                "skips" => last.skips(&[&one.name, &two.name]),
+                // One that never was on the cluster is no way up (FF-4).
+                _ if !there => return Ok(()),
+                _ => last.replaces(&two.name),
+            };
+            let mut entries = vec![last];
+            if way == "replaces" {
+                entries.extend([entry(&one.name), entry(&two.name).replaces(&one.name)]);
+            }
+            let catalog = Catalog::new().package("a", "stable").channel("a", "stable", entries);
+            let catalog = catalog.bundle(&one).bundle(&two).bundle(&three);
+            world.publish("catalog", &catalog).await?;
+            world.installed("ns", "a", "a.v0.3.0").await?;
+            world.gone("ClusterServiceVersion", "ns", "a.v0.1.0").await?;
+            world.gone("ClusterServiceVersion", "ns", "a.v0.2.0").await
+        });
+    }
+}
+
+/// Paused, nothing is changed; the newer version is there when it goes on.
+#[test]
+fn a_paused_subscription_stays_where_it_is() {
+    scenario(async |world, _manager| {
+        world.publish("catalog", &Catalog::chain(&[&op("1.0.0")])).await?;
+        world.home("ns").await?;
+        world.subscribe("ns", "a").await?;
+        world.installed("ns", "a", "a.v1.0.0").await?;
+        world.patch("Subscription", "ns", "a", &json!({ "spec": { "paused": true } })).await?;
+        world.until("Subscription", "ns", "a", |s| text(s, "/status/reason") == "Paused").await?;
+        world.publish("catalog", &Catalog::chain(&[&op("1.0.0"), &op("2.0.0")])).await?;
+        world.quiet().await?;
+        ensure!(
+            world.find("ClusterServiceVersion", "ns", "a.v2.0.0").await?.is_none(),
+            "upgraded though paused"
+        );
+        world.patch("Subscription", "ns", "a", &json!({ "spec": { "paused": false } })).await?;
+        world.installed("ns", "a", "a.v2.0.0").await
+    });
+}
+
+/// A skipped version is passed by.
+#[test]
+fn a_skipped_version_is_not_installed() {
+    scenario(async |world, _manager| {
+        world.publish("catalog", &Catalog::chain(&[&op("1.0.0")])).await?;
+        world.home("ns").await?;
+        world.subscribe_with("ns", "a", |spec| spec["skipVersions"] = json!(["2.0.0"])).await?;
+        world.installed("ns", "a", "a.v1.0.0").await?;
+        world.publish("catalog", &Catalog::chain(&[&op("1.0.0"), &op("2.0.0")])).await?;
+        world.quiet().await?;
+        ensure!(
+            world.find("ClusterServiceVersion", "ns", "a.v2.0.0").await?.is_none(),
+            "installed though skipped"
+        );
+        let catalog = Catalog::new()
+            .package("a", "stable")
+            .channel("a", "stable", vec![entry("a.v3.0.0").replaces("a.v1.0.0").skips(&["a.v2.0.0"])])
+            .bundle(&op("3.0.0"));
+        world.publish("catalog", &catalog).await?;
+        world.installed("ns", "a", "a.v3.0.0").await
+    });
+}
+
+/// Back to the version before: wished for in the spec, made by a plan, and kept.
+#[test]
+fn a_version_is_taken_back() {
+    scenario(async |world, _manager| {
+        let (one, two) = (op("1.0.0"), op("2.0.0"));
+        world.publish("catalog", &Catalog::chain(&[&one])).await?;
+        world.home("ns").await?;
+        world.subscribe("ns", "a").await?;
+        world.installed("ns", "a", "a.v1.0.0").await?;
+        world.publish("catalog", &Catalog::chain(&[&one, &two])).await?;
+        world.installed("ns", "a", "a.v2.0.0").await?;
+        let back = json!({ "spec": { "version": "=1.0.0", "upgradeConstraintPolicy": "SelfCertified" } });
+        world.patch("Subscription", "ns", "a", &back).await?;
+        world.csv("ns", "a.v1.0.0", "Succeeded").await?;
+        world.gone("ClusterServiceVersion", "ns", "a.v2.0.0").await?;
+        world
+            .until("Deployment", "ns", "a", |d| {
+                text(d, "/spec/template/spec/containers/0/image") == "example.invalid/a:1.0.0"
+            })
+            .await?;
+        world.quiet().await?;
+        world.csv("ns", "a.v1.0.0", "Succeeded").await.map(drop)
+    });
+}

@@ -1,0 +1,177 @@
+//! Installing and upgrading, in one process with the API: nothing but the manager's own work is measured, with its calls
+//! counted. Pods are ready as soon as they are there.
+
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Result, bail, ensure};
+use kube::{Api, runtime::wait::await_condition};
+use olm_api::{ClusterServiceVersion, csv::CsvPhase};
+use olm_tests::inprocess::{Call, Catalog, Manager, Operator, World, crd};
+use serde_json::json;
+
+use super::table::Row;
+
+/// Namespaces with the same operator.
+const MANY: usize = 500;
+/// And how many to compare them with.
+const FEW: usize = 50;
+
+/// Nothing that is on its way takes this long, not even the last of many on a busy machine.
+const HANGS: Duration = Duration::from_secs(600);
+
+/// How long nothing is done while calls are counted.
+const IDLE: Duration = Duration::from_secs(15);
+
+/// A usual operator: a CRD, rights in its namespace, one Deployment.
+fn operator(version: &str) -> Operator {
+    let rule = json!({ "apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["get", "list", "watch", "create", "update"] });
+    Operator::new("bench", version)
+        .owns(crd("benches", "bench.example.com", "Bench", &["v1"]))
+        .permission("bench", rule)
+}
+
+pub(crate) async fn rows() -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    install(&mut rows).await?;
+    for row in &rows {
+        // The next part takes minutes; this is known by now.
+        eprintln!("{}: {:.2} {} ({})", row.what, row.measured, row.unit, row.note);
+    }
+    many(&mut rows).await?;
+    Ok(rows)
+}
+
+/// Waits without polling until a version runs.
+async fn succeeded(world: &World, namespace: &str, name: &str) -> Result<()> {
+    let api = Api::<ClusterServiceVersion>::namespaced(world.client.clone(), namespace);
+    let wait = await_condition(api, name, |csv: Option<&ClusterServiceVersion>| {
+        csv.and_then(|csv| csv.status.as_ref()).is_some_and(|status| status.phase == CsvPhase::Succeeded)
+    });
+    match tokio::time::timeout(HANGS, wait).await {
+        Ok(found) => drop(found?),
+        Err(_) => bail!("{namespace}/{name} does not run:\n{}", world.report().await),
+    }
+    Ok(())
+}
+
+/// Objects that were written, each counted once.
+fn objects(writes: &[Call]) -> usize {
+    let whole = |call: &Call| {
+        let path = call.path.trim_end_matches("/status").to_owned();
+        // A create names the object in its body alone: each is one of its own.
+        if call.method == "POST" { format!("{path}#{}", call.number) } else { path }
+    };
+    writes.iter().map(whole).collect::<BTreeSet<_>>().len()
+}
+
+async fn install(rows: &mut Vec<Row>) -> Result<()> {
+    let world = World::bare().await?;
+    let manager =
+        world.manager_with(olm_manager::Options { leader_election: true, ..world.options("bench") })?;
+    let (first, second, third) = (operator("1.0.0"), operator("1.1.0"), operator("1.2.0"));
+    world.publish("catalog", &Catalog::chain(&[&first])).await?;
+    world.home("bench").await?;
+    // The first of a process reads and prepares what all others have at hand.
+    world.home("warm").await?;
+    world.subscribe("warm", "bench").await?;
+    succeeded(&world, "warm", &first.name).await?;
+    world.quiet().await?;
+
+    let from = world.faults.count();
+    let start = Instant::now();
+    world.subscribe("bench", "bench").await?;
+    succeeded(&world, "bench", &first.name).await?;
+    let took = start.elapsed();
+    world.quiet().await?;
+    let writes = world.faults.writes_since(from);
+    let all = world.faults.count() - from;
+    rows.push(Row {
+        what: "Subscription created → Succeeded, pods ready at once",
+        measured: took.as_secs_f64(),
+        limit: 0.3,
+        unit: "s",
+        note: format!("{all} API calls, {} of them writes; OLM v0 on a real API server: 2.2 s", writes.len()),
+    });
+    let count = objects(&writes);
+    rows.push(Row {
+        what: "API writes of that install",
+        measured: writes.len() as f64,
+        limit: count as f64 + 6.0,
+        unit: "",
+        note: format!("{count} objects, and 6"),
+    });
+
+    let start = Instant::now();
+    world.publish("catalog", &Catalog::chain(&[&first, &second, &third])).await?;
+    succeeded(&world, "bench", &third.name).await?;
+    rows.push(Row {
+        what: "chain of 3: catalog published → third version Succeeded",
+        measured: start.elapsed().as_secs_f64(),
+        limit: 1.0,
+        unit: "s",
+        note: "two upgrades; OLM v0 on a real API server: 12.5 s".into(),
+    });
+
+    world.quiet().await?;
+    let from = world.faults.count();
+    tokio::time::sleep(IDLE).await;
+    let calls = world.faults.calls();
+    let idle: Vec<String> =
+        calls.iter().skip(from).filter(|c| !c.is_watch() && !c.is_lease()).map(ToString::to_string).collect();
+    rows.push(Row {
+        what: "idle: API calls beside watches and the lease",
+        measured: idle.len() as f64,
+        limit: 0.0,
+        unit: "",
+        note: format!("in {} s {}", IDLE.as_secs(), idle.join(", ")),
+    });
+    manager.stop().await
+}
+
+/// The same operator in many namespaces is work for so many, and not for all pairs.
+async fn many(rows: &mut Vec<Row>) -> Result<()> {
+    let (few, _) = upgraded(FEW).await?;
+    let (many, took) = upgraded(MANY).await?;
+    rows.push(Row {
+        what: "upgrade in 500 namespaces: API calls per namespace",
+        measured: many / MANY as f64,
+        limit: few / FEW as f64 * 1.25,
+        unit: "",
+        note: format!(
+            "the limit is a quarter more than in {FEW} namespaces; {:.1} s in all",
+            took.as_secs_f64()
+        ),
+    });
+    Ok(())
+}
+
+/// API calls that the upgrade in so many namespaces takes, and how long that is.
+async fn upgraded(namespaces: usize) -> Result<(f64, Duration)> {
+    let (world, manager): (World, Manager) = World::start().await?;
+    let (first, second) = (operator("1.0.0"), operator("1.1.0"));
+    world.publish("catalog", &Catalog::chain(&[&first])).await?;
+    let names: Vec<String> = (0..namespaces).map(|n| format!("bench-{n}")).collect();
+    for name in &names {
+        world.home(name).await?;
+        world.subscribe(name, "bench").await?;
+    }
+    for name in &names {
+        succeeded(&world, name, &first.name).await?;
+    }
+    world.quiet().await?;
+    let from = world.faults.count();
+    let start = Instant::now();
+    world.publish("catalog", &Catalog::chain(&[&first, &second])).await?;
+    for name in &names {
+        succeeded(&world, name, &second.name).await?;
+    }
+    let took = start.elapsed();
+    world.quiet().await?;
+    let calls = world.faults.count() - from;
+    ensure!(calls > 0, "the upgrade made no calls");
+    manager.stop().await?;
+    Ok((calls as f64, took))
+}

@@ -1,0 +1,128 @@
+//! What an operator would serve: HTTPS at an address of this process, with the certificate that the manager gave it.
+
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use k8s_openapi::api::core::v1::Secret;
+use kube::{Api, Client};
+use rustls::{
+    ServerConfig,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
+};
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+};
+use tokio_rustls::TlsAcceptor;
+
+/// The longest request that is read; those of scenarios have a few kilobytes.
+const LONGEST: usize = 1 << 20;
+
+/// A server for the webhooks and APIs of one operator. Admission is refused to objects that have the word
+/// `forbidden` in them, and at the path `/mutate` those with `change-me` get an annotation.
+pub struct Endpoint {
+    /// Where it listens, on 127.0.0.1. An image with `local` in its name runs at that address.
+    pub port: u16,
+}
+
+impl Endpoint {
+    /// Listens; each connection is met with the certificate that is in the Secret at that moment. Ends with the runtime.
+    ///
+    /// # Errors
+    /// When there is no port to be had.
+    pub async fn start(client: Client, namespace: &str, secret: &str) -> Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let port = listener.local_addr()?.port();
+        let secrets: Api<Secret> = Api::namespaced(client, namespace);
+        let secret = secret.to_owned();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let (secrets, secret) = (secrets.clone(), secret.clone());
+                // Whoever asked sees that it went wrong.
+                tokio::spawn(async move { serve(stream, &secrets, &secret).await.ok() });
+            }
+        });
+        Ok(Self { port })
+    }
+}
+
+async fn serve(stream: TcpStream, secrets: &Api<Secret>, name: &str) -> Result<()> {
+    let data = secrets.get(name).await?.data.unwrap_or_default();
+    let part = |key: &str| data.get(key).map(|bytes| bytes.0.clone()).with_context(|| format!("no {key}"));
+    let certificates: Vec<CertificateDer<'static>> =
+        CertificateDer::pem_slice_iter(&part("tls.crt")?).collect::<Result<_, _>>()?;
+    let key = PrivateKeyDer::from_pem_slice(&part("tls.key")?)?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_single_cert(certificates, key)?;
+    let mut stream = TlsAcceptor::from(Arc::new(config)).accept(stream).await?;
+    let mut request = Vec::new();
+    let body = loop {
+        let mut chunk = [0_u8; 8192];
+        let read = stream.read(&mut chunk).await?;
+        request.extend_from_slice(&chunk[..read]);
+        if let Some(body) = whole(&request) {
+            break body;
+        }
+        anyhow::ensure!(read > 0 && request.len() < LONGEST, "the request is not whole");
+    };
+    let mutates = request.starts_with(b"POST /mutate");
+    let answer = answer(&body, mutates).to_string();
+    let head = format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        answer.len()
+    );
+    stream.write_all(head.as_bytes()).await?;
+    stream.write_all(answer.as_bytes()).await?;
+    stream.shutdown().await?;
+    Ok(())
+}
+
+/// The body of a request, when all of it is there.
+fn whole(request: &[u8]) -> Option<Vec<u8>> {
+    let text = String::from_utf8_lossy(request);
+    let end = text.find("\r\n\r\n")? + 4;
+    let length = text[..end].lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>().ok())?
+    });
+    let body = &request[end..];
+    (body.len() >= length.unwrap_or(0)).then(|| body.to_vec())
+}
+
+fn answer(body: &[u8], mutates: bool) -> Value {
+    let review: Value = serde_json::from_slice(body).unwrap_or_default();
+    let request = &review["request"];
+    match review["kind"].as_str() {
+        Some("AdmissionReview") => {
+            let forbidden = request["object"].to_string().contains("forbidden");
+            let mut response = json!({ "uid": request["uid"], "allowed": !forbidden });
+            if forbidden {
+                response["status"] = json!({ "code": 403, "message": "the operator forbids it" });
+            } else if mutates && request["object"].to_string().contains("change-me") {
+                let patch =
+                    json!([{ "op": "add", "path": "/metadata/annotations", "value": { "changed": "yes" } }]);
+                response["patchType"] = "JSONPatch".into();
+                response["patch"] = STANDARD.encode(patch.to_string()).into();
+            }
+            json!({ "apiVersion": review["apiVersion"], "kind": "AdmissionReview", "response": response })
+        }
+        Some("ConversionReview") => {
+            let wanted = &request["desiredAPIVersion"];
+            let objects = request["objects"].as_array().cloned().unwrap_or_default().into_iter();
+            let converted: Vec<Value> = objects
+                .map(|mut object| {
+                    object["apiVersion"] = wanted.clone();
+                    object
+                })
+                .collect();
+            json!({ "apiVersion": review["apiVersion"], "kind": "ConversionReview", "response": {
+                "uid": request["uid"], "result": { "status": "Success" }, "convertedObjects": converted } })
+        }
+        _ => json!({ "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "", "resources": [] }),
+    }
+}

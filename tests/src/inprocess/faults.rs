@@ -1,0 +1,352 @@
+//! The layer between a manager and the API: every call is written down, and those that a rule names go wrong.
+
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use bytes::Bytes;
+use futures::StreamExt as _;
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
+use kube::{Client, client::Body};
+use serde_json::json;
+use tokio::{runtime::Handle, sync::watch};
+use tokio_util::sync::CancellationToken;
+
+type Problem = Box<dyn std::error::Error + Send + Sync>;
+type Answer = Response<UnsyncBoxBody<Bytes, Problem>>;
+
+/// One call of a manager.
+#[derive(Debug, Clone)]
+pub struct Call {
+    /// Counted from 0, over all lives of all managers.
+    pub number: usize,
+    /// `GET`, `POST`, `PATCH`, `PUT`, `DELETE`.
+    pub method: String,
+    /// The path, without the query.
+    pub path: String,
+    /// The query.
+    pub query: String,
+    /// What was answered; `None` when nothing was, or not yet.
+    pub status: Option<u16>,
+}
+
+impl Call {
+    /// Whether it opens a watch.
+    #[must_use]
+    pub fn is_watch(&self) -> bool {
+        self.query.split('&').any(|part| part == "watch=true" || part == "watch=1")
+    }
+
+    /// Whether it would change something. Reviews are questions, though they are posted.
+    #[must_use]
+    pub fn is_write(&self) -> bool {
+        self.method != "GET"
+            && !self.query.contains("dryRun=")
+            && !self.path.starts_with("/apis/authorization.k8s.io/")
+            && !self.path.starts_with("/apis/authentication.k8s.io/")
+    }
+
+    /// Whether it only tells something.
+    #[must_use]
+    pub fn is_event(&self) -> bool {
+        self.path.ends_with("/events") || self.path.contains("/events/")
+    }
+
+    /// Whether it is the lease's.
+    #[must_use]
+    pub fn is_lease(&self) -> bool {
+        self.path.contains("/leases")
+    }
+
+    /// Whether it changed an object, beside events and the lease.
+    #[must_use]
+    pub fn changed(&self) -> bool {
+        self.is_write()
+            && !self.is_event()
+            && !self.is_lease()
+            && self.status.is_some_and(|code| (200..300).contains(&code))
+    }
+}
+
+impl std::fmt::Display for Call {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "#{} {} {}", self.number, self.method, self.path)?;
+        if !self.query.is_empty() {
+            write!(f, "?{}", self.query)?;
+        }
+        match self.status {
+            Some(code) => write!(f, " → {code}"),
+            None => write!(f, " → no answer"),
+        }
+    }
+}
+
+/// What goes wrong with a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// It is answered with this code, and not carried out.
+    Status(u16),
+    /// It is carried out, and the connection breaks before the answer.
+    LostAnswer,
+    /// The connection breaks before it is carried out.
+    Broken,
+    /// The manager dies before it is carried out.
+    KillBefore,
+    /// The manager dies right after it was carried out.
+    KillAfter,
+}
+
+type Matches = Box<dyn Fn(&Call) -> bool + Send + Sync>;
+
+struct Rule {
+    matches: Matches,
+    fault: Fault,
+    left: usize,
+}
+
+#[derive(Default)]
+struct State {
+    calls: Vec<Call>,
+    rules: Vec<Rule>,
+}
+
+/// What is written down, and what is to go wrong. Cheap to clone; all clones are one.
+#[derive(Clone)]
+pub struct Faults {
+    state: Arc<Mutex<State>>,
+    /// Calls that are being answered, watches aside.
+    under_way: Arc<AtomicUsize>,
+    /// Counts calls that began or ended.
+    moved: Arc<watch::Sender<u64>>,
+    /// Cancelled, and made anew, to end every watch.
+    watches: Arc<Mutex<CancellationToken>>,
+    /// Of the cluster: a call that arrived is carried out whatever becomes of the caller.
+    server: Handle,
+}
+
+impl Faults {
+    /// Nothing goes wrong. To be called where the cluster's runtime is entered.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            state: Arc::default(),
+            under_way: Arc::default(),
+            moved: Arc::new(watch::Sender::new(0)),
+            watches: Arc::default(),
+            server: Handle::current(),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next `times` calls that match go wrong like this.
+    pub fn add(&self, fault: Fault, times: usize, matches: impl Fn(&Call) -> bool + Send + Sync + 'static) {
+        self.state().rules.push(Rule { matches: Box::new(matches), fault, left: times });
+    }
+
+    /// Nothing goes wrong any more.
+    pub fn heal(&self) {
+        self.state().rules.clear();
+    }
+
+    /// Ends every watch that is open, as a server does when it restarts or a proxy when it is tired.
+    pub fn drop_watches(&self) {
+        let mut watches = self.watches.lock().unwrap_or_else(PoisonError::into_inner);
+        watches.cancel();
+        *watches = CancellationToken::new();
+    }
+
+    /// Every call so far.
+    #[must_use]
+    pub fn calls(&self) -> Vec<Call> {
+        self.state().calls.clone()
+    }
+
+    /// How many there are so far.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.state().calls.len()
+    }
+
+    /// Calls since `from` that changed an object.
+    #[must_use]
+    pub fn writes_since(&self, from: usize) -> Vec<Call> {
+        self.state().calls.iter().skip(from).filter(|call| call.changed()).cloned().collect()
+    }
+
+    /// Calls that are being answered now.
+    #[must_use]
+    pub fn under_way(&self) -> usize {
+        self.under_way.load(Ordering::Relaxed)
+    }
+
+    /// Hears of every call that begins or ends.
+    #[must_use]
+    pub fn moved(&self) -> watch::Receiver<u64> {
+        self.moved.subscribe()
+    }
+
+    /// A client for one life of a manager. When `dead` is cancelled nothing of it reaches the API any more.
+    #[must_use]
+    pub fn client(&self, api: Client, dead: CancellationToken) -> Client {
+        let faults = self.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let (faults, api, dead) = (faults.clone(), api.clone(), dead.clone());
+            async move { faults.call(api, dead, request).await }
+        });
+        Client::new(service, "default")
+    }
+
+    async fn call(
+        &self,
+        api: Client,
+        dead: CancellationToken,
+        request: Request<Body>,
+    ) -> Result<Answer, Problem> {
+        if dead.is_cancelled() {
+            return std::future::pending().await;
+        }
+        let (number, is_watch, fault) = self.begin(&request);
+        let _under_way = UnderWay::begin(self, is_watch);
+        match fault {
+            Some(Fault::KillBefore) => {
+                dead.cancel();
+                std::future::pending().await
+            }
+            Some(Fault::Broken) => Err("connection reset by peer".into()),
+            Some(Fault::Status(code)) => Ok(self.refusal(number, code)),
+            Some(Fault::LostAnswer) => {
+                self.carried_out(api, number, request).await?;
+                Err("connection closed before the answer was complete".into())
+            }
+            Some(Fault::KillAfter) => {
+                self.carried_out(api, number, request).await?;
+                dead.cancel();
+                std::future::pending().await
+            }
+            None => {
+                let answer = tokio::select! {
+                    biased;
+                    () = dead.cancelled() => std::future::pending().await,
+                    answer = self.carried_out(api, number, request) => answer?,
+                };
+                Ok(self.delivered(answer, is_watch, dead))
+            }
+        }
+    }
+
+    fn begin(&self, request: &Request<Body>) -> (usize, bool, Option<Fault>) {
+        let mut state = self.state();
+        let call = Call {
+            number: state.calls.len(),
+            method: request.method().to_string(),
+            path: request.uri().path().to_owned(),
+            query: request.uri().query().unwrap_or_default().to_owned(),
+            status: None,
+        };
+        let rule = state.rules.iter_mut().find(|rule| rule.left > 0 && (rule.matches)(&call));
+        let fault = rule.map(|rule| {
+            rule.left -= 1;
+            rule.fault
+        });
+        let (number, is_watch) = (call.number, call.is_watch());
+        state.calls.push(call);
+        (number, is_watch, fault)
+    }
+
+    fn ended(&self, number: usize, code: u16) {
+        if let Some(call) = self.state().calls.get_mut(number) {
+            call.status = Some(code);
+        }
+    }
+
+    /// In a task of the cluster's: whoever dies after having sent a request does not take it back.
+    async fn carried_out(
+        &self,
+        api: Client,
+        number: usize,
+        request: Request<Body>,
+    ) -> Result<Response<Body>, Problem> {
+        let faults = self.clone();
+        let task = self.server.spawn(async move {
+            let answer = api.send(request).await;
+            if let Ok(answer) = &answer {
+                faults.ended(number, answer.status().as_u16());
+            }
+            answer
+        });
+        Ok(task.await??)
+    }
+
+    fn refusal(&self, number: usize, code: u16) -> Answer {
+        self.ended(number, code);
+        let reason = match code {
+            403 => "Forbidden",
+            409 => "Conflict",
+            410 => "Expired",
+            429 => "TooManyRequests",
+            _ => "InternalError",
+        };
+        let status = json!({
+            "apiVersion": "v1", "kind": "Status", "status": "Failure", "code": code, "reason": reason,
+            "message": format!("made to fail: {reason}"),
+        });
+        let body = Full::new(Bytes::from(status.to_string())).map_err(Into::into).boxed_unsync();
+        let mut answer = Response::new(body);
+        *answer.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        answer
+    }
+
+    /// The answer as the manager gets it: a watch ends when all do, and nobody hears anything after his death.
+    fn delivered(&self, answer: Response<Body>, is_watch: bool, dead: CancellationToken) -> Answer {
+        if !is_watch {
+            return answer.map(|body| body.map_err(Into::into).boxed_unsync());
+        }
+        let over = self.watches.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        answer.map(|body| {
+            let frames = body.into_data_stream().map(|data| data.map(hyper::body::Frame::data));
+            let frames = frames.take_until(async move {
+                tokio::select! {
+                    () = over.cancelled() => {}
+                    () = dead.cancelled() => std::future::pending().await,
+                }
+            });
+            BodyExt::map_err(StreamBody::new(frames), Into::into).boxed_unsync()
+        })
+    }
+}
+
+impl Default for Faults {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Counts a call while it is being answered, and tells when it begins and ends.
+struct UnderWay {
+    faults: Faults,
+    counted: bool,
+}
+
+impl UnderWay {
+    fn begin(faults: &Faults, is_watch: bool) -> Self {
+        if !is_watch {
+            faults.under_way.fetch_add(1, Ordering::Relaxed);
+        }
+        faults.moved.send_modify(|n| *n += 1);
+        Self { faults: faults.clone(), counted: !is_watch }
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        if self.counted {
+            self.faults.under_way.fetch_sub(1, Ordering::Relaxed);
+        }
+        self.faults.moved.send_modify(|n| *n += 1);
+    }
+}

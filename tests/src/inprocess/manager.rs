@@ -1,0 +1,107 @@
+//! One life of a manager: it can be asked to stop, and it can be killed.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result};
+use kube::Client;
+use olm_manager::Options;
+use tokio::{runtime::Runtime, task::JoinHandle};
+use tokio_util::sync::CancellationToken;
+
+use super::faults::Faults;
+
+/// How long a manager that ended by itself stays away.
+const RESTART: Duration = Duration::from_millis(50);
+/// How long what a manager did on blocking threads may take to end.
+const GONE: Duration = Duration::from_secs(5);
+
+/// One life of a manager, in a runtime of its own: what it spawned goes with it.
+pub struct Manager {
+    runtime: Option<Runtime>,
+    task: Option<JoinHandle<Result<(), olm_manager::Error>>>,
+    stop: CancellationToken,
+    dead: CancellationToken,
+    starts: Arc<AtomicUsize>,
+}
+
+impl Manager {
+    pub(super) fn start(api: Client, faults: &Faults, options: Options) -> Result<Self> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("manager")
+            .enable_all()
+            .build()
+            .context("a runtime for the manager")?;
+        let (stop, dead) = (CancellationToken::new(), CancellationToken::new());
+        let (faults, shutdown, gate) = (faults.clone(), stop.clone(), dead.clone());
+        let starts = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&starts);
+        let task = runtime.spawn(async move {
+            loop {
+                counted.fetch_add(1, Ordering::Relaxed);
+                let client = faults.client(api.clone(), gate.clone());
+                match olm_manager::run(client, options.clone(), shutdown.clone()).await {
+                    // As the kubelet does with a process that ended.
+                    Err(error) if !shutdown.is_cancelled() => {
+                        tracing::warn!(%error, "the manager ended and is started again");
+                        tokio::time::sleep(RESTART).await;
+                    }
+                    ended => return ended,
+                }
+            }
+        });
+        Ok(Self { runtime: Some(runtime), task: Some(task), stop, dead, starts })
+    }
+
+    /// As `kill -9`: nothing of it reaches the API any more, whatever it was doing.
+    pub fn kill(mut self) {
+        self.end();
+    }
+
+    /// As SIGTERM: what runs is finished, and the lease given back.
+    ///
+    /// # Errors
+    /// How it ended, when that was not well.
+    pub async fn stop(mut self) -> Result<()> {
+        self.stop.cancel();
+        let ended = match self.task.take() {
+            Some(task) => task.await.context("the manager's task")?.map_err(Into::into),
+            None => Ok(()),
+        };
+        self.end();
+        ended
+    }
+
+    /// Returns when it was killed by a fault.
+    pub async fn killed(&self) {
+        self.dead.cancelled().await;
+    }
+
+    /// How often it began; more than once when it ended by itself.
+    #[must_use]
+    pub fn starts(&self) -> usize {
+        self.starts.load(Ordering::Relaxed)
+    }
+
+    fn end(&mut self) {
+        self.dead.cancel();
+        if let Some(runtime) = self.runtime.take() {
+            // What it has open is closed when this returns, as it is when a process is gone. A thread, because a runtime cannot be
+            // waited for in another.
+            let gone = std::thread::spawn(move || runtime.shutdown_timeout(GONE));
+            let _ = gone.join();
+        }
+    }
+}
+
+impl Drop for Manager {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

@@ -1,0 +1,206 @@
+//! Every object of the cluster, without what differs from one run to the next.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, Result};
+use kube::{
+    Api, Client,
+    api::{DynamicObject, ListParams},
+    discovery::{ApiResource, Discovery, verbs},
+};
+use serde_json::{Map, Value, json};
+
+/// Kinds whose objects come and go by themselves, under names that chance gives them.
+const PASSING: &[&str] = &[
+    "Event",
+    "Pod",
+    "ReplicaSet",
+    "Endpoints",
+    "EndpointSlice",
+    "Lease",
+    "Node",
+    "ComponentStatus",
+    "PackageManifest",
+];
+
+/// Every object of the cluster, by `Kind.group namespace/name`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Snapshot(BTreeMap<String, Value>);
+
+impl Snapshot {
+    /// Reads the cluster.
+    ///
+    /// # Errors
+    /// When some of it cannot be listed.
+    pub async fn read(client: &Client) -> Result<Self> {
+        let found = Discovery::new(client.clone()).run().await.context("failed to discover the kinds")?;
+        let mut out = BTreeMap::new();
+        let mut kinds: BTreeMap<(String, String), ApiResource> = BTreeMap::new();
+        for group in found.groups() {
+            for (resource, capabilities) in group.recommended_resources() {
+                let listed = capabilities.supports_operation(verbs::LIST);
+                if listed && !PASSING.contains(&resource.kind.as_str()) {
+                    kinds.insert((resource.group.clone(), resource.kind.clone()), resource);
+                }
+            }
+        }
+        for ((group, kind), resource) in kinds {
+            let api = Api::<DynamicObject>::all_with(client.clone(), &resource);
+            let list = match api.list(&ListParams::default()).await {
+                Ok(list) => list,
+                // A CRD that goes in this moment.
+                Err(kube::Error::Api(status)) if status.is_not_found() => continue,
+                Err(error) => return Err(error).with_context(|| format!("failed to list {kind}.{group}")),
+            };
+            for object in list {
+                let object = serde_json::to_value(object)?;
+                let metadata = &object["metadata"];
+                let place = match metadata["namespace"].as_str() {
+                    Some(namespace) => format!("{namespace}/"),
+                    None => String::new(),
+                };
+                let name = metadata["name"].as_str().unwrap_or_default();
+                // The cluster's own authorities.
+                if name == "kube-root-ca.crt" || name == "extension-apiserver-authentication" {
+                    continue;
+                }
+                out.insert(format!("{kind}.{group} {place}{name}"), plain(&kind, object));
+            }
+        }
+        Ok(Self(out))
+    }
+
+    /// Without the objects whose key this does not like.
+    #[must_use]
+    pub fn only(&self, wanted: impl Fn(&str) -> bool) -> Self {
+        Self(self.0.iter().filter(|(key, _)| wanted(key)).map(|(k, v)| (k.clone(), v.clone())).collect())
+    }
+
+    /// The keys.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
+    /// What `other` has more, less, or otherwise; empty when they are the same.
+    #[must_use]
+    pub fn differences(&self, other: &Self) -> Vec<String> {
+        let mut out = Vec::new();
+        for (key, value) in &self.0 {
+            match other.0.get(key) {
+                None => out.push(format!("- {key}")),
+                Some(now) if now != value => {
+                    let mut fields = Vec::new();
+                    compare("", value, now, &mut fields);
+                    out.push(format!("~ {key}: {}", fields.join("; ")));
+                }
+                Some(_) => {}
+            }
+        }
+        let new = other.0.keys().filter(|key| !self.0.contains_key(*key));
+        out.extend(new.map(|key| format!("+ {key}")));
+        out
+    }
+}
+
+fn compare(path: &str, a: &Value, b: &Value, out: &mut Vec<String>) {
+    match (a, b) {
+        (Value::Object(a), Value::Object(b)) => {
+            let mut keys: Vec<&String> = a.keys().chain(b.keys()).collect();
+            keys.sort();
+            keys.dedup();
+            for key in keys {
+                let none = Value::Null;
+                let (a, b) = (a.get(key).unwrap_or(&none), b.get(key).unwrap_or(&none));
+                compare(&format!("{path}.{key}"), a, b, out);
+            }
+        }
+        (a, b) if a != b => {
+            let short = |value: &Value| value.to_string().chars().take(120).collect::<String>();
+            out.push(format!("{path}: {} → {}", short(a), short(b)));
+        }
+        _ => {}
+    }
+}
+
+/// What is the same in every run.
+fn plain(kind: &str, object: Value) -> Value {
+    let Value::Object(mut object) = object else { return object };
+    let metadata = object.remove("metadata").unwrap_or_default();
+    let status = object.remove("status").unwrap_or_default();
+    let mut kept = Map::new();
+    for field in ["labels", "annotations", "finalizers"] {
+        if let Some(value) = metadata.get(field) {
+            kept.insert(field.into(), value.clone());
+        }
+    }
+    if let Some(owners) = metadata["ownerReferences"].as_array() {
+        let mut owners: Vec<String> = owners
+            .iter()
+            .map(|o| {
+                format!(
+                    "{} {}",
+                    o["kind"].as_str().unwrap_or_default(),
+                    o["name"].as_str().unwrap_or_default()
+                )
+            })
+            .collect();
+        owners.sort();
+        kept.insert("ownerReferences".into(), json!(owners));
+    }
+    // Counts the changes of the content.
+    kept.insert("generation".into(), metadata["generation"].clone());
+    if !metadata["deletionTimestamp"].is_null() {
+        kept.insert("deletionTimestamp".into(), true.into());
+    }
+    // Of certificates.
+    if let Some(annotations) = kept.get_mut("annotations").and_then(Value::as_object_mut) {
+        annotations.retain(|key, _| !key.to_lowercase().contains("cahash"));
+    }
+    object.insert("metadata".into(), kept.into());
+    if let Some(phase) = status.get("phase") {
+        object.insert("phase".into(), phase.clone());
+    }
+    let mut object = Value::Object(object);
+    match kind {
+        // Addresses are given in the order in which they are asked for.
+        "Service" => {
+            if let Some(spec) = object["spec"].as_object_mut() {
+                spec.retain(|field, _| !field.starts_with("clusterIP") && field != "healthCheckNodePort");
+            }
+        }
+        "Secret" => {
+            for value in object["data"].as_object_mut().into_iter().flat_map(Map::values_mut) {
+                *value = "…".into();
+            }
+        }
+        _ => {}
+    }
+    mask(&mut object);
+    object
+}
+
+/// Label by which namespaces are marked, with the UID of the group.
+const GROUP_LABEL: &str = "olm.operatorgroup.uid/";
+
+/// Certificates and UIDs differ from run to run, wherever they are.
+fn mask(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            let groups: Vec<String> =
+                fields.keys().filter(|key| key.starts_with(GROUP_LABEL)).cloned().collect();
+            for (number, key) in groups.iter().enumerate() {
+                let value = fields.remove(key).unwrap_or_default();
+                fields.insert(format!("{GROUP_LABEL}{number}"), value);
+            }
+            for (key, value) in fields {
+                match key.as_str() {
+                    "caBundle" | "olmcahash" => *value = "…".into(),
+                    _ => mask(value),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(mask),
+        Value::String(text) if text.starts_with(GROUP_LABEL) => *text = GROUP_LABEL.into(),
+        _ => {}
+    }
+}

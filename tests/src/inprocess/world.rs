@@ -1,0 +1,643 @@
+//! A cluster, a manager and what is between them, for one scenario.
+
+use std::{
+    future::Future,
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use kube::{
+    Api, Client,
+    api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
+    core::{ApiResource, GroupVersionKind},
+};
+use olm_devcluster::{
+    api::{ApiServer, Config, Identity},
+    controllers::{self, ControllerConfig},
+};
+use olm_manager::{
+    Options,
+    manifests::{self, ManifestOptions},
+};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+
+use super::{catalog::Catalog, faults::Faults, kubelet::Kubelet, manager::Manager, snapshot::Snapshot};
+
+/// The manager's namespace.
+pub const OLM: &str = manifests::NAMESPACE;
+/// Who the manager is.
+pub const MANAGER: &str = manifests::MANAGER;
+/// How long a scenario waits for what should come. Far longer than it takes: only a failure waits to its end.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+/// Between two looks.
+const LOOK: Duration = Duration::from_millis(10);
+/// A manager that asked for nothing for so long has nothing to do: its own pauses between two calls are far shorter.
+const QUIET: Duration = Duration::from_millis(300);
+/// Where pods run.
+const NODE: &str = "olm-node";
+
+/// The kinds that scenarios name, with group, version and plural.
+const KINDS: &[(&str, &str, &str, &str)] = &[
+    ("CatalogSource", "operators.coreos.com", "v1alpha1", "catalogsources"),
+    ("Subscription", "operators.coreos.com", "v1alpha1", "subscriptions"),
+    ("InstallPlan", "operators.coreos.com", "v1alpha1", "installplans"),
+    ("ClusterServiceVersion", "operators.coreos.com", "v1alpha1", "clusterserviceversions"),
+    ("OperatorGroup", "operators.coreos.com", "v1", "operatorgroups"),
+    ("OperatorCondition", "operators.coreos.com", "v2", "operatorconditions"),
+    ("Operator", "operators.coreos.com", "v1", "operators"),
+    ("CustomResourceDefinition", "apiextensions.k8s.io", "v1", "customresourcedefinitions"),
+    ("APIService", "apiregistration.k8s.io", "v1", "apiservices"),
+    ("Deployment", "apps", "v1", "deployments"),
+    ("Namespace", "", "v1", "namespaces"),
+    ("ServiceAccount", "", "v1", "serviceaccounts"),
+    ("Service", "", "v1", "services"),
+    ("ConfigMap", "", "v1", "configmaps"),
+    ("Secret", "", "v1", "secrets"),
+    ("Pod", "", "v1", "pods"),
+    ("Node", "", "v1", "nodes"),
+    ("Event", "events.k8s.io", "v1", "events"),
+    ("Role", "rbac.authorization.k8s.io", "v1", "roles"),
+    ("RoleBinding", "rbac.authorization.k8s.io", "v1", "rolebindings"),
+    ("ClusterRole", "rbac.authorization.k8s.io", "v1", "clusterroles"),
+    ("ClusterRoleBinding", "rbac.authorization.k8s.io", "v1", "clusterrolebindings"),
+    ("PodDisruptionBudget", "policy", "v1", "poddisruptionbudgets"),
+    ("PriorityClass", "scheduling.k8s.io", "v1", "priorityclasses"),
+    ("NetworkPolicy", "networking.k8s.io", "v1", "networkpolicies"),
+    (
+        "ValidatingWebhookConfiguration",
+        "admissionregistration.k8s.io",
+        "v1",
+        "validatingwebhookconfigurations",
+    ),
+    ("MutatingWebhookConfiguration", "admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations"),
+];
+
+/// A cluster and the managers in it.
+pub struct World {
+    /// The administrator's.
+    pub client: Client,
+    /// What the managers ask of the API, and what goes wrong with it.
+    pub faults: Faults,
+    /// What becomes of pods.
+    pub kubelet: Kubelet,
+    server: ApiServer,
+    stop: CancellationToken,
+    folder: TempDir,
+    written: AtomicUsize,
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.stop.cancel();
+        self.server.shutdown();
+    }
+}
+
+impl World {
+    /// A cluster with what `olm` puts on one, and no manager yet.
+    ///
+    /// # Errors
+    /// What kept it from starting.
+    pub async fn bare() -> Result<Self> {
+        let server = ApiServer::open(Config::default())?;
+        let stop = CancellationToken::new();
+        let config = ControllerConfig {
+            root_ca_pem: server.ca_pem().to_owned(),
+            cluster_domain: "cluster.local".to_owned(),
+            node_name: NODE.to_owned(),
+        };
+        controllers::spawn(
+            server.client(Identity::system("system:kube-controller-manager")),
+            config,
+            stop.child_token(),
+        );
+        let client = server.client(Identity::admin());
+        let kubelet = Kubelet::start(client.clone(), NODE, stop.child_token());
+        let folder = tempfile::tempdir()?;
+        let faults = Faults::new();
+        let world = Self { client, faults, kubelet, server, stop, folder, written: AtomicUsize::new(0) };
+        world.apply(&json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": NODE } })).await?;
+        let ready = json!({ "status": { "conditions": [{ "type": "Ready", "status": "True" }] } });
+        world.patch_status("Node", "", NODE, &ready).await?;
+        // What the manager runs in is not needed here: it runs in this process.
+        let options =
+            ManifestOptions { console_image: None, shipped_catalog: false, ..ManifestOptions::default() };
+        let objects: Vec<Value> =
+            manifests::manifests(&options).into_iter().filter(|o| o["kind"] != "Deployment").collect();
+        manifests::apply(&world.client, &objects).await.context("olm's own manifests")?;
+        Ok(world)
+    }
+
+    /// A cluster with a manager.
+    ///
+    /// # Errors
+    /// What kept it from starting.
+    pub async fn start() -> Result<(Self, Manager)> {
+        let world = Self::bare().await?;
+        let manager = world.manager("manager-0")?;
+        Ok((world, manager))
+    }
+
+    /// How a manager runs here; without the lease, which is a scenario of its own.
+    #[must_use]
+    pub fn options(&self, identity: &str) -> Options {
+        Options {
+            listen: None,
+            leader_election: false,
+            cache_dir: Some(self.folder.path().join("cache")),
+            ..Options::new(identity)
+        }
+    }
+
+    /// Starts a manager with the rights that its manifests give it.
+    ///
+    /// # Errors
+    /// When the machine has no room for it.
+    pub fn manager(&self, identity: &str) -> Result<Manager> {
+        self.manager_with(self.options(identity))
+    }
+
+    /// The same with other settings.
+    ///
+    /// # Errors
+    /// When the machine has no room for it.
+    pub fn manager_with(&self, options: Options) -> Result<Manager> {
+        self.manager_behind(&self.faults, options)
+    }
+
+    /// The same behind other faults, to tell its calls from those of others.
+    ///
+    /// # Errors
+    /// When the machine has no room for it.
+    pub fn manager_behind(&self, faults: &Faults, options: Options) -> Result<Manager> {
+        Manager::start(self.client_of(Identity::service_account(OLM, MANAGER)), faults, options)
+    }
+
+    /// Somebody's client.
+    #[must_use]
+    pub fn client_of(&self, identity: Identity) -> Client {
+        self.server.client(identity)
+    }
+
+    /// A folder of the scenario's own.
+    #[must_use]
+    pub fn folder(&self) -> &std::path::Path {
+        self.folder.path()
+    }
+
+    // ---- objects ------------------------------------------------------------------------------------------------
+
+    /// The API of a kind in [`KINDS`]; `namespace` is empty for all of them and for kinds without.
+    fn api(&self, kind: &str, namespace: &str) -> Result<Api<DynamicObject>> {
+        let found = KINDS.iter().find(|known| known.0 == kind);
+        let (_, group, version, plural) =
+            found.with_context(|| format!("kind {kind} is not in the table"))?;
+        let resource =
+            ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural);
+        Ok(api_of(&self.client, &resource, namespace))
+    }
+
+    /// Server-side apply by the administrator; what is there stays as far as it is not named.
+    ///
+    /// # Errors
+    /// The API's refusal.
+    pub async fn apply(&self, object: &Value) -> Result<Value> {
+        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let (group, version) = text("/apiVersion").split_once('/').unwrap_or(("", text("/apiVersion")));
+        let (kind, name) = (text("/kind"), text("/metadata/name"));
+        let gvk = GroupVersionKind::gvk(group, version, kind);
+        let known = KINDS.iter().find(|known| known.0 == kind && known.1 == group);
+        let resource = match known {
+            Some((_, _, _, plural)) => ApiResource::from_gvk_with_plural(&gvk, plural),
+            None => ApiResource::from_gvk(&gvk),
+        };
+        let api = api_of(&self.client, &resource, text("/metadata/namespace"));
+        let params = PatchParams::apply("kubectl").force();
+        let applied = api.patch(name, &params, &Patch::Apply(object)).await;
+        let applied = applied.with_context(|| format!("failed to apply {kind} {name}"))?;
+        Ok(serde_json::to_value(applied)?)
+    }
+
+    /// Creates an object, as `kubectl create`.
+    ///
+    /// # Errors
+    /// The API's refusal.
+    pub async fn create(&self, object: &Value) -> Result<Value> {
+        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let api = self.api(text("/kind"), text("/metadata/namespace"))?;
+        let object: DynamicObject = serde_json::from_value(object.clone())?;
+        Ok(serde_json::to_value(api.create(&PostParams::default(), &object).await?)?)
+    }
+
+    /// An object; `None` when there is none.
+    ///
+    /// # Errors
+    /// The API's refusal.
+    pub async fn find(&self, kind: &str, namespace: &str, name: &str) -> Result<Option<Value>> {
+        let found = self.api(kind, namespace)?.get_opt(name).await?;
+        found.map(|object| serde_json::to_value(object).map_err(Into::into)).transpose()
+    }
+
+    /// An object that must be there.
+    ///
+    /// # Errors
+    /// When it is not.
+    pub async fn get(&self, kind: &str, namespace: &str, name: &str) -> Result<Value> {
+        let found = self.find(kind, namespace, name).await?;
+        found.with_context(|| format!("there is no {kind} {namespace}/{name}"))
+    }
+
+    /// All objects of a kind, in a namespace or everywhere (`""`).
+    ///
+    /// # Errors
+    /// The API's refusal.
+    pub async fn list(&self, kind: &str, namespace: &str) -> Result<Vec<Value>> {
+        let list = self.api(kind, namespace)?.list(&ListParams::default()).await?;
+        list.items.into_iter().map(|object| serde_json::to_value(object).map_err(Into::into)).collect()
+    }
+
+    /// Their names.
+    ///
+    /// # Errors
+    /// The API's refusal.
+    pub async fn names(&self, kind: &str, namespace: &str) -> Result<Vec<String>> {
+        let objects = self.list(kind, namespace).await?;
+        Ok(objects.iter().map(|o| text(o, "/metadata/name").to_owned()).collect())
+    }
+
+    /// A merge patch by the administrator.
+    ///
+    /// # Errors
+    /// The API's refusal.
+    pub async fn patch(&self, kind: &str, namespace: &str, name: &str, patch: &Value) -> Result<Value> {
+        let api = self.api(kind, namespace)?;
+        let patched = api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
+        Ok(serde_json::to_value(
+            patched.with_context(|| format!("failed to patch {kind} {namespace}/{name}"))?,
+        )?)
+    }
+
+    /// The same for the status.
+    ///
+    /// # Errors
+    /// The API's refusal.
+    pub async fn patch_status(
+        &self,
+        kind: &str,
+        namespace: &str,
+        name: &str,
+        patch: &Value,
+    ) -> Result<Value> {
+        let api = self.api(kind, namespace)?;
+        let patched = api.patch_status(name, &PatchParams::default(), &Patch::Merge(patch)).await;
+        Ok(serde_json::to_value(
+            patched.with_context(|| format!("failed to patch {kind} {namespace}/{name}"))?,
+        )?)
+    }
+
+    /// A change that changes nothing but wakes whoever watches.
+    ///
+    /// # Errors
+    /// The API's refusal.
+    pub async fn touch(&self, kind: &str, namespace: &str, name: &str) -> Result<()> {
+        let number = self.written.fetch_add(1, Ordering::Relaxed);
+        let patch = json!({ "metadata": { "annotations": { "tests/touched": number.to_string() } } });
+        self.patch(kind, namespace, name, &patch).await.map(drop)
+    }
+
+    /// Deletes an object; one that is gone is as good.
+    ///
+    /// # Errors
+    /// The API's refusal.
+    pub async fn delete(&self, kind: &str, namespace: &str, name: &str) -> Result<()> {
+        match self.api(kind, namespace)?.delete(name, &DeleteParams::default()).await {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Every object.
+    ///
+    /// # Errors
+    /// When some of it cannot be listed.
+    pub async fn snapshot(&self) -> Result<Snapshot> {
+        Snapshot::read(&self.client).await
+    }
+
+    // ---- what users do --------------------------------------------------------------------------------------------
+
+    /// A namespace.
+    ///
+    /// # Errors
+    /// The API's refusal.
+    pub async fn namespace(&self, name: &str) -> Result<()> {
+        let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
+        self.apply(&namespace).await.map(drop)
+    }
+
+    /// An OperatorGroup named `own`; without targets it is for all namespaces.
+    ///
+    /// # Errors
+    /// The API's refusal.
+    pub async fn group(&self, namespace: &str, targets: &[&str]) -> Result<()> {
+        let mut group = json!({ "apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup",
+            "metadata": { "name": "own", "namespace": namespace }, "spec": {} });
+        if !targets.is_empty() {
+            group["spec"]["targetNamespaces"] = json!(targets);
+        }
+        self.apply(&group).await.map(drop)
+    }
+
+    /// A namespace with an OperatorGroup for itself.
+    ///
+    /// # Errors
+    /// The API's refusal.
+    pub async fn home(&self, namespace: &str) -> Result<()> {
+        self.namespace(namespace).await?;
+        self.group(namespace, &[namespace]).await
+    }
+
+    /// Publishes a catalog for everybody, anew or for the first time. The folder is another one each time, so that
+    /// nobody waits for the next look.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub async fn publish(&self, name: &str, catalog: &Catalog) -> Result<()> {
+        self.publish_with(name, catalog, |_| {}).await
+    }
+
+    /// The same with other settings.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub async fn publish_with(
+        &self,
+        name: &str,
+        catalog: &Catalog,
+        change: impl FnOnce(&mut Value),
+    ) -> Result<()> {
+        let number = self.written.fetch_add(1, Ordering::Relaxed);
+        let folder = self.folder.path().join(format!("{name}-{number}"));
+        catalog.write(&folder)?;
+        let mut source = json!({
+            "apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource",
+            "metadata": { "name": name, "namespace": OLM },
+            "spec": { "sourceType": "directory", "directory": folder },
+        });
+        change(&mut source);
+        self.apply(&source).await.map(drop)
+    }
+
+    /// A Subscription to a package of catalog `catalog`, under the package's name.
+    #[must_use]
+    pub fn subscription(namespace: &str, package: &str) -> Value {
+        json!({
+            "apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription",
+            "metadata": { "name": package, "namespace": namespace },
+            "spec": { "name": package, "channel": "stable", "source": "catalog", "sourceNamespace": OLM },
+        })
+    }
+
+    /// Subscribes.
+    ///
+    /// # Errors
+    /// The API's refusal.
+    pub async fn subscribe(&self, namespace: &str, package: &str) -> Result<()> {
+        self.subscribe_with(namespace, package, |_| {}).await
+    }
+
+    /// The same with a change to `spec`.
+    ///
+    /// # Errors
+    /// The API's refusal.
+    pub async fn subscribe_with(
+        &self,
+        namespace: &str,
+        package: &str,
+        change: impl FnOnce(&mut Value),
+    ) -> Result<()> {
+        let mut subscription = Self::subscription(namespace, package);
+        change(&mut subscription["spec"]);
+        self.apply(&subscription).await.map(drop)
+    }
+
+    /// Approves a plan as OLM's users do with kubectl.
+    ///
+    /// # Errors
+    /// The API's refusal.
+    pub async fn approve(&self, namespace: &str, plan: &str) -> Result<()> {
+        self.patch("InstallPlan", namespace, plan, &json!({ "spec": { "approved": true } })).await.map(drop)
+    }
+
+    // ---- waiting ----------------------------------------------------------------------------------------------------
+
+    /// Looks until `probe` finds something. What it saw last is in the error.
+    ///
+    /// # Errors
+    /// When the patience is over.
+    pub async fn eventually<T, F, Fut>(&self, what: &str, mut probe: F) -> Result<T>
+    where
+        F: FnMut() -> Fut,
+        Fut: Future<Output = Result<T>>,
+    {
+        let start = tokio::time::Instant::now();
+        loop {
+            match probe().await {
+                Ok(found) => return Ok(found),
+                Err(error) if start.elapsed() > PATIENCE => {
+                    bail!("waited for {what}; last: {error:#}\n{}", self.report().await)
+                }
+                Err(_) => tokio::time::sleep(LOOK).await,
+            }
+        }
+    }
+
+    /// Waits until an object is as `wanted` says; an error of it is what was wrong last.
+    ///
+    /// # Errors
+    /// When the patience is over.
+    pub async fn until(
+        &self,
+        kind: &str,
+        namespace: &str,
+        name: &str,
+        wanted: impl Fn(&Value) -> bool,
+    ) -> Result<Value> {
+        self.eventually(&format!("{kind} {namespace}/{name}"), async || {
+            let object = self.get(kind, namespace, name).await?;
+            ensure!(wanted(&object), "it is {}", brief(&object));
+            Ok(object)
+        })
+        .await
+    }
+
+    /// Waits until an object is gone.
+    ///
+    /// # Errors
+    /// When the patience is over.
+    pub async fn gone(&self, kind: &str, namespace: &str, name: &str) -> Result<()> {
+        self.eventually(&format!("{kind} {namespace}/{name} to be gone"), async || {
+            match self.find(kind, namespace, name).await? {
+                None => Ok(()),
+                Some(object) => bail!("it is there: {}", brief(&object)),
+            }
+        })
+        .await
+    }
+
+    /// Waits for a phase of a ClusterServiceVersion.
+    ///
+    /// # Errors
+    /// When the patience is over.
+    pub async fn csv(&self, namespace: &str, name: &str, phase: &str) -> Result<Value> {
+        self.until("ClusterServiceVersion", namespace, name, |csv| text(csv, "/status/phase") == phase).await
+    }
+
+    /// Waits for an operator to run, and for its Subscription to say so.
+    ///
+    /// # Errors
+    /// When the patience is over.
+    pub async fn installed(&self, namespace: &str, subscription: &str, csv: &str) -> Result<()> {
+        self.csv(namespace, csv, "Succeeded").await?;
+        let told =
+            |s: &Value| text(s, "/status/installedCSV") == csv && text(s, "/status/state") == "AtLatestKnown";
+        self.until("Subscription", namespace, subscription, told).await.map(drop)
+    }
+
+    /// Waits for a condition of an object to be true, with this reason where one is given.
+    ///
+    /// # Errors
+    /// When the patience is over.
+    pub async fn condition(
+        &self,
+        kind: &str,
+        namespace: &str,
+        name: &str,
+        type_: &str,
+        reason: &str,
+    ) -> Result<Value> {
+        let wanted = |object: &Value| {
+            condition(object, type_)
+                .is_some_and(|c| c["status"] == "True" && (reason.is_empty() || c["reason"] == reason))
+        };
+        let object = self.until(kind, namespace, name, wanted).await?;
+        Ok(condition(&object, type_).cloned().unwrap_or_default())
+    }
+
+    /// Waits for a plan of the namespace that waits for approval and is none of these.
+    ///
+    /// # Errors
+    /// When the patience is over.
+    pub async fn waiting_plan(&self, namespace: &str, but: &[&str]) -> Result<Value> {
+        self.eventually(&format!("a plan that waits in {namespace}"), async || {
+            let plans = self.list("InstallPlan", namespace).await?;
+            let waits = |plan: &&Value| {
+                plan["status"]["phase"] == "RequiresApproval" && !but.contains(&text(plan, "/metadata/name"))
+            };
+            let found = plans.iter().find(waits).cloned();
+            found.with_context(|| {
+                format!("{} plans: {}", plans.len(), plans.iter().map(brief).collect::<Vec<_>>().join("; "))
+            })
+        })
+        .await
+    }
+
+    /// Waits for an event about an object, with a reason.
+    ///
+    /// # Errors
+    /// When the patience is over.
+    pub async fn event(&self, namespace: &str, about: &str, reason: &str) -> Result<Value> {
+        self.eventually(&format!("an event {reason} about {about}"), async || {
+            let events = self.list("Event", namespace).await?;
+            let fits = |e: &&Value| text(e, "/regarding/name") == about && text(e, "/reason") == reason;
+            let seen = || {
+                let of = events.iter().filter(|e| text(e, "/regarding/name") == about);
+                of.map(|e| text(e, "/reason").to_owned()).collect::<Vec<_>>().join(", ")
+            };
+            events.iter().find(fits).cloned().with_context(|| format!("events about it: {}", seen()))
+        })
+        .await
+    }
+
+    /// Waits until the managers ask for nothing any more.
+    ///
+    /// # Errors
+    /// When they never rest.
+    pub async fn quiet(&self) -> Result<()> {
+        let mut moved = self.faults.moved();
+        let start = tokio::time::Instant::now();
+        loop {
+            moved.mark_unchanged();
+            let nothing = tokio::time::timeout(QUIET, moved.changed()).await.is_err();
+            if nothing && self.faults.under_way() == 0 {
+                return Ok(());
+            }
+            if start.elapsed() > PATIENCE {
+                let calls: Vec<String> =
+                    self.faults.calls().iter().rev().take(10).map(ToString::to_string).collect();
+                bail!("the manager does not rest; last calls:\n{}", calls.join("\n"));
+            }
+        }
+    }
+
+    /// The state of the cluster's operators, for a scenario that failed.
+    pub async fn report(&self) -> String {
+        let mut out = String::new();
+        for kind in [
+            "CatalogSource",
+            "OperatorGroup",
+            "Subscription",
+            "InstallPlan",
+            "ClusterServiceVersion",
+            "Deployment",
+        ] {
+            for object in self.list(kind, "").await.unwrap_or_default() {
+                out.push_str(&format!("  {kind} {}\n", brief(&object)));
+            }
+        }
+        let calls = self.faults.calls();
+        out.push_str(&format!("  {} calls, the last:\n", calls.len()));
+        let skip = calls.len().saturating_sub(15);
+        for call in calls.iter().skip(skip) {
+            out.push_str(&format!("    {call}\n"));
+        }
+        out
+    }
+}
+
+fn api_of(client: &Client, resource: &ApiResource, namespace: &str) -> Api<DynamicObject> {
+    if namespace.is_empty() {
+        Api::all_with(client.clone(), resource)
+    } else {
+        Api::namespaced_with(client.clone(), namespace, resource)
+    }
+}
+
+/// A text in an object, `""` where there is none.
+#[must_use]
+pub fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// A condition of an object's status.
+#[must_use]
+pub fn condition<'a>(object: &'a Value, type_: &str) -> Option<&'a Value> {
+    object["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == type_)
+}
+
+/// Name and status in a line.
+fn brief(object: &Value) -> String {
+    let mut status = object["status"].clone();
+    if let Some(fields) = status.as_object_mut() {
+        for long in ["plan", "requirementStatus", "catalogHealth", "installPlanRef", "installplan"] {
+            fields.remove(long);
+        }
+    }
+    let deleting = if object["metadata"]["deletionTimestamp"].is_null() { "" } else { " (is being deleted)" };
+    let status: String = status.to_string().chars().take(1500).collect();
+    format!("{}/{}{deleting}: {status}", text(object, "/metadata/namespace"), text(object, "/metadata/name"))
+}
