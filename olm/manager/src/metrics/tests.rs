@@ -3,19 +3,13 @@
 use serde_json::{Value, json};
 
 use super::{families::FAMILIES, *};
+use crate::stores::tests::kept;
 
-fn store<K>(objects: Vec<Value>) -> kube::runtime::reflector::Store<K>
+fn store<K>(objects: Vec<Value>) -> crate::stores::Kept<K>
 where
-    K: kube::Resource<DynamicType = ()> + serde::de::DeserializeOwned + Clone + 'static,
+    K: kube::Resource<DynamicType = ()> + serde::de::DeserializeOwned + Clone + Send + Sync + 'static,
 {
-    let mut writer = kube::runtime::reflector::store::Writer::<K>::default();
-    let reader = writer.as_reader();
-    for object in objects {
-        let object = serde_json::from_value(object).unwrap();
-        writer.apply_watcher_event(&kube::runtime::watcher::Event::Apply(object));
-    }
-    // The reader holds the content.
-    reader
+    kept(objects.into_iter().map(|object| serde_json::from_value(object).unwrap()).collect())
 }
 
 fn render(metrics: &Metrics, catalogs: &CatalogStore, stores: &Stores) -> String {

@@ -31,7 +31,6 @@ use kube::{
     api::DeleteParams,
     core::PartialObjectMeta,
     runtime::{
-        Controller,
         controller::Action,
         reflector::{ObjectRef, Store},
         watcher,
@@ -46,6 +45,7 @@ use crate::{
     context::{Ctx, Error, SAFETY_NET, drive},
     controllers::operator_group,
     metadata::metadata_only,
+    stores,
 };
 use decide::{Act, Decision, INSTALL_FAILED};
 use facts::Observed;
@@ -66,10 +66,11 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
     let registered = managed.clone();
     // Copies that OLM v0 left in other namespaces are never acted on.
     let originals = any().labels(&format!("!{}", names::LABEL_COPIED_FROM));
-    let controller = Controller::new(Api::<ClusterServiceVersion>::all(client.clone()), originals.clone());
+    let (controller, kept) =
+        stores::controller(Api::<ClusterServiceVersion>::all(client.clone()), originals.clone());
     let memory = Arc::<Memory>::default();
-    let store = controller.store();
-    ctx.stores.set_versions(store.clone());
+    let store = kept.store.clone();
+    ctx.stores.set_versions(kept);
     let (chain, crds, groups, conditions) = (store.clone(), store.clone(), store.clone(), store.clone());
     let index = Arc::clone(&memory);
     let controller = controller

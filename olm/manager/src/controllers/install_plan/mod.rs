@@ -22,7 +22,6 @@ use kube::{
     Api, Resource, ResourceExt,
     core::PartialObjectMeta,
     runtime::{
-        Controller,
         controller::Action,
         reflector::{ObjectRef, Store},
         watcher,
@@ -38,6 +37,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     context::{Ctx, Error, SAFETY_NET, drive, truncate},
     engine::{self, Change, Outcome, Refusal, Snapshot},
+    stores,
 };
 use apply::{Job, Progress, Warnings};
 
@@ -47,9 +47,9 @@ const MESSAGE: usize = 2000;
 pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
     let client = ctx.client.clone();
     let any = watcher::Config::default;
-    let controller = Controller::new(Api::<InstallPlan>::all(client.clone()), any());
-    let store = controller.store();
-    ctx.stores.set_plans(store.clone());
+    let (controller, kept) = stores::controller(Api::<InstallPlan>::all(client.clone()), any());
+    let store = kept.store.clone();
+    ctx.stores.set_plans(kept);
     let (csvs, conditions, subscriptions) = (store.clone(), store.clone(), store);
     // Only that something happened: what a plan waits for is read when its turn comes.
     let controller = controller

@@ -15,7 +15,6 @@ use kube::{
     Api, ResourceExt,
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions},
     runtime::{
-        Controller,
         controller::Action,
         reflector::{ObjectRef, Store},
         watcher,
@@ -31,6 +30,7 @@ use crate::{
     catalogs::LoadedCatalog,
     context::{Ctx, Error, SAFETY_NET, drive},
     engine::{self, Outcome, Refusal, Snapshot},
+    stores,
 };
 use decide::{Catalog, Hold, Next, Observed};
 #[cfg(test)]
@@ -40,9 +40,9 @@ pub(crate) use plan_object::{SUMMARY, summary};
 pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
     let client = ctx.client.clone();
     let any = watcher::Config::default;
-    let controller = Controller::new(Api::<Subscription>::all(client.clone()), any());
-    let store = controller.store();
-    ctx.stores.set_subscriptions(store.clone());
+    let (controller, kept) = stores::controller(Api::<Subscription>::all(client.clone()), any());
+    let store = kept.store.clone();
+    ctx.stores.set_subscriptions(kept);
     let (csvs, groups, conditions) = (store.clone(), store.clone(), store);
     let controller = controller
         .owns(Api::<InstallPlan>::all(client.clone()), any())
