@@ -1,8 +1,11 @@
 //! The type of an expression. What is not declared, and what does not fit, is refused when the definition is written.
 
-use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SelectExpr};
+use cel::common::ast::{
+    CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SelectExpr, StructExpr,
+};
 use std::sync::Arc;
 
+use super::expression::{JSON_PATCH, OBJECT};
 use super::parse::Parsed;
 use super::signatures;
 use super::types::{Bindings, Ty};
@@ -19,14 +22,21 @@ pub(super) struct Checked<'n> {
 /// As the compiler of Kubernetes prints them, with the place.
 pub(super) fn check<'n>(parsed: &Parsed, self_: Ty<'n>, old_self: Ty<'n>) -> Result<Checked<'n>, String> {
     let scopes = vec![("self".to_owned(), self_), (OLD_SELF.to_owned(), old_self)];
-    let mut checker = Checker { uses_old_self: false, scopes };
+    let mut checker = Checker { uses_old_self: false, patches: false, scopes };
     let ty = checker.type_of(&parsed.root).map_err(|(at, what)| parsed.error_at(at, &what))?;
     Ok(Checked { ty, uses_old_self: checker.uses_old_self })
 }
 
-/// The same with other variables.
-pub(super) fn check_with<'n>(parsed: &Parsed, variables: Vec<(String, Ty<'n>)>) -> Result<Ty<'n>, String> {
-    let mut checker = Checker { uses_old_self: false, scopes: variables };
+/// Names of variables with their types; a name may be qualified, as in `variables.size`.
+pub(super) type Declared<'n> = Vec<(String, Ty<'n>)>;
+
+/// The same with other variables, and with the types of patches where the expression makes one.
+pub(super) fn check_with<'n>(
+    parsed: &Parsed,
+    variables: Declared<'n>,
+    patches: bool,
+) -> Result<Ty<'n>, String> {
+    let mut checker = Checker { uses_old_self: false, patches, scopes: variables };
     checker.type_of(&parsed.root).map_err(|(at, what)| parsed.error_at(at, &what))
 }
 
@@ -36,6 +46,8 @@ type Outcome<'n> = Result<Ty<'n>, (u64, String)>;
 
 struct Checker<'n> {
     uses_old_self: bool,
+    /// Whether objects and patches can be made.
+    patches: bool,
     /// Variables: those of the rule, then those of the loops around, the innermost last.
     scopes: Vec<(String, Ty<'n>)>,
 }
@@ -48,12 +60,18 @@ pub(super) fn qualified(target: &IdedExpr, name: &str) -> Option<String> {
     }
 }
 
+/// Whether a variable's name is `first.second`.
+pub(super) fn is_qualified(name: &str, first: &str, second: &str) -> bool {
+    name.strip_prefix(first).and_then(|rest| rest.strip_prefix('.')) == Some(second)
+}
+
 impl<'n> Checker<'n> {
     fn type_of(&mut self, expression: &IdedExpr) -> Outcome<'n> {
         let at = expression.id;
         let fail = |what: &str| Err((at, what.to_owned()));
         match &expression.expr {
             Expr::Unspecified => fail("the expression has a part without meaning"),
+            Expr::Struct(message) if self.makes(&message.type_name) => self.message(message),
             Expr::Struct(message) => {
                 fail(&format!("undeclared reference to '{}' (in container '')", message.type_name))
             }
@@ -104,6 +122,33 @@ impl<'n> Checker<'n> {
         }
     }
 
+    fn makes(&self, name: &str) -> bool {
+        let is_object =
+            || name.strip_prefix(OBJECT).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+        self.patches && (name == JSON_PATCH || is_object())
+    }
+
+    fn message(&mut self, message: &StructExpr) -> Outcome<'n> {
+        for entry in &message.entries {
+            let EntryExpr::StructField(field) = &entry.expr else {
+                return Err((entry.id, "an object has fields".to_owned()));
+            };
+            let ty = self.type_of(&field.value)?;
+            if message.type_name != JSON_PATCH {
+                continue;
+            }
+            let fits = match field.field.as_str() {
+                "op" | "path" | "from" => matches!(ty, Ty::Text | Ty::Any),
+                "value" => true,
+                other => return Err((entry.id, format!("undefined field '{other}'"))),
+            };
+            if !fits {
+                return Err((field.value.id, format!("expected type 'string' but found '{ty}'")));
+            }
+        }
+        Ok(Ty::Message(message.type_name.as_str().into()))
+    }
+
     /// The elements of a literal are of one type.
     fn alike(&self, at: u64, known: &Ty<'n>, next: &Ty<'n>) -> Outcome<'n> {
         if known.takes(next, &mut Bindings::default()) {
@@ -127,6 +172,12 @@ impl<'n> Checker<'n> {
     }
 
     fn field(&mut self, at: u64, select: &SelectExpr) -> Outcome<'n> {
+        if let Expr::Ident(first) = &select.operand.expr
+            && let Some((_, of)) =
+                self.scopes.iter().find(|(name, _)| is_qualified(name, first, &select.field))
+        {
+            return Ok(if select.test { Ty::Bool } else { of.clone() });
+        }
         let of = self.type_of(&select.operand)?;
         let field = field_of(&of, &select.field).map_err(|what| (at, what))?;
         Ok(if select.test { Ty::Bool } else { field })

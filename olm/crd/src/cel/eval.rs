@@ -7,12 +7,15 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use cel::common::ast::operators as op;
-use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, MapExpr};
+use cel::common::ast::{
+    CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, MapExpr, SelectExpr, StructExpr,
+};
 
-use super::check::qualified;
+use super::check::{is_qualified, qualified};
 use super::functions::Library;
 use super::parse::{MAP_INSERT, Parsed};
 use super::signatures;
+use super::types::unescape;
 use super::value::{Fault, Key, Outcome, Text, Val, error, no_overload};
 
 /// What the evaluation of one expression may cost, in Kubernetes.
@@ -40,14 +43,13 @@ pub(super) fn evaluate<'a>(
     (outcome, eval.spent)
 }
 
-/// The same with other variables.
+/// The same with other variables; some may be faults, for whatever uses them.
 pub(super) fn evaluate_with<'a>(
     expression: &'a Parsed,
-    variables: Vec<(&'a str, Val<'a>)>,
+    variables: &[(&'a str, Outcome<'a>)],
     library: &mut Library,
 ) -> Outcome<'a> {
-    let locals = variables.into_iter().map(|(name, value)| (name, Ok(value))).collect();
-    Eval { library, locals, spent: 0 }.value(&expression.root)
+    Eval { library, locals: variables.to_vec(), spent: 0 }.value(&expression.root)
 }
 
 struct Eval<'a, 'l> {
@@ -73,6 +75,9 @@ impl<'a> Eval<'a, '_> {
             }
             Expr::Select(select) => {
                 self.spend(u64::from(!select.test))?;
+                if let Some(variable) = self.qualified(select) {
+                    return if select.test { Ok(true.into()) } else { variable };
+                }
                 let operand = self.value(&select.operand)?;
                 if select.test { has(&operand, &select.field) } else { field(&operand, &select.field) }
             }
@@ -93,7 +98,8 @@ impl<'a> Eval<'a, '_> {
                 Ok(Val::list(items))
             }
             Expr::Map(map) => self.map(map),
-            Expr::Unspecified | Expr::Struct(_) => Err(no_overload()),
+            Expr::Struct(message) => self.message(message),
+            Expr::Unspecified => Err(no_overload()),
         }
     }
 
@@ -102,6 +108,35 @@ impl<'a> Eval<'a, '_> {
             return value.clone();
         }
         kind(name).map(Val::Kind).ok_or_else(|| error(format!("no such attribute(s): {name}")))
+    }
+
+    /// The variable whose name has two parts.
+    fn qualified(&self, select: &SelectExpr) -> Option<Outcome<'a>> {
+        let Expr::Ident(first) = &select.operand.expr else { return None };
+        let mut locals = self.locals.iter();
+        let found = locals.find(|(name, _)| is_qualified(name, first, &select.field));
+        found.map(|(_, value)| value.clone())
+    }
+
+    /// An object that a patch is made of: its fields.
+    fn message(&mut self, message: &'a StructExpr) -> Outcome<'a> {
+        self.spend(MAP_UNITS)?;
+        let mut out = BTreeMap::new();
+        for entry in &message.entries {
+            let EntryExpr::StructField(field) = &entry.expr else { return Err(no_overload()) };
+            let value = match self.value(&field.value)? {
+                Val::Optional(value) if field.optional => match value {
+                    Some(value) => Val::clone(&value),
+                    None => continue,
+                },
+                value => value,
+            };
+            out.insert(
+                Key::Text(unescape(&field.field).unwrap_or_else(|| field.field.clone()).into()),
+                value,
+            );
+        }
+        Ok(Val::Map(Rc::new(out)))
     }
 
     fn map(&mut self, map: &'a MapExpr) -> Outcome<'a> {

@@ -7,11 +7,11 @@
 //! - [`eval`], [`value`], [`functions`]: what an expression makes of an object;
 //! - [`rule`]: a rule with its message, reason and field path;
 //! - [`validate`]: the rules of a whole object, with those that compare it with what it was before;
-//! - [`condition`]: expressions of others.
+//! - [`expression`]: expressions of others.
 
 mod check;
-mod condition;
 mod eval;
+mod expression;
 mod functions;
 mod parse;
 mod rule;
@@ -21,7 +21,7 @@ mod validate;
 mod value;
 mod weight;
 
-pub use self::condition::Condition;
+pub use self::expression::{Expression, Named, Values, Wanted};
 pub(crate) use self::rule::{Cache, Rule, check_rules};
 pub(crate) use self::validate::{same_item, validate};
 

@@ -55,6 +55,8 @@ pub(super) enum Ty<'n> {
     /// The metadata of an object: its names.
     Metadata,
     Opaque(Opaque),
+    /// An object that a patch is made of.
+    Message(Arc<str>),
     /// A type that a signature leaves open.
     Var(usize),
 }
@@ -119,6 +121,7 @@ impl<'n> Ty<'n> {
             (Self::Map(ak, av), Self::Map(bk, bv)) => ak.takes(bk, bound) && av.takes(bv, bound),
             (Self::Object(a, _), Self::Object(b, _)) => std::ptr::eq(*a, *b),
             (Self::Opaque(a), Self::Opaque(b)) => a == b,
+            (Self::Message(a), Self::Message(b)) => a == b,
             (nullable, Self::Null) | (Self::Null, nullable) => matches!(
                 nullable,
                 Self::Null
@@ -165,6 +168,7 @@ impl<'n> Ty<'n> {
             (Self::Map(ak, av), Self::Map(bk, bv)) => ak.same(bk) && av.same(bv),
             (Self::Object(a, _), Self::Object(b, _)) => std::ptr::eq(*a, *b),
             (Self::Opaque(a), Self::Opaque(b)) => a == b,
+            (Self::Message(a), Self::Message(b)) => a == b,
             (a, b) => std::mem::discriminant(a) == std::mem::discriminant(b),
         }
     }
@@ -189,6 +193,7 @@ impl fmt::Display for Ty<'_> {
             Self::Optional(of) => write!(f, "optional_type({of})"),
             Self::Object(..) | Self::Metadata => f.write_str("object"),
             Self::Opaque(of) => f.write_str(of.name()),
+            Self::Message(name) => f.write_str(name),
         }
     }
 }

@@ -202,6 +202,40 @@ impl<'a> Val<'a> {
         Self::List(Rc::new(items))
     }
 
+    /// As JSON; what has no form there is a fault.
+    pub(super) fn to_json(&self) -> Result<Value, Fault> {
+        use base64::Engine;
+        Ok(match self {
+            Self::Null | Self::Optional(None) => Value::Null,
+            Self::Bool(value) => (*value).into(),
+            Self::Int(value) => (*value).into(),
+            Self::Uint(value) => (*value).into(),
+            Self::Double(value) => Number::from_f64(*value).map_or(Value::Null, Value::Number),
+            Self::Text(text) => (**text).into(),
+            Self::Bytes(bytes) => base64::engine::general_purpose::STANDARD.encode(bytes).into(),
+            Self::Time(time) => time.to_string().into(),
+            Self::Span(span) => format!("{}s", span.as_secs_f64()).into(),
+            Self::List(list) => list.iter().map(Self::to_json).collect::<Result<_, _>>()?,
+            Self::Map(map) => {
+                let entry = |(key, value): (&Key, &Self)| {
+                    let key = match key {
+                        Key::Bool(key) => key.to_string(),
+                        Key::Int(key) => key.to_string(),
+                        Key::Text(key) => key.to_string(),
+                    };
+                    Ok((key, value.to_json()?))
+                };
+                Value::Object(map.iter().map(entry).collect::<Result<_, Fault>>()?)
+            }
+            Self::Optional(Some(value)) => value.to_json()?,
+            Self::JsonList(list, _) => Value::Array(list.to_vec()),
+            Self::JsonMap(map, _) | Self::Object(map, ..) | Self::Metadata(map) => {
+                Value::Object(Map::clone(map))
+            }
+            other => return Err(error(format!("a {} cannot be written as JSON", other.kind()))),
+        })
+    }
+
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Self::Null => "null_type",

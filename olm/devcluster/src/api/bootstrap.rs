@@ -22,6 +22,7 @@ pub(crate) async fn run(server: &Arc<Server>, port: u16, client_ca: &str) -> Res
         crds::serve(server, &crd);
     }
     server.webhooks.reload(&server.store);
+    server.policies.reload(&server.store);
     for object in objects(port) {
         create(server, object).await?;
     }

@@ -154,6 +154,20 @@ pub(crate) fn of(builtin: &Builtin) -> Columns {
         ("apiregistration.k8s.io", _) => {
             Columns { columns: const { &[c("Service"), c("Available"), c("Age")] }, cells: api_service }
         }
+        ("admissionregistration.k8s.io", "MutatingAdmissionPolicy") => Columns {
+            columns: const { &[n("Mutations"), c("ParamKind"), c("Age")] },
+            cells: |o| policy(o, "/spec/mutations"),
+        },
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => Columns {
+            columns: const { &[n("Validations"), c("ParamKind"), c("Age")] },
+            cells: |o| policy(o, "/spec/validations"),
+        },
+        (
+            "admissionregistration.k8s.io",
+            "MutatingAdmissionPolicyBinding" | "ValidatingAdmissionPolicyBinding",
+        ) => {
+            Columns { columns: const { &[c("PolicyName"), c("ParamRef"), c("Age")] }, cells: policy_binding }
+        }
         ("admissionregistration.k8s.io", _) => Columns {
             columns: const { &[n("Webhooks"), c("Age")] },
             cells: |o| vec![list(o, "/webhooks").len().into(), created(o)],
@@ -216,6 +230,26 @@ pub(crate) fn of(builtin: &Builtin) -> Columns {
         },
         _ => Columns { columns: const { &[c("Age")] }, cells: |o| vec![created(o)] },
     }
+}
+
+fn policy(object: &Value, steps: &str) -> Vec<Value> {
+    let kind = match object.pointer("/spec/paramKind") {
+        Some(kind) => format!("{}/{}", text(kind, "/apiVersion"), text(kind, "/kind")),
+        None => "<unset>".to_owned(),
+    };
+    vec![list(object, steps).len().into(), kind.into(), created(object)]
+}
+
+fn policy_binding(object: &Value) -> Vec<Value> {
+    let param = match object.pointer("/spec/paramRef") {
+        None => "<unset>".to_owned(),
+        Some(param) => match (text(param, "/namespace"), text(param, "/name")) {
+            (_, "") => selector_text(&param["selector"]),
+            ("", name) => format!("*/{name}"),
+            (namespace, name) => format!("{namespace}/{name}"),
+        },
+    };
+    vec![text(object, "/spec/policyName").into(), param.into(), created(object)]
 }
 
 fn api_service(object: &Value) -> Vec<Value> {

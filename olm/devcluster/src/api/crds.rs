@@ -1,6 +1,6 @@
 //! CustomResourceDefinitions: what happens when one is written, changed or deleted.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use serde_json::{Value, json};
 
@@ -47,15 +47,28 @@ pub(crate) fn before_write(call: &Call<'_>, object: &mut Value, live: Option<&Va
 }
 
 /// Serves a CRD that was stored, or cleans up behind one that is being deleted.
+///
+/// Of writers at once, the last to come here need not be the last to have written: what counts is what is stored.
 pub(crate) async fn written(server: &Arc<Server>, object: &Arc<Value>) {
-    serve(server, object);
+    let name = meta::name(object);
+    follow(server, name);
     aggregation::sync(server).await;
-    if meta::is_deleting(object) {
-        sweep(server, meta::name(object)).await;
+    if server.store.get(&Key::new(STORED, "", name)).is_some_and(|crd| meta::is_deleting(&crd)) {
+        sweep(server, name).await;
     }
 }
 
-/// Makes the registry agree with a stored CRD.
+/// Makes the registry agree with what is stored under a name.
+fn follow(server: &Server, name: &str) {
+    // Of two at once, the last to read is the last to change the registry.
+    let _turn = server.definitions.lock().unwrap_or_else(PoisonError::into_inner);
+    match server.store.get(&Key::new(STORED, "", name)) {
+        Some(object) => serve(server, &object),
+        None => server.registry.remove_crd(name),
+    }
+}
+
+/// Serves a stored CRD as its status says.
 pub(crate) fn serve(server: &Server, object: &Value) {
     let name = meta::name(object);
     if crd::is_established(object) {
@@ -69,7 +82,7 @@ pub(crate) fn serve(server: &Server, object: &Value) {
 
 /// A CRD is gone.
 pub(crate) async fn deleted(server: &Arc<Server>, object: &Value) {
-    server.registry.remove_crd(meta::name(object));
+    follow(server, meta::name(object));
     let key = stored_key(meta::text(object, "/spec/group"), meta::text(object, "/spec/names/plural"));
     server.store.close(&key);
     aggregation::sync(server).await;

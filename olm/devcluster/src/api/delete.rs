@@ -6,7 +6,8 @@ use axum::response::Response;
 use serde_json::{Value, json};
 
 use super::{
-    convert, hooks, meta,
+    commit::commit,
+    convert, meta,
     prepare::success,
     registry::Resource,
     rest::storage_error,
@@ -172,9 +173,8 @@ async fn delete_one(call: &Call<'_>, name: &str, options: &Options) -> ApiResult
         if !finished && marked == *current {
             return Ok(Outcome::Marked(current));
         }
-        match call.server.store.write(&key, Some(&current), (!finished).then_some(marked)).await {
-            Ok((Some(stored), _)) => {
-                hooks::written(call.server, resource, &stored).await;
+        match commit(call, &key, Some(&current), (!finished).then_some(marked), None).await {
+            Ok(Some(stored)) => {
                 // The hook may have finished the deletion already (a CRD without objects).
                 return Ok(if call.server.store.get(&key).is_some() {
                     Outcome::Marked(stored)
@@ -182,10 +182,7 @@ async fn delete_one(call: &Call<'_>, name: &str, options: &Options) -> ApiResult
                     Outcome::Gone(stored)
                 });
             }
-            Ok((None, _)) => {
-                hooks::deleted(call.server, resource, &current).await;
-                return Ok(Outcome::Gone(current));
-            }
+            Ok(None) => return Ok(Outcome::Gone(current)),
             Err(WriteError::Raced) => {}
             Err(error) => return Err(storage_error(&error)),
         }

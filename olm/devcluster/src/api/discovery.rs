@@ -12,7 +12,7 @@ use super::{
     kinds::{REVIEWS, SUBRESOURCES},
     registry::{Resource, Served},
     request::Info,
-    server::{Server, answer},
+    server::{Server, answer, unserved},
     status::{ApiError, ApiResult, bytes_response},
 };
 use crate::machinery::openapi;
@@ -60,7 +60,7 @@ pub(crate) fn serve(
                 found["apiVersion"] = "v1".into();
                 Ok(answer(200, &found))
             }
-            None => Err(ApiError::no_route()),
+            None => Err(ApiError::page_not_found()),
         },
         ["apis", group, version] => resource_list(&served, group, version),
         ["openapi", "v3"] => Ok(openapi_index(server, &served)),
@@ -76,7 +76,7 @@ pub(crate) fn serve(
                 "id_token_signing_alg_values_supported": ["ES256"],
             }),
         )),
-        _ => Err(ApiError::no_route()),
+        _ => Err(ApiError::page_not_found()),
     }
 }
 
@@ -184,7 +184,7 @@ fn resource_list(served: &Served, group: &str, version: &str) -> ApiResult<Respo
         );
     }
     if resources.is_empty() {
-        return Err(ApiError::no_route());
+        return Err(unserved(group));
     }
     let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
     Ok(answer(
@@ -353,7 +353,7 @@ fn openapi_index(server: &Server, served: &Served) -> Response {
 }
 
 fn openapi_document(served: &Served, group: &str, version: &str) -> ApiResult<Response> {
-    let bytes = document_bytes(served, group, version).ok_or_else(ApiError::no_route)?;
+    let bytes = document_bytes(served, group, version).ok_or_else(ApiError::page_not_found)?;
     Ok(bytes_response(200, "application/json", bytes))
 }
 

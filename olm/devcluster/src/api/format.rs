@@ -17,6 +17,8 @@ pub(crate) enum Format {
     Whole,
     /// `PartialObjectMetadata`.
     Metadata,
+    /// `PartialObjectMetadataList`: lists alone can be shown so.
+    MetadataList,
     Table(Rows),
 }
 
@@ -58,12 +60,11 @@ impl Format {
                     };
                     return Ok(Self::Table(rows));
                 }
-                (
-                    Some("PartialObjectMetadata" | "PartialObjectMetadataList"),
-                    Some("meta.k8s.io"),
-                    Some("v1"),
-                ) => {
+                (Some("PartialObjectMetadata"), Some("meta.k8s.io"), Some("v1")) => {
                     return Ok(Self::Metadata);
+                }
+                (Some("PartialObjectMetadataList"), Some("meta.k8s.io"), Some("v1")) => {
+                    return Ok(Self::MetadataList);
                 }
                 _ => {}
             }
@@ -72,11 +73,35 @@ impl Format {
         Err(ApiError::new(406, "NotAcceptable", message))
     }
 
+    /// Refuses a form that an answer cannot have. A watch finds out at its first event.
+    pub(crate) fn check(self, resource: &Resource, list: bool, verb: &str) -> ApiResult<()> {
+        // Errors name types of the programming language that Kubernetes is written in.
+        let go = |suffix: &str| match resource.custom() {
+            Some(_) => format!("*unstructured.Unstructured{suffix}"),
+            None => {
+                let group = resource.group.split('.').next().filter(|g| !g.is_empty()).unwrap_or("core");
+                format!("*{group}.{}{suffix}", resource.kind)
+            }
+        };
+        let message = match self {
+            Self::Metadata if list => format!(
+                "you requested PartialObjectMetadata, but the requested object is a list ({})",
+                go("List")
+            ),
+            Self::MetadataList if !list && verb != "watch" => format!(
+                "you requested PartialObjectMetadataList, but the requested object is not a list ({})",
+                go("")
+            ),
+            _ => return Ok(()),
+        };
+        Err(ApiError::new(406, "NotAcceptable", message))
+    }
+
     /// One object.
     pub(crate) fn object(self, resource: &Resource, object: &Arc<Value>) -> Value {
         match self {
             Self::Whole => Value::clone(object),
-            Self::Metadata => metadata_of(object),
+            Self::Metadata | Self::MetadataList => metadata_of(object),
             Self::Table(rows) => {
                 let mut table = table::empty(resource, true);
                 table["metadata"] = json!({ "resourceVersion": super::meta::resource_version(object) });
@@ -109,7 +134,7 @@ impl Format {
             Self::Whole => {
                 json!({ "kind": resource.list_kind, "apiVersion": resource.api_version(), "metadata": metadata })
             }
-            Self::Metadata => {
+            Self::Metadata | Self::MetadataList => {
                 json!({ "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata })
             }
             Self::Table(rows) => {
@@ -128,7 +153,9 @@ impl Format {
                 bytes.push(b',');
             }
             let written = match self {
-                Self::Metadata => serde_json::to_writer(&mut bytes, &metadata_of(object)),
+                Self::Metadata | Self::MetadataList => {
+                    serde_json::to_writer(&mut bytes, &metadata_of(object))
+                }
                 _ => serde_json::to_writer(&mut bytes, object.as_ref()),
             };
             debug_assert!(written.is_ok(), "writing JSON to memory cannot fail");

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tokio::sync::MutexGuard;
+use tokio::sync::OwnedMutexGuard;
 
 use super::{
-    aggregation, authz, crds, meta, quota,
+    aggregation, authz, crds, meta, policies, quota,
     registry::Resource,
     server::{Call, Server},
     service,
@@ -18,9 +18,9 @@ use super::{
 const EVENT_SECONDS: i64 = 3600;
 
 /// Serializes writes that take something from a common pool.
-pub(crate) async fn guard<'a>(call: &Call<'a>) -> Option<MutexGuard<'a, ()>> {
+pub(crate) async fn guard(call: &Call<'_>) -> Option<OwnedMutexGuard<()>> {
     let takes = call.resource.is("", "services") || quota::concerns(call);
-    if takes { Some(call.server.addresses.lock().await) } else { None }
+    if takes { Some(call.server.addresses.clone().lock_owned().await) } else { None }
 }
 
 /// New objects need a namespace that exists and is not going away.
@@ -81,6 +81,7 @@ pub(crate) async fn written(server: &Arc<Server>, resource: &Arc<Resource>, obje
         (authz::GROUP, "clusterroles") => aggregate(server).await,
         ("" | "events.k8s.io", "events") => purge_events(server).await,
         _ if webhooks::concerns(resource) => server.webhooks.reload(&server.store),
+        _ if policies::concerns(resource) => server.policies.reload(&server.store),
         _ if aggregation::concerns(resource) => server.aggregation.reload(&server.store),
         _ => {}
     }
@@ -92,6 +93,7 @@ pub(crate) async fn deleted(server: &Arc<Server>, resource: &Arc<Resource>, obje
         ("apiextensions.k8s.io", _) => crds::deleted(server, object).await,
         (authz::GROUP, "clusterroles") => aggregate(server).await,
         _ if webhooks::concerns(resource) => server.webhooks.reload(&server.store),
+        _ if policies::concerns(resource) => server.policies.reload(&server.store),
         _ if aggregation::concerns(resource) => server.aggregation.reload(&server.store),
         _ if resource.custom().is_some() => crds::object_deleted(server, resource).await,
         _ => {}

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{aggregation, defaults, strategy, validate, webhooks};
+use super::{aggregation, defaults, policies, strategy, validate, webhooks};
 use crate::machinery::field_error::FieldError;
 
 /// A built-in kind.
@@ -229,6 +229,55 @@ pub(crate) static BUILTINS: &[Builtin] = &[
         generation: true,
         default: webhooks::defaults_validating,
         validate: webhooks::validating_rules,
+        ..BASE
+    },
+    Builtin {
+        group: webhooks::GROUP,
+        kind: "MutatingAdmissionPolicy",
+        plural: "mutatingadmissionpolicies",
+        singular: "mutatingadmissionpolicy",
+        categories: &["api-extensions"],
+        namespaced: false,
+        generation: true,
+        default: policies::defaults,
+        validate: policies::mutating_rules,
+        ..BASE
+    },
+    Builtin {
+        group: webhooks::GROUP,
+        kind: "MutatingAdmissionPolicyBinding",
+        plural: "mutatingadmissionpolicybindings",
+        singular: "mutatingadmissionpolicybinding",
+        categories: &["api-extensions"],
+        namespaced: false,
+        generation: true,
+        default: policies::defaults_binding,
+        validate: policies::mutating_binding_rules,
+        ..BASE
+    },
+    Builtin {
+        group: webhooks::GROUP,
+        kind: "ValidatingAdmissionPolicy",
+        plural: "validatingadmissionpolicies",
+        singular: "validatingadmissionpolicy",
+        categories: &["api-extensions"],
+        namespaced: false,
+        generation: true,
+        status: true,
+        default: policies::defaults,
+        validate: policies::validating_rules,
+        ..BASE
+    },
+    Builtin {
+        group: webhooks::GROUP,
+        kind: "ValidatingAdmissionPolicyBinding",
+        plural: "validatingadmissionpolicybindings",
+        singular: "validatingadmissionpolicybinding",
+        categories: &["api-extensions"],
+        namespaced: false,
+        generation: true,
+        default: policies::defaults_binding,
+        validate: policies::validating_binding_rules,
         ..BASE
     },
     Builtin {

@@ -4,8 +4,8 @@
 //! * what is served: [`kinds`] (the table), [`registry`] (with custom resources), [`discovery`]
 //! * a request: [`server`] → [`request`] → [`authn`] → [`authz`] → [`rest`], [`list`], [`watch`], [`delete`], [`scale`],
 //!   [`reviews`], [`nodes`], [`aggregation`]
-//! * an object on its way in: [`prepare`], [`defaults`], [`strategy`], [`admission`], [`validate`], [`hooks`], [`crds`],
-//!   [`service`], [`webhooks`]; on its way out: [`convert`], [`format`], [`table`], [`columns`]
+//! * an object on its way in: [`prepare`], [`defaults`], [`strategy`], [`admission`], [`validate`], [`commit`], [`hooks`],
+//!   [`crds`], [`service`], [`webhooks`]; on its way out: [`convert`], [`format`], [`table`], [`columns`]
 //! * what the server calls itself: [`outbound`], [`trust`]
 
 mod admission;
@@ -14,6 +14,7 @@ mod authn;
 mod authz;
 mod bootstrap;
 mod columns;
+mod commit;
 mod convert;
 mod crds;
 mod defaults;
@@ -28,6 +29,7 @@ mod log;
 mod meta;
 mod nodes;
 mod outbound;
+mod policies;
 mod prepare;
 mod protobuf;
 mod proxy;
@@ -56,7 +58,7 @@ mod webhooks;
 use std::{
     net::{IpAddr, SocketAddr},
     path::PathBuf,
-    sync::{Arc, PoisonError, RwLock, atomic::AtomicI64},
+    sync::{Arc, Mutex, PoisonError, RwLock, atomic::AtomicI64},
 };
 
 use axum::{Router, extract::Request};
@@ -67,6 +69,7 @@ use tokio_util::sync::CancellationToken;
 use self::{
     aggregation::{Aggregation, FrontProxy},
     authn::Tokens,
+    policies::Policies,
     registry::Registry,
     server::Server,
     store::Store,
@@ -128,9 +131,11 @@ impl ApiServer {
             tokens: Tokens::open(directory)?,
             backend: RwLock::default(),
             shutdown: CancellationToken::new(),
-            addresses: tokio::sync::Mutex::default(),
+            addresses: Arc::default(),
+            definitions: Mutex::default(),
             purged: AtomicI64::new(0),
             webhooks: Webhooks::default(),
+            policies: Policies::default(),
             aggregation: Aggregation::new(FrontProxy::open(directory)?),
         });
         futures::executor::block_on(bootstrap::run(
@@ -164,7 +169,16 @@ impl ApiServer {
 
     /// Serves HTTPS on a listener until [`ApiServer::shutdown`]. Call it inside a tokio runtime, once per listener.
     pub fn serve(&self, listener: std::net::TcpListener) -> std::io::Result<tokio::task::JoinHandle<()>> {
-        serve::start(self.router(), self.authority.config.clone(), listener, self.server.shutdown.clone())
+        self.serve_router(self.router(), listener)
+    }
+
+    /// As [`ApiServer::serve`], with a router of the caller's: one that counts what goes on to [`ApiServer::router`], or fails it.
+    pub fn serve_router(
+        &self,
+        router: Router,
+        listener: std::net::TcpListener,
+    ) -> std::io::Result<tokio::task::JoinHandle<()>> {
+        serve::start(router, self.authority.config.clone(), listener, self.server.shutdown.clone())
     }
 
     /// Connects the node that runs the pods: logs, exec and proxy work from now on.

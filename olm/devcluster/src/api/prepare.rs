@@ -122,24 +122,50 @@ fn check_metadata_types(resource: &Resource, object: &mut Value) -> ApiResult<()
     Ok(())
 }
 
+/// An apply of fields that the type does not have is refused, whatever `fieldValidation` says: nobody could own them.
+pub(crate) fn declared(call: &Call<'_>, config: &mut Value) -> ApiResult<()> {
+    let before = config.clone();
+    if drop_unknown(call.resource, config)?.is_empty() {
+        return Ok(());
+    }
+    let resource = call.resource;
+    let mut causes: Vec<String> = ssa::undeclared(resource.layout(), &before, config)
+        .into_iter()
+        .map(|path| format!("{path}: field not declared in schema"))
+        .collect();
+    let causes = match causes.as_mut_slice() {
+        [one] => std::mem::take(one),
+        all => format!("errors:\n  {}", all.join("\n  ")),
+    };
+    let (group, version, kind) = (&resource.group, &resource.version, &resource.kind);
+    let name = format!("{}/{}", meta::namespace(config), meta::name(config));
+    let message =
+        format!("failed to create typed patch object ({name}; {group}/{version}, Kind={kind}): {causes}");
+    Err(ApiError::from_status(json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message, "code": 500,
+    })))
+}
+
+/// Takes unknown fields out and names them; refuses wrong types of built-in kinds.
+fn drop_unknown(resource: &Resource, object: &mut Value) -> ApiResult<Vec<String>> {
+    let Some(custom) = resource.custom() else {
+        let (group, version, kind) =
+            (resource.group.as_str(), resource.version.as_str(), resource.kind.as_str());
+        if let Some(errors) = openapi::type_errors(group, version, kind, object).filter(|e| !e.is_empty()) {
+            return Err(ApiError::bad_request(format!(
+                "{kind} in version \"{version}\" cannot be handled as a {kind}: {}",
+                errors.join(", ")
+            )));
+        }
+        return Ok(openapi::drop_unknown(group, version, kind, object));
+    };
+    Ok(custom.schema.prune(object))
+}
+
 /// Unknown fields and wrong types, as `fieldValidation` says. Unknown fields are gone afterwards.
 pub(crate) fn strict(call: &Call<'_>, object: &mut Value) -> ApiResult<()> {
     let resource = call.resource;
-    let unknown = match resource.custom() {
-        Some(custom) => custom.schema.prune(object),
-        None => {
-            let (group, version, kind) =
-                (resource.group.as_str(), resource.version.as_str(), resource.kind.as_str());
-            if let Some(errors) = openapi::type_errors(group, version, kind, object).filter(|e| !e.is_empty())
-            {
-                return Err(ApiError::bad_request(format!(
-                    "{kind} in version \"{version}\" cannot be handled as a {kind}: {}",
-                    errors.join(", ")
-                )));
-            }
-            openapi::drop_unknown(group, version, kind, object)
-        }
-    };
+    let unknown = drop_unknown(resource, object)?;
     if unknown.is_empty() {
         return Ok(());
     }
@@ -258,7 +284,7 @@ pub(crate) fn finish_create(call: &Call<'_>, mut object: Value, again: bool) -> 
 /// A change on its way to the store.
 pub(crate) struct Draft {
     pub object: Value,
-    /// It changes nothing that a client can change.
+    /// It changes nothing that a client can change; who owns the fields is among that.
     pub unchanged: bool,
 }
 
@@ -278,13 +304,14 @@ pub(crate) fn begin_update(
         let error = FieldError::invalid("metadata.name", meta::name(&object), "field is immutable");
         return Err(ApiError::invalid(&resource.group, &resource.kind, &call.info.name, &[error]));
     }
-    let clears_managed_fields =
-        object.pointer("/metadata/managedFields").and_then(Value::as_array).is_some_and(Vec::is_empty);
+    let gives_fields_away = object
+        .pointer("/metadata/managedFields")
+        .is_some_and(|sent| Some(sent) != live.pointer("/metadata/managedFields"));
     strict(call, &mut object)?;
     settle_changed(call, live, &mut object);
     let unchanged = match tracking {
         Tracking::Unchanged => true,
-        Tracking::Update => !clears_managed_fields && same(live, &object),
+        Tracking::Update => !gives_fields_away && same(live, &object),
         Tracking::Applied => false,
     };
     if matches!(tracking, Tracking::Update) && !unchanged {

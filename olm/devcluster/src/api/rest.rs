@@ -7,7 +7,9 @@ use http::header;
 use serde_json::{Value, json};
 
 use super::{
-    admission, convert, hooks, meta,
+    admission,
+    commit::commit,
+    convert, hooks, meta,
     prepare::{self, Draft, Tracking},
     server::{Call, answer, decode, yaml},
     status::{ApiError, ApiResult},
@@ -152,14 +154,9 @@ async fn create_object(call: &Call<'_>, mut object: Value, tracking: &Tracking) 
             return Ok(Arc::new(object));
         }
         let object = convert::store_form(call.server, resource, object).await?;
-        let written = call.server.store.write(&key, None, Some(object)).await;
-        drop(guard);
-        match written {
-            Ok((Some(stored), _)) => {
-                hooks::written(call.server, resource, &stored).await;
-                return Ok(stored);
-            }
-            Ok((None, _)) | Err(WriteError::Raced) => {}
+        match commit(call, &key, None, Some(object), guard).await {
+            Ok(Some(stored)) => return Ok(stored),
+            Ok(None) | Err(WriteError::Raced) => {}
             Err(error) => return Err(storage_error(&error)),
         }
     }
@@ -242,22 +239,9 @@ where
             return Ok(Arc::new(new));
         }
         let new = convert::store_form(call.server, resource, new).await?;
-        let written = if remove {
-            call.server.store.write(&key, Some(&current), None).await.map(|_| Arc::new(new))
-        } else {
-            let written = call.server.store.write(&key, Some(&current), Some(new)).await;
-            written.map(|(stored, _)| stored.unwrap_or_else(|| current.clone()))
-        };
-        drop(guard);
-        match written {
-            Ok(gone) if remove => {
-                hooks::deleted(call.server, resource, &current).await;
-                return Ok(gone);
-            }
-            Ok(stored) => {
-                hooks::written(call.server, resource, &stored).await;
-                return Ok(stored);
-            }
+        let last = remove.then(|| Arc::new(new.clone()));
+        match commit(call, &key, Some(&current), (!remove).then_some(new), guard).await {
+            Ok(stored) => return Ok(last.or(stored).unwrap_or(current)),
             Err(WriteError::Raced) => {}
             Err(error) => return Err(storage_error(&error)),
         }
@@ -358,7 +342,7 @@ async fn apply(call: &Call<'_>, mut config: Value) -> ApiResult<Response> {
     if !meta::list(&config, "/metadata/managedFields").is_empty() {
         return Err(ApiError::bad_request("metadata.managedFields must be nil"));
     }
-    prepare::strict(call, &mut config)?;
+    prepare::declared(call, &mut config)?;
     let subresource = Some(call.info.subresource.as_str()).filter(|s| !s.is_empty());
     let request = |live: Option<&Value>, now: &str| -> ApiResult<ssa::Applied> {
         let request = ApplyRequest {

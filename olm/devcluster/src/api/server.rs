@@ -23,6 +23,7 @@ use super::{
     discovery,
     format::Format,
     kinds, nodes,
+    policies::Policies,
     registry::{Registry, Resource},
     request::{Info, Query},
     rest, reviews,
@@ -44,10 +45,13 @@ pub(crate) struct Server {
     pub backend: RwLock<Option<Arc<dyn NodeBackend>>>,
     pub shutdown: CancellationToken,
     /// Held while a Service gets its addresses, so that no two get the same.
-    pub addresses: tokio::sync::Mutex<()>,
+    pub addresses: Arc<tokio::sync::Mutex<()>>,
+    /// Held while the registry is made to agree with the stored CRDs.
+    pub definitions: Mutex<()>,
     /// When old events were last thrown away, seconds since 1970.
     pub purged: AtomicI64,
     pub webhooks: Webhooks,
+    pub policies: Policies,
     pub aggregation: Aggregation,
 }
 
@@ -145,18 +149,18 @@ impl Server {
             return reviews::serve(self, review, &info, &who, &parts.headers, &read_body(body).await?);
         }
         let served = self.registry.served();
-        let resource =
-            served.find(&info.group, &info.version, &info.resource).ok_or_else(ApiError::no_route)?;
+        let nobodys = || unserved(&info.group);
+        let resource = served.find(&info.group, &info.version, &info.resource).ok_or_else(nobodys)?;
         if resource.namespaced && info.namespace.is_empty() && !matches!(info.verb.as_str(), "list" | "watch")
         {
             return Err(if info.verb == "create" || info.verb == "deletecollection" {
                 ApiError::method_not_allowed()
             } else {
-                ApiError::no_route()
+                nobodys()
             });
         }
         if !resource.namespaced && !info.namespace.is_empty() && info.resource != "namespaces" {
-            return Err(ApiError::no_route());
+            return Err(nobodys());
         }
         let needs_node =
             matches!(info.subresource.as_str(), "log" | "exec" | "proxy" | "attach" | "portforward");
@@ -169,6 +173,7 @@ impl Server {
             return nodes::serve(self, &mut parts, body, &info, &query).await;
         }
         let format = Format::negotiate(&parts.headers, query.get("includeObject"))?;
+        format.check(resource, matches!(info.verb.as_str(), "list" | "deletecollection"), &info.verb)?;
         let call = Call {
             server: self,
             resource,
@@ -230,6 +235,13 @@ impl Server {
             _ => Err(ApiError::no_route()),
         }
     }
+}
+
+/// What a path in a group leads to that nothing is served at.
+pub(crate) fn unserved(group: &str) -> ApiError {
+    let built_in = kinds::BUILTINS.iter().any(|builtin| builtin.group == group)
+        || kinds::REVIEWS.iter().any(|review| review.group == group);
+    if built_in { ApiError::no_route() } else { ApiError::page_not_found() }
 }
 
 /// The name that a field selector asks for, if it asks for one object by name.

@@ -17,6 +17,8 @@ use crate::machinery::{
 pub(crate) struct ApiError {
     status: Box<Value>,
     retry_after: Option<u32>,
+    /// Answered as text: there is no `Status` where no kind is.
+    plain: bool,
 }
 
 /// The result of everything that serves a request.
@@ -36,7 +38,7 @@ impl ApiError {
     }
 
     pub(crate) fn from_status(status: Value) -> Self {
-        Self { status: Box::new(status), retry_after: None }
+        Self { status: Box::new(status), retry_after: None, plain: false }
     }
 
     pub(crate) fn details(mut self, details: Value) -> Self {
@@ -46,8 +48,15 @@ impl ApiError {
         self
     }
 
+    /// Causes among the details.
+    pub(crate) fn causes(mut self, messages: impl IntoIterator<Item = String>) -> Self {
+        let causes: Vec<Value> = messages.into_iter().map(|message| json!({ "message": message })).collect();
+        self.status["details"]["causes"] = causes.into();
+        self
+    }
+
     /// Details that name an object; `kind` is the plural, as in Kubernetes.
-    fn about(self, plural: &str, group: &str, name: &str) -> Self {
+    pub(crate) fn about(self, plural: &str, group: &str, name: &str) -> Self {
         let mut details = json!({});
         for (key, value) in [("name", name), ("group", group), ("kind", plural)] {
             if !value.is_empty() {
@@ -74,7 +83,12 @@ impl ApiError {
             .about(plural, group, name)
     }
 
-    /// No such path.
+    /// No such path outside of what is built in: the text that kube-apiserver ends with when nobody takes a path.
+    pub(crate) fn page_not_found() -> Self {
+        Self { plain: true, ..Self::new(404, "NotFound", "404 page not found") }
+    }
+
+    /// No such path among what is built in.
     pub(crate) fn no_route() -> Self {
         Self::new(404, "NotFound", "the server could not find the requested resource").details(json!({}))
     }
@@ -164,7 +178,11 @@ impl From<PatchError> for ApiError {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let mut response = json_response(self.code(), &self.status);
+        let mut response = if self.plain {
+            bytes_response(self.code(), "text/plain; charset=utf-8", format!("{}\n", self.message()))
+        } else {
+            json_response(self.code(), &self.status)
+        };
         if let Some(seconds) = self.retry_after {
             response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
         }

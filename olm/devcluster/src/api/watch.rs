@@ -251,7 +251,7 @@ impl Watch {
             Format::Whole => {
                 json!({ "kind": self.resource.kind, "apiVersion": self.resource.api_version(), "metadata": metadata })
             }
-            Format::Metadata => {
+            Format::Metadata | Format::MetadataList => {
                 json!({ "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata })
             }
             Format::Table(_) => {
@@ -264,7 +264,12 @@ impl Watch {
         self.push_line(&json!({ "type": "BOOKMARK", "object": object }));
     }
 
+    /// As on a real API server, a watch that asked for lists ends when it would have to show the first object.
     fn push_line(&mut self, line: &Value) {
+        if self.format == Format::MetadataList {
+            self.ended = true;
+            return;
+        }
         let mut bytes = serde_json::to_vec(line).unwrap_or_default();
         bytes.push(b'\n');
         self.ready.push_back(bytes.into());

@@ -60,6 +60,8 @@ pub(crate) async fn sync(server: &Arc<Server>) {
 }
 
 async fn try_sync(server: &Arc<Server>) -> Result<(), WriteError> {
+    // One at a time: another one's idea of what is served would be old by the time it writes.
+    let _turn = server.aggregation.keeping.lock().await;
     let wanted = wanted(server);
     for object in server.store.list(STORED, "").items {
         let of_crd = object.pointer("/metadata/labels").is_some_and(|labels| labels[MANAGED] == OF_CRD);

@@ -45,6 +45,8 @@ pub(crate) struct Aggregation {
     /// Whether there is any remote: the one thing that every request looks at.
     any: AtomicBool,
     watched: AtomicBool,
+    /// Held while the local APIServices are made to agree with what is served.
+    keeping: tokio::sync::Mutex<()>,
 }
 
 impl Aggregation {
@@ -55,6 +57,7 @@ impl Aggregation {
             offered: RwLock::default(),
             any: AtomicBool::new(false),
             watched: AtomicBool::new(false),
+            keeping: tokio::sync::Mutex::default(),
         }
     }
 

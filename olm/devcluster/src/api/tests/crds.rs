@@ -133,3 +133,77 @@ async fn discovery_lists_everything_at_once() {
         assert_eq!(get(&server, path).await.0, 200, "{path}");
     }
 }
+
+/// Of two writers, the one that stored first can be the last to tell the server.
+#[tokio::test]
+async fn news_of_a_crd_that_is_gone_serve_nothing() {
+    let (server, _client) = server();
+    post(&server, CRDS, cron_tab_crd()).await;
+    let one = format!("{CRDS}/crontabs.stable.example.com");
+    let key = crate::api::store::Key::new(crate::api::crds::STORED, "", "crontabs.stable.example.com");
+    let old = server.server.store.get(&key).expect("stored");
+    delete(&server, &one).await;
+    // when
+    crate::api::crds::written(&server.server, &old).await;
+    // then
+    assert_eq!(get(&server, CTS).await.0, 404);
+    assert_eq!(
+        get(&server, "/apis/apiregistration.k8s.io/v1/apiservices/v1.stable.example.com").await.0,
+        404
+    );
+}
+
+/// Definitions of one group that come and go at once leave its API behind only as long as there is one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_api_of_a_group_goes_with_its_last_crd() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let config = Config { data: Some(directory.path().to_owned()), ..Config::default() };
+    let server = ApiServer::open(config).expect("opened");
+    let round_trip = async |index: usize| {
+        let mut crd = cron_tab_crd();
+        crd["metadata"]["name"] = format!("c{index}s.stable.example.com").into();
+        crd["spec"]["names"] = json!({"plural": format!("c{index}s"), "kind": format!("C{index}")});
+        assert_eq!(post(&server, CRDS, crd).await.0, 201);
+        let one = format!("{CRDS}/c{index}s.stable.example.com");
+        let touch = json!({"metadata": {"labels": {"touched": "yes"}}});
+        let touched = patch(&server, "merge-patch+json", &one, touch);
+        let (_, (code, _)) = tokio::join!(touched, delete(&server, &one));
+        assert_eq!(code, 200);
+    };
+    for _ in 0..20 {
+        futures::future::join_all((0..8).map(round_trip)).await;
+        let (_, left) = get(&server, CRDS).await;
+        assert_eq!(left["items"], json!([]));
+        assert_eq!(get(&server, "/apis/stable.example.com/v1").await.0, 404);
+        assert_eq!(
+            get(&server, "/apis/apiregistration.k8s.io/v1/apiservices/v1.stable.example.com").await.0,
+            404
+        );
+    }
+    server.shutdown();
+}
+
+/// Clients take the two apart: the one is a `Status`, the other a line of text.
+#[tokio::test]
+async fn what_only_a_crd_could_serve_is_no_page() {
+    let (server, _client) = server();
+    post(&server, CRDS, cron_tab_crd()).await;
+    for path in [
+        "/apis/none.example.com/v1/things",
+        "/apis/stable.example.com/v9/crontabs",
+        "/apis/stable.example.com/v1/others",
+        "/apis/none.example.com/v1",
+        "/apis/none.example.com",
+        "/none",
+    ] {
+        assert_eq!(get(&server, path).await, (404, json!("404 page not found\n")), "{path}");
+    }
+    for path in ["/api/v1/things", "/apis/apps/v1/things", "/apis/apps/v9"] {
+        let (code, body) = get(&server, path).await;
+        assert_eq!(
+            (code, &body["reason"], &body["message"]),
+            (404, &json!("NotFound"), &json!("the server could not find the requested resource")),
+            "{path}"
+        );
+    }
+}

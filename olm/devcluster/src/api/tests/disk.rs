@@ -169,3 +169,26 @@ async fn a_full_disk_changes_nothing() {
     assert_eq!(get(&server, &format!("{CMS}/c0")).await.0, 200);
     server.shutdown();
 }
+
+/// A write that is stored is also taken notice of, though nobody waits for the answer any more.
+#[tokio::test]
+async fn a_deletion_is_finished_without_its_client() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = open(directory.path()).expect("opened");
+    let one = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/crontabs.stable.example.com";
+    post(&server, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", cron_tab_crd()).await;
+    // given a request that is on its way to the disk when its client goes
+    let mut request = Box::pin(delete(&server, one));
+    assert!(futures::poll!(&mut request).is_pending(), "the disk answered at once");
+    drop(request);
+    // then what the deletion means is done
+    let gone = async {
+        for path in [one, "/apis/apiregistration.k8s.io/v1/apiservices/v1.stable.example.com"] {
+            while get(&server, path).await.0 != 404 {
+                tokio::task::yield_now().await;
+            }
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(60), gone).await.expect("the CRD and its API to go");
+    server.shutdown();
+}

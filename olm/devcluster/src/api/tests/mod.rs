@@ -9,6 +9,7 @@ mod disk;
 mod kubectl;
 mod objects;
 mod outside;
+mod policies;
 mod quota;
 mod rules;
 mod watches;

@@ -116,7 +116,6 @@ async fn bad_requests_get_their_status() {
     let (server, _client) = server();
     let admin = Identity::admin;
     let cases = [
-        ("GET", "/nothing", 404),
         ("GET", "/apis/apps/v2/deployments", 404),
         ("GET", "/apis/apps/v1/statefulsets", 404),
         ("POST", "/api/v1/pods", 405),
@@ -303,6 +302,72 @@ async fn services_get_addresses() {
     assert_eq!(code, 422, "{body}");
     let (code, kubernetes) = get(&server, &format!("{path}/kubernetes")).await;
     assert_eq!((code, &kubernetes["spec"]["clusterIP"]), (200, &json!("10.96.0.1")));
+}
+
+/// A client may say who owns which fields, and nothing else: client-side apply is turned into server-side apply so.
+#[tokio::test]
+async fn owners_of_fields_change_alone() {
+    let (server, _client) = server();
+    let path = format!("{CMS}/a?fieldManager=before");
+    let (_, made) = post(&server, &format!("{CMS}?fieldManager=before"), config_map("a")).await;
+    assert_eq!(made["metadata"]["managedFields"][0]["manager"], "before");
+    // given the same owners, nothing is stored
+    let same = json!({"metadata": {"managedFields": made["metadata"]["managedFields"]}});
+    let (_, body) = patch(&server, "merge-patch+json", &path, same).await;
+    assert_eq!(body["metadata"]["resourceVersion"], made["metadata"]["resourceVersion"]);
+    // when another one is named, by patch
+    let mut owners = made["metadata"]["managedFields"].clone();
+    owners[0]["manager"] = json!("after");
+    let change = json!({"metadata": {"managedFields": owners}});
+    let (code, patched) = patch(&server, "merge-patch+json", &path, change).await;
+    // then it owns them, and the one who said so owns nothing
+    assert_eq!((code, &patched["metadata"]["managedFields"]), (200, &owners));
+    assert_ne!(patched["metadata"]["resourceVersion"], made["metadata"]["resourceVersion"]);
+    // and by update
+    let mut updated = patched.clone();
+    updated["metadata"]["managedFields"][0]["operation"] = json!("Apply");
+    let (code, stored) = send(&server, Identity::admin(), "PUT", &path, &[], updated.clone()).await;
+    assert_eq!((code, &stored["metadata"]["managedFields"]), (200, &updated["metadata"]["managedFields"]));
+    // None at all means that the object forgets them
+    let none = json!({"metadata": {"managedFields": [{}]}});
+    let (_, cleared) = patch(&server, "merge-patch+json", &path, none).await;
+    assert_eq!(cleared["metadata"]["managedFields"], Value::Null);
+}
+
+/// A created object loses what its type does not have; an apply of it is refused, for nobody could own that.
+#[tokio::test]
+async fn an_apply_of_unknown_fields_is_refused() {
+    let (server, _client) = server();
+    let apply = async |path: &str, object: Value| {
+        let path = format!("{path}?fieldManager=me&fieldValidation=Ignore");
+        patch(&server, "apply-patch+yaml", &path, object).await
+    };
+    let mut object = deployment("a");
+    object["metadata"]["namespace"] = json!("default");
+    object["spec"]["someday"] = json!(1);
+    let path = "/apis/apps/v1/namespaces/default/deployments/a";
+    let (code, status) = apply(path, object.clone()).await;
+    assert_eq!((code, &status["reason"]), (500, &Value::Null));
+    let text = "failed to create typed patch object (default/a; apps/v1, Kind=Deployment): .spec.someday: field not declared in schema";
+    assert_eq!(status["message"], text);
+    object["spec"]["template"]["spec"]["containers"][0]["port"] = json!(1);
+    let (_, status) = apply(path, object).await;
+    let lines: Vec<&str> = status["message"].as_str().expect("text").lines().collect();
+    assert_eq!(
+        lines[0],
+        "failed to create typed patch object (default/a; apps/v1, Kind=Deployment): errors:"
+    );
+    let (mut found, mut wanted) = (
+        lines[1..].to_vec(),
+        [
+            "  .spec.someday: field not declared in schema",
+            "  .spec.template.spec.containers[name=\"c\"].port: field not declared in schema",
+        ],
+    );
+    found.sort_unstable();
+    wanted.sort_unstable();
+    assert_eq!(found, wanted);
+    assert_eq!(get(&server, path).await.0, 404);
 }
 
 #[tokio::test]

@@ -100,3 +100,35 @@ async fn shutdown_ends_watches() {
     server.shutdown();
     assert_eq!(watch.count().await, 0);
 }
+
+/// What is no list cannot be shown as one: clients that ask for it on a watch would wait for ever if this server were kinder.
+#[tokio::test]
+async fn metadata_is_shown_in_the_form_that_fits() {
+    let (server, _client) = server();
+    post(&server, "/api/v1/namespaces/default/configmaps", config_map("a")).await;
+    let accept = |kind: &str| format!("application/json;as={kind};g=meta.k8s.io;v=v1,application/json");
+    let ask = async |kind: &str, path: &str| {
+        let accept = accept(kind);
+        send(&server, Identity::admin(), "GET", path, &[("accept", &accept)], Value::Null).await
+    };
+    let (all, one) = ("/api/v1/namespaces/default/configmaps", "/api/v1/namespaces/default/configmaps/a");
+    let (code, list) = ask("PartialObjectMetadataList", all).await;
+    assert_eq!((code, &list["kind"]), (200, &json!("PartialObjectMetadataList")));
+    let (code, object) = ask("PartialObjectMetadata", one).await;
+    assert_eq!((code, &object["kind"]), (200, &json!("PartialObjectMetadata")));
+    let (code, error) = ask("PartialObjectMetadataList", one).await;
+    assert_eq!(
+        (code, &error["message"]),
+        (
+            406,
+            &json!(
+                "you requested PartialObjectMetadataList, but the requested object is not a list (*core.ConfigMap)"
+            )
+        )
+    );
+    let (code, error) = ask("PartialObjectMetadata", all).await;
+    assert_eq!((code, &error["reason"]), (406, &json!("NotAcceptable")));
+    // A watch ends where its first event would be.
+    let (code, nothing) = ask("PartialObjectMetadataList", &format!("{all}?watch=true")).await;
+    assert_eq!((code, nothing), (200, json!("")));
+}

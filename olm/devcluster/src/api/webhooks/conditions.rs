@@ -1,8 +1,8 @@
-//! `matchConditions`: expressions in CEL that decide whether a webhook is asked.
+//! `matchConditions`: expressions in CEL that decide whether a webhook is asked, or a policy applies.
 
 use std::{collections::HashSet, sync::Arc};
 
-use olm_crd::Condition;
+use olm_crd::{Expression, Named, Values, Wanted};
 use serde_json::Value;
 
 use super::{Asked, review};
@@ -16,26 +16,42 @@ use crate::{
 };
 
 /// What expressions may speak of. `authorizer`, which Kubernetes has too, is not among it.
-const VARIABLES: [&str; 3] = ["object", "oldObject", "request"];
+pub(crate) const VARIABLES: [&str; 3] = ["object", "oldObject", "request"];
 /// As Kubernetes.
 const MOST: usize = 64;
 
 /// The conditions of a webhook; all must hold.
 pub(crate) struct Conditions {
-    all: Vec<(String, Result<Condition, String>)>,
+    all: Vec<(String, Result<Expression, String>)>,
+}
+
+fn compile(expression: &str, variables: &[&str]) -> Result<Expression, String> {
+    Expression::compile(expression, variables, &Named::default(), Wanted::Bool)
 }
 
 impl Conditions {
-    pub(super) fn of(conditions: &[Value]) -> Self {
+    pub(crate) fn of(conditions: &[Value], variables: &[&str]) -> Self {
         let compiled = |condition: &Value| {
             let expression = text(condition, "/expression");
-            (text(condition, "/name").to_owned(), Condition::compile(expression, &VARIABLES))
+            (text(condition, "/name").to_owned(), self::compile(expression, variables))
         };
         Self { all: conditions.iter().map(compiled).collect() }
     }
 
-    /// Whether all conditions hold for a request. One that cannot be evaluated counts as a failure of the webhook, unless
-    /// another one does not hold.
+    /// Whether all conditions hold. One that cannot be evaluated is an error, unless another one does not hold.
+    pub(crate) fn decide(&self, values: &Values<'_>) -> Result<bool, String> {
+        let mut failed = Vec::new();
+        for (name, condition) in &self.all {
+            match condition.as_ref().map_err(Clone::clone).and_then(|c| c.holds(values)) {
+                Ok(true) => {}
+                Ok(false) => return Ok(false),
+                Err(why) => failed.push(format!("condition {name:?}: {why}")),
+            }
+        }
+        if failed.is_empty() { Ok(true) } else { Err(failed.join(", ")) }
+    }
+
+    /// Whether all conditions hold for a request. One that cannot be evaluated counts as a failure of the webhook.
     pub(super) fn hold(
         &self,
         asked: &Asked<'_>,
@@ -52,27 +68,19 @@ impl Conditions {
             ("oldObject", old.map_or(&Value::Null, AsRef::as_ref)),
             ("request", &request),
         ];
-        let mut failed = Vec::new();
-        for (name, condition) in &self.all {
-            match condition.as_ref().map_err(Clone::clone).and_then(|c| c.holds(&values)) {
-                Ok(true) => {}
-                Ok(false) => return Ok(false),
-                Err(why) => failed.push(format!("condition {name:?}: {why}")),
-            }
-        }
-        match failed.as_slice() {
-            [] => Ok(true),
-            _ if ignores_failures => Ok(false),
-            failed => {
+        match self.decide(&Named::default().bind(&values)) {
+            Ok(holds) => Ok(holds),
+            Err(_) if ignores_failures => Ok(false),
+            Err(why) => {
                 let resource = asked.resource;
-                Err(ApiError::forbidden(&resource.plural, &resource.group, asked.name, &failed.join(", ")))
+                Err(ApiError::forbidden(&resource.plural, &resource.group, asked.name, &why))
             }
         }
     }
 }
 
-/// What is wrong with the conditions of a webhook.
-pub(super) fn check(conditions: &[Value], path: &str, errors: &mut Vec<FieldError>) {
+/// What is wrong with the conditions of a webhook or a policy.
+pub(crate) fn check(conditions: &[Value], path: &str, variables: &[&str], errors: &mut Vec<FieldError>) {
     let path = format!("{path}.matchConditions");
     if conditions.len() > MOST {
         errors.push(FieldError::too_many(path.as_str(), conditions.len(), MOST as u64));
@@ -92,7 +100,7 @@ pub(super) fn check(conditions: &[Value], path: &str, errors: &mut Vec<FieldErro
         let path = format!("{path}[{index}].expression");
         if expression.trim().is_empty() {
             errors.push(FieldError::required(path, ""));
-        } else if let Err(why) = Condition::compile(expression, &VARIABLES) {
+        } else if let Err(why) = compile(expression, variables) {
             errors.push(FieldError::invalid(path, expression, why));
         }
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::conditions::Conditions;
+use super::conditions::{Conditions, VARIABLES};
 use crate::api::{
     meta::{self, list, text},
     outbound::Endpoint,
@@ -19,11 +19,7 @@ const TIMEOUT: u64 = 10;
 /// A compiled webhook.
 pub(crate) struct Hook {
     pub name: String,
-    pub rules: Vec<Rule>,
-    /// `matchPolicy: Exact`: other versions of the same resource do not count.
-    pub exact: bool,
-    pub namespaces: Selector,
-    pub objects: Selector,
+    pub matching: Matching,
     pub conditions: Conditions,
     /// `failurePolicy: Ignore`.
     pub ignores_failures: bool,
@@ -36,6 +32,35 @@ pub(crate) struct Hook {
     pub endpoint: Result<Endpoint, String>,
 }
 
+/// What a webhook or a policy looks at.
+pub(crate) struct Matching {
+    pub rules: Vec<Rule>,
+    /// Whether it looks at everything when there are no rules.
+    pub all: bool,
+    /// What it leaves out of that.
+    pub excluded: Vec<Rule>,
+    /// `matchPolicy: Exact`: other versions of the same resource do not count.
+    pub exact: bool,
+    pub namespaces: Selector,
+    pub objects: Selector,
+}
+
+impl Matching {
+    /// Of a webhook or a policy; `rules` is where the rules are.
+    pub(crate) fn new(of: &Value, rules: &str) -> Self {
+        let all = |pointer: &str| list(of, pointer).iter().map(Rule::new).collect();
+        let selector = |key: &str| Selector::from_object(&of[key]);
+        Self {
+            rules: all(rules),
+            all: false,
+            excluded: all("/excludeResourceRules"),
+            exact: text(of, "/matchPolicy") == "Exact",
+            namespaces: selector("namespaceSelector"),
+            objects: selector("objectSelector"),
+        }
+    }
+}
+
 /// Requests that a webhook is asked about.
 pub(crate) struct Rule {
     pub operations: Vec<String>,
@@ -44,6 +69,8 @@ pub(crate) struct Rule {
     /// Resource and subresource; the latter is empty for the resource itself.
     pub resources: Vec<(String, String)>,
     pub scope: Scope,
+    /// Only of policies; empty is any name.
+    pub names: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,14 +91,10 @@ impl Hook {
 
     fn new(hook: &Value) -> Self {
         let spoken = list(hook, "/admissionReviewVersions").iter().filter_map(Value::as_str);
-        let selector = |key: &str| Selector::from_object(&hook[key]);
         Self {
             name: text(hook, "/name").to_owned(),
-            rules: list(hook, "/rules").iter().map(Rule::new).collect(),
-            exact: text(hook, "/matchPolicy") == "Exact",
-            namespaces: selector("namespaceSelector"),
-            objects: selector("objectSelector"),
-            conditions: Conditions::of(list(hook, "/matchConditions")),
+            matching: Matching::new(hook, "/rules"),
+            conditions: Conditions::of(list(hook, "/matchConditions"), &VARIABLES),
             ignores_failures: text(hook, "/failurePolicy") == "Ignore",
             timeout: Duration::from_secs(hook["timeoutSeconds"].as_u64().unwrap_or(TIMEOUT)),
             dry_run: matches!(text(hook, "/sideEffects"), "None" | "NoneOnDryRun"),
@@ -101,6 +124,7 @@ impl Rule {
                 "Namespaced" => Scope::Namespaced,
                 _ => Scope::All,
             },
+            names: texts("/resourceNames"),
         }
     }
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{
     Asked, Operation,
-    hook::{Hook, Rule, Scope},
+    hook::{Matching, Rule, Scope},
 };
 use crate::api::{
     meta,
@@ -17,7 +17,7 @@ use crate::api::{
 
 /// The same resource in its other versions and groups, looked up when somebody needs it.
 #[derive(Default)]
-pub(super) struct Equivalents(OnceCell<Vec<Arc<Resource>>>);
+pub(crate) struct Equivalents(OnceCell<Vec<Arc<Resource>>>);
 
 impl Equivalents {
     fn of(&self, asked: &Asked<'_>) -> &[Arc<Resource>] {
@@ -40,17 +40,31 @@ impl Equivalents {
     }
 }
 
-/// The version of the resource that a rule of the webhook names, if one does.
-pub(super) fn by_rules(hook: &Hook, asked: &Asked<'_>, others: &Equivalents) -> Option<Arc<Resource>> {
-    if hook.rules.iter().any(|rule| rule.matches(asked, asked.resource)) {
-        return Some(asked.resource.clone());
-    }
-    if hook.exact {
+/// The version of the resource that a rule names, if one does and none leaves it out.
+pub(crate) fn by_rules(
+    matching: &Matching,
+    asked: &Asked<'_>,
+    others: &Equivalents,
+) -> Option<Arc<Resource>> {
+    let any = |rules: &[Rule]| -> Option<Arc<Resource>> {
+        if rules.iter().any(|rule| rule.matches(asked, asked.resource)) {
+            return Some(asked.resource.clone());
+        }
+        if matching.exact {
+            return None;
+        }
+        rules
+            .iter()
+            .find_map(|rule| others.of(asked).iter().find(|other| rule.matches(asked, other)).cloned())
+    };
+    if !matching.excluded.is_empty() && any(&matching.excluded).is_some() {
         return None;
     }
-    hook.rules
-        .iter()
-        .find_map(|rule| others.of(asked).iter().find(|other| rule.matches(asked, other)).cloned())
+    // Of a policy's binding: no rules are all that the policy has.
+    if matching.rules.is_empty() && matching.all {
+        return Some(asked.resource.clone());
+    }
+    any(&matching.rules)
 }
 
 impl Rule {
@@ -68,24 +82,31 @@ impl Rule {
                 Scope::Namespaced => resource.namespaced,
                 Scope::Cluster => !resource.namespaced,
             }
+            && (self.names.is_empty() || self.names.iter().any(|name| name == asked.name))
     }
 }
 
-/// Whether the namespace and the object of a request are among those that the webhook selects.
-pub(super) fn by_selectors(hook: &Hook, asked: &Asked<'_>, object: Option<&Value>) -> ApiResult<bool> {
+/// Whether the namespace and the object of a request are among those that are selected.
+pub(crate) fn by_selectors(
+    matching: &Matching,
+    asked: &Asked<'_>,
+    object: Option<&Value>,
+) -> ApiResult<bool> {
     let labels = |object: Option<&Value>| {
-        object.is_some_and(|o| hook.objects.matches_labels(o.pointer("/metadata/labels")))
+        object.is_some_and(|o| matching.objects.matches_labels(o.pointer("/metadata/labels")))
     };
-    let objects = hook.objects.is_everything() || labels(object) || labels(asked.old.map(|old| old.as_ref()));
-    Ok(objects && by_namespace(hook, asked, object)?)
+    let objects =
+        matching.objects.is_everything() || labels(object) || labels(asked.old.map(|old| old.as_ref()));
+    Ok(objects && by_namespace(matching, asked, object)?)
 }
 
-fn by_namespace(hook: &Hook, asked: &Asked<'_>, object: Option<&Value>) -> ApiResult<bool> {
+fn by_namespace(matching: &Matching, asked: &Asked<'_>, object: Option<&Value>) -> ApiResult<bool> {
     let is_namespace = asked.resource.is("", "namespaces");
-    if hook.namespaces.is_everything() || (asked.namespace.is_empty() && !is_namespace) {
+    if matching.namespaces.is_everything() || (asked.namespace.is_empty() && !is_namespace) {
         return Ok(true);
     }
-    let matches = |namespace: &Value| hook.namespaces.matches_labels(namespace.pointer("/metadata/labels"));
+    let matches =
+        |namespace: &Value| matching.namespaces.matches_labels(namespace.pointer("/metadata/labels"));
     let written = matches!(asked.operation, Operation::Create | Operation::Update);
     if is_namespace && asked.subresource.is_empty() && written {
         return Ok(object.is_some_and(matches));
@@ -98,7 +119,7 @@ fn by_namespace(hook: &Hook, asked: &Asked<'_>, object: Option<&Value>) -> ApiRe
 }
 
 /// Kind of an object as reviews name it.
-pub(super) struct Kind {
+pub(crate) struct Kind {
     pub group: String,
     pub version: String,
     pub kind: String,
@@ -106,7 +127,7 @@ pub(super) struct Kind {
 
 impl Kind {
     /// Of what was sent; a delete has only the object before.
-    pub(super) fn of(object: Option<&Value>, asked: &Asked<'_>) -> Self {
+    pub(crate) fn of(object: Option<&Value>, asked: &Asked<'_>) -> Self {
         let seen = object.or(asked.old.map(|old| old.as_ref()));
         let kind = seen.map(|o| meta::text(o, "/kind")).filter(|k| !k.is_empty());
         match (seen, kind) {
@@ -119,12 +140,12 @@ impl Kind {
         }
     }
 
-    pub(super) fn of_resource(resource: &Resource) -> Self {
+    pub(crate) fn of_resource(resource: &Resource) -> Self {
         Self { group: resource.group.clone(), version: resource.version.clone(), kind: resource.kind.clone() }
     }
 
     /// Whether it is the kind of the resource itself, not of a subresource such as `Scale`.
-    pub(super) fn is_of(&self, resource: &Resource) -> bool {
+    pub(crate) fn is_of(&self, resource: &Resource) -> bool {
         self.group == resource.group && self.kind == resource.kind
     }
 }

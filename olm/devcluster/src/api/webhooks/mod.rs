@@ -21,11 +21,18 @@ use serde_json::Value;
 
 use self::hook::Hook;
 pub(crate) use self::{
+    conditions::{Conditions, VARIABLES, check as check_conditions},
     connect::connect,
+    hook::Matching,
+    matching::{Equivalents, Kind, by_rules, by_selectors},
     mutate::mutate,
-    rules::{defaults_mutating, defaults_validating, mutating_rules, validating_rules},
+    review::{Question, request},
+    rules::{
+        check_rule, check_selector, defaults_mutating, defaults_validating, mutating_rules, one_of,
+        validating_rules,
+    },
     update::UpdateAdmission,
-    validate::validate,
+    validate::{to_version, validate},
 };
 use super::{
     authn::Identity,
@@ -116,7 +123,7 @@ pub(crate) struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    fn warn(&self, text: &str) {
+    pub(crate) fn warn(&self, text: &str) {
         let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
         if !warnings.iter().any(|w| w == text) {
             warnings.push(text.to_owned());
@@ -128,14 +135,17 @@ impl Asked<'_> {
         self.resource.group == GROUP
     }
 
-    /// Whether any webhook has a rule for it. Cheap: most requests concern nobody.
+    /// Whether any policy or webhook has a rule for it. Cheap: most requests concern nobody.
     pub(crate) fn concerns_somebody(&self) -> bool {
-        self.concerns(&self.server.webhooks.mutating()) || self.concerns_validating()
+        self.concerns(&self.server.webhooks.mutating())
+            || self.concerns(&self.server.webhooks.validating())
+            || (!self.is_exempt() && self.server.policies.concern(self))
     }
 
-    /// Whether any validating webhook has a rule for it.
+    /// Whether any of those that refuse has a rule for it.
     pub(crate) fn concerns_validating(&self) -> bool {
         self.concerns(&self.server.webhooks.validating())
+            || (!self.is_exempt() && self.server.policies.concern_validating(self))
     }
 
     fn concerns(&self, hooks: &[Hook]) -> bool {
@@ -143,7 +153,7 @@ impl Asked<'_> {
             return false;
         }
         let others = matching::Equivalents::default();
-        hooks.iter().any(|hook| matching::by_rules(hook, self, &others).is_some())
+        hooks.iter().any(|hook| matching::by_rules(&hook.matching, self, &others).is_some())
     }
 }
 

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     api::{
-        prepare,
+        policies, prepare,
         registry::Resource,
         status::{ApiError, ApiResult},
     },
@@ -42,10 +42,38 @@ struct Travelling {
     old: Option<Arc<Value>>,
 }
 
-/// Asks the mutating webhooks that a request concerns and applies their patches; says whether the object changed.
+/// Has the mutating policies that a request concerns change its object, then the webhooks; says whether it changed.
 ///
-/// `built_in` is what the API server itself adds to objects; it runs again when webhooks changed something.
+/// `built_in` is what the API server itself adds to objects; it runs again when somebody changed something. So do policies
+/// that ask for it.
 pub(crate) async fn mutate(
+    asked: &Asked<'_>,
+    object: Option<&mut Value>,
+    built_in: &mut (dyn FnMut(&mut Value) -> ApiResult<()> + Send),
+) -> ApiResult<bool> {
+    let Some(object) = object else { return ask(asked, None, built_in).await };
+    if asked.is_exempt() {
+        return Ok(false);
+    }
+    let mut rounds = policies::Rounds::default();
+    let mut changed = policies::mutate(asked, object, &mut rounds, false).await?;
+    let made = object.clone();
+    if changed {
+        built_in(object)?;
+    }
+    changed |= ask(asked, Some(object), built_in).await?;
+    if *object != made {
+        rounds.changed();
+    }
+    if rounds.has_second() {
+        changed |= policies::mutate(asked, object, &mut rounds, true).await?;
+        built_in(object)?;
+    }
+    Ok(changed)
+}
+
+/// Asks the mutating webhooks that a request concerns and applies their patches; says whether the object changed.
+async fn ask(
     asked: &Asked<'_>,
     object: Option<&mut Value>,
     built_in: &mut (dyn FnMut(&mut Value) -> ApiResult<()> + Send),
@@ -108,9 +136,9 @@ async fn round(
             continue;
         }
         // Not kept over a call: the lookup is cheap, and its cell is for one thread.
-        let wanted = matching::by_rules(hook, asked, &Equivalents::default());
+        let wanted = matching::by_rules(&hook.matching, asked, &Equivalents::default());
         let Some(resource) = wanted else { continue };
-        if !matching::by_selectors(hook, asked, travelling.object.as_deref())? {
+        if !matching::by_selectors(&hook.matching, asked, travelling.object.as_deref())? {
             continue;
         }
         if converts && travelling.resource.api_version() != resource.api_version() {

@@ -29,7 +29,7 @@ pub(super) struct Answer {
 }
 
 /// What is asked: the resource in the version that the webhook knows, and the objects in it.
-pub(super) struct Question<'a> {
+pub(crate) struct Question<'a> {
     pub resource: &'a Resource,
     pub kind: &'a Kind,
     pub request_kind: &'a Kind,
@@ -91,7 +91,7 @@ fn review(asked: &Asked<'_>, question: &Question<'_>, version: &str, uid: &str) 
 }
 
 /// Everything of the request but the objects.
-pub(super) fn request(asked: &Asked<'_>, question: &Question<'_>, uid: &str) -> Value {
+pub(crate) fn request(asked: &Asked<'_>, question: &Question<'_>, uid: &str) -> Value {
     let kind = |k: &Kind| json!({ "group": k.group, "version": k.version, "kind": k.kind });
     let resource = |r: &Resource| json!({ "group": r.group, "version": r.version, "resource": r.plural });
     let mut request = json!({

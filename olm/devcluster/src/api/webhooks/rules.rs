@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
-use super::hook::REVIEW_VERSIONS;
+use super::{conditions, hook::REVIEW_VERSIONS};
 use crate::{
     api::{
         kinds::NameRule,
@@ -65,7 +65,7 @@ fn webhooks(object: &Value, errors: &mut Errors, more: impl Fn(&Value, &str, &mu
         let path = format!("webhooks[{index}]");
         name(hook, &path, errors);
         for (index, rule) in list(hook, "/rules").iter().enumerate() {
-            self::rule(rule, &format!("{path}.rules[{index}]"), errors);
+            check_rule(rule, &format!("{path}.rules[{index}]"), errors);
         }
         one_of(hook, &path, "failurePolicy", &["Fail", "Ignore"], errors);
         one_of(hook, &path, "matchPolicy", &["Equivalent", "Exact"], errors);
@@ -81,11 +81,11 @@ fn webhooks(object: &Value, errors: &mut Errors, more: impl Fn(&Value, &str, &mu
             errors.push(FieldError::invalid(format!("{path}.timeoutSeconds"), seconds, detail));
         }
         for key in ["namespaceSelector", "objectSelector"] {
-            label_selector(&format!("{path}.{key}"), &hook[key], errors);
+            check_selector(&format!("{path}.{key}"), &hook[key], errors);
         }
         client(&hook["clientConfig"], &format!("{path}.clientConfig"), errors);
         more(hook, &path, errors);
-        super::conditions::check(list(hook, "/matchConditions"), &path, errors);
+        conditions::check(list(hook, "/matchConditions"), &path, &conditions::VARIABLES, errors);
         review_versions(hook, &format!("{path}.admissionReviewVersions"), errors);
         let name = text(hook, "/name");
         if !name.is_empty() && !names.insert(name) {
@@ -111,7 +111,7 @@ fn name(hook: &Value, path: &str, errors: &mut Errors) {
 }
 
 /// A LabelSelector that can be evaluated.
-fn label_selector(path: &str, selector: &Value, errors: &mut Errors) {
+pub(crate) fn check_selector(path: &str, selector: &Value, errors: &mut Errors) {
     validate::labels(&format!("{path}.matchLabels"), selector.get("matchLabels"), errors);
     for (index, term) in list(selector, "/matchExpressions").iter().enumerate() {
         let path = format!("{path}.matchExpressions[{index}]");
@@ -138,13 +138,15 @@ fn label_selector(path: &str, selector: &Value, errors: &mut Errors) {
     }
 }
 
-fn one_of(object: &Value, path: &str, key: &str, allowed: &[&str], errors: &mut Errors) {
+/// That a field, where it is set, has one of these values.
+pub(crate) fn one_of(object: &Value, path: &str, key: &str, allowed: &[&str], errors: &mut Errors) {
     if let Some(value) = object[key].as_str().filter(|v| !allowed.contains(v)) {
         errors.push(FieldError::not_supported(format!("{path}.{key}"), value, allowed));
     }
 }
 
-fn rule(rule: &Value, path: &str, errors: &mut Errors) {
+/// A rule that says which requests somebody looks at.
+pub(crate) fn check_rule(rule: &Value, path: &str, errors: &mut Errors) {
     let mut words = |key: &str, what: &str, empty_allowed: bool| {
         let path = format!("{path}.{key}");
         let items = list(rule, &format!("/{key}"));

@@ -15,7 +15,7 @@ use super::{
     review::{self, Question, Refusal},
 };
 use crate::api::{
-    convert,
+    convert, policies,
     registry::Resource,
     status::{ApiError, ApiResult},
 };
@@ -27,8 +27,11 @@ struct Versioned {
     kind: Kind,
 }
 
-/// Asks all validating webhooks that a request concerns; the first no, in the order of the webhooks, refuses it.
+/// Asks all policies, then all validating webhooks that a request concerns; the first no, in their order, refuses it.
 pub(crate) async fn validate(asked: &Asked<'_>, object: Option<&Value>) -> ApiResult<()> {
+    if !asked.is_exempt() {
+        policies::validate(asked, object).await?;
+    }
     let hooks = asked.server.webhooks.validating();
     let chosen = choose(&hooks, asked, object)?;
     if chosen.is_empty() {
@@ -76,8 +79,8 @@ fn choose<'h>(
     }
     let others = Equivalents::default();
     for hook in hooks {
-        if let Some(resource) = matching::by_rules(hook, asked, &others)
-            && matching::by_selectors(hook, asked, object)?
+        if let Some(resource) = matching::by_rules(&hook.matching, asked, &others)
+            && matching::by_selectors(&hook.matching, asked, object)?
         {
             chosen.push((hook, resource));
         }
@@ -111,7 +114,7 @@ async fn in_version(
 }
 
 /// An object in another version of its resource; what cannot be converted refuses the request.
-pub(super) async fn to_version(
+pub(crate) async fn to_version(
     asked: &Asked<'_>,
     resource: &Resource,
     object: Option<Arc<Value>>,

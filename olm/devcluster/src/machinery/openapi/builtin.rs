@@ -98,6 +98,8 @@ pub(super) const KINDS: &[Kind] = &[
     kind::<storage::VolumeAttachment>(),
     kind::<admissionregistration::MutatingWebhookConfiguration>(),
     kind::<admissionregistration::ValidatingWebhookConfiguration>(),
+    kind::<admissionregistration::MutatingAdmissionPolicy>(),
+    kind::<admissionregistration::MutatingAdmissionPolicyBinding>(),
     kind::<admissionregistration::ValidatingAdmissionPolicy>(),
     kind::<admissionregistration::ValidatingAdmissionPolicyBinding>(),
     kind::<apiextensions::CustomResourceDefinition>(),

@@ -22,10 +22,12 @@ pub fn json_patch(target: &Value, patch: &Value) -> Result<Value, PatchError> {
     }
     let mut result = target.clone();
     for operation in operations {
+        let tests = matches!(operation, PatchOperation::Test(_));
         let grows = matches!(operation, PatchOperation::Copy(_));
         json_patch::patch_unsafe(&mut result, std::slice::from_ref(&operation)).map_err(|error| {
             let text = serde_json::to_string(&operation).unwrap_or_default();
-            PatchError::Invalid(format!("the server rejected the patch at operation {text}: {}", error.kind))
+            let text = format!("the server rejected the patch at operation {text}: {}", error.kind);
+            if tests { PatchError::TestFailed(text) } else { PatchError::Invalid(text) }
         })?;
         if grows && nodes(&result) > MAX_NODES {
             return Err(PatchError::TooLarge("the result of the JSON patch is too large".to_owned()));

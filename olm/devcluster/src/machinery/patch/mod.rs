@@ -18,6 +18,9 @@ pub enum PatchError {
     /// The patch does not fit the object (422).
     #[error("{0}")]
     Invalid(String),
+    /// A test in the patch does not hold (422).
+    #[error("{0}")]
+    TestFailed(String),
     /// The patch or its result is too large (413).
     #[error("{0}")]
     TooLarge(String),
@@ -29,7 +32,7 @@ impl PatchError {
         match self {
             Self::UnsupportedMediaType(_) => 415,
             Self::BadRequest(_) => 400,
-            Self::Invalid(_) => 422,
+            Self::Invalid(_) | Self::TestFailed(_) => 422,
             Self::TooLarge(_) => 413,
         }
     }
@@ -39,7 +42,7 @@ impl PatchError {
         match self {
             Self::UnsupportedMediaType(_) => "UnsupportedMediaType",
             Self::BadRequest(_) => "BadRequest",
-            Self::Invalid(_) => "Invalid",
+            Self::Invalid(_) | Self::TestFailed(_) => "Invalid",
             Self::TooLarge(_) => "RequestEntityTooLarge",
         }
     }

@@ -12,6 +12,7 @@ mod last_applied;
 mod managers;
 mod merge;
 mod set;
+mod undeclared;
 mod update;
 
 use serde_json::Value;
@@ -26,6 +27,8 @@ pub use self::{
     managers::strip_managed_fields,
     update::{manager_from_user_agent, track_update},
 };
+pub(crate) use undeclared::undeclared;
+
 use super::layout::Layout;
 
 /// Owner of everything in an object that was never tracked before the first apply.
@@ -50,6 +53,11 @@ pub struct ApplyRequest<'a> {
     pub layout: Layout<'a>,
     /// Time of the managedFields entry, RFC 3339 with seconds.
     pub now: &'a str,
+}
+
+/// An object with fields laid over it, as an apply does it, and nobody tracked as their owner.
+pub(crate) fn merged(layout: Layout<'_>, object: &Value, fields: &Value) -> Value {
+    merge::merge(layout, Some(object), fields)
 }
 
 /// What came out.

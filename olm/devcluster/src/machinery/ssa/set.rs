@@ -43,7 +43,7 @@ impl Element {
     }
 
     /// As Kubernetes prints a step in messages.
-    fn show(&self, out: &mut String) {
+    pub(super) fn show(&self, out: &mut String) {
         // Writing to a String cannot fail.
         let _ = match self {
             Self::Field(name) => write!(out, ".{name}"),
