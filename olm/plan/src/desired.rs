@@ -101,8 +101,8 @@ pub(crate) fn unclaimed<'a>(input: &PlanInput<'_>, rendered: &'a Value, live: &V
     Cow::Owned(rendered)
 }
 
-/// A CRD that the same package in other namespaces uses too keeps their labels: applying without them would take them
-/// away, and with them the knowledge that somebody else needs the CRD.
+/// An object of the cluster that the same package in other namespaces uses too keeps their labels: applying without them
+/// would take them away, and with them the knowledge that somebody else needs it.
 pub(crate) fn keep_shared_labels(manifest: &mut Manifest, live: Option<&Value>, package: &str) {
     let Some(labels) = live.and_then(|l| l.pointer("/metadata/labels")?.as_object()) else { return };
     let prefix = format!("{}{package}.", names::LABEL_COMPONENT_PREFIX);

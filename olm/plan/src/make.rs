@@ -65,8 +65,8 @@ pub fn make_plan(input: &PlanInput<'_>, live: &Live) -> Plan {
     let leftovers = if wanted.is_empty() { Vec::new() } else { leftovers(input, &wanted, &previous) };
     // before anything of the live state gets into the manifests
     let Digests { all, content, parts, longest } = plan_digest(input, &wanted, &leftovers);
-    for (_, reference, manifest) in wanted.iter_mut().filter(|(_, r, _)| r.kind == "CustomResourceDefinition")
-    {
+    let of_the_cluster = wanted.iter_mut().filter(|(_, r, _)| r.namespace.is_none() && r.kind != "Namespace");
+    for (_, reference, manifest) in of_the_cluster {
         keep_shared_labels(manifest, live.get(reference), &resolved.chosen.package);
     }
     let mut objects = Vec::with_capacity(wanted.len() + leftovers.len());
@@ -204,14 +204,13 @@ fn planned(
         None => owner_of(there, &input.resolved.chosen.package, input.namespace, &bundle_names(input)),
     };
     let (op, note) = match owner {
-        Owner::Ours if difference.fields.is_empty() => (Op::Unchanged, None),
+        Owner::Ours | Owner::Shared(_) if difference.fields.is_empty() => (Op::Unchanged, None),
         Owner::Ours if difference.fields.iter().all(|field| field.cause == Cause::Drift) => {
             (Op::Update, Some("it was changed since it was applied, and is put back".to_owned()))
         }
         Owner::Ours => (Op::Update, None),
-        Owner::Shared(namespaces) => {
-            // at the least our own label is new
-            (Op::Update, Some(format!("shared with the same package in namespace {namespaces}")))
+        Owner::Shared(namespace) => {
+            (Op::Update, Some(format!("shared with the same package in namespace {namespace}")))
         }
         Owner::Nobody => (Op::Adopt, Some("it exists and nobody owns it".to_owned())),
         Owner::Other(other) => (Op::Adopt, Some(format!("owned by {other}"))),
@@ -231,7 +230,10 @@ fn left_over(input: &PlanInput<'_>, live: &Live, reference: &ObjectRef) -> Optio
     let is_old = old.as_ref() == Some(reference);
     let owner = owner_of(there, &input.resolved.chosen.package, input.namespace, &bundle_names(input));
     if !is_old && owner != Owner::Ours {
-        let note = Some("it was the old version's, but somebody else took it over".to_owned());
+        let note = Some(match owner {
+            Owner::Shared(namespace) => format!("the same package in namespace {namespace} needs it"),
+            _ => "it was the old version's, but somebody else took it over".to_owned(),
+        });
         return Some(PlannedObject { note, ..PlannedObject::new(reference, Op::Noop, None) });
     }
     let goes_with = old.filter(|_| !is_old).map(|old| old.to_string());

@@ -8,7 +8,7 @@ use serde_json::Value;
 pub(crate) enum Owner {
     /// It is a component of the package.
     Ours,
-    /// It is a component of the same package in other namespaces.
+    /// It is a component of the same package in another namespace, whether it is one in this namespace or not.
     Shared(String),
     /// It is somebody else's.
     Other(String),
@@ -22,7 +22,7 @@ pub(crate) fn owner_of(live: &Value, package: &str, namespace: &str, bundles: &[
     let label = |key: &str| labels.and_then(|l| l.get(key)).and_then(Value::as_str);
     let own = names::component_label(package, namespace);
     if label(&own).is_some() {
-        return Owner::Ours;
+        return shared_with(live, package, namespace).map_or(Owner::Ours, Owner::Shared);
     }
     if let (Some(csv), Some("ClusterServiceVersion")) =
         (label(names::LABEL_OWNER), label(names::LABEL_OWNER_KIND))
@@ -30,6 +30,9 @@ pub(crate) fn owner_of(live: &Value, package: &str, namespace: &str, bundles: &[
         let there = label(names::LABEL_OWNER_NAMESPACE).unwrap_or(namespace);
         if bundles.contains(&csv) && there == namespace {
             return Owner::Ours;
+        }
+        if label(&names::component_label(package, there)).is_some() {
+            return Owner::Shared(there.to_owned());
         }
         return Owner::Other(format!("operator {csv} in namespace {there}"));
     }
@@ -60,4 +63,13 @@ pub(crate) fn owner_of(live: &Value, package: &str, namespace: &str, bundles: &[
         }
     }
     Owner::Nobody
+}
+
+/// Another namespace whose instance of the package uses the object too.
+pub(crate) fn shared_with(live: &Value, package: &str, own: &str) -> Option<String> {
+    let prefix = format!("{}{package}.", names::LABEL_COMPONENT_PREFIX);
+    let labels = live.pointer("/metadata/labels")?.as_object()?;
+    let others = labels.keys().filter_map(|key| key.strip_prefix(&prefix));
+    // a package name may have dots, a namespace never has
+    others.filter(|namespace| *namespace != own && !namespace.contains('.')).map(str::to_owned).next()
 }

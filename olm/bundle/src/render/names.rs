@@ -6,10 +6,14 @@ use sha2::{Digest, Sha224};
 /// Names of roles and bindings are label values to some tools, so they end here.
 const LONGEST_NAME: usize = 63;
 
-/// `<base>-<hash>`, where the hash is that of the permission: the same permission has the same name in
-/// every version of the operator, and a changed one has a new name. This is OLM v1's rule.
-pub(crate) fn role_name(csv: &str, service_account: &str, permission: &Value) -> String {
-    let hash = base36(&Sha224::digest(go_json(permission)));
+/// `<base>-<hash>`, where the hash is that of the permission: the same permission has the same name as long as the
+/// version has the same one, and a changed one has a new name. This is OLM v1's rule.
+///
+/// OLM v1 installs an operator once in a cluster. Here, as in OLM v0, it can be in several namespaces, and what it has
+/// outside of its own must not have one name for all of them: there `home`, the namespace that it is installed in, is
+/// part of what is hashed.
+pub(crate) fn role_name(csv: &str, service_account: &str, permission: &Value, home: Option<&str>) -> String {
+    let hash = base36(&Sha224::digest(go_json(permission) + home.unwrap_or_default()));
     let mut base = format!("{csv}-{service_account}");
     if base.len() + hash.len() > LONGEST_NAME {
         let mut end = LONGEST_NAME.saturating_sub(hash.len() + 1);
@@ -91,10 +95,19 @@ mod tests {
     #[test]
     fn long_names_are_cut_before_the_hash() {
         let permission = json!({"serviceAccountName": "a", "rules": []});
-        let name = role_name(&"x".repeat(80), "a", &permission);
+        let name = role_name(&"x".repeat(80), "a", &permission, None);
         assert_eq!(name.len(), LONGEST_NAME);
-        assert_eq!(name, role_name(&"x".repeat(90), "a", &permission));
-        assert_ne!(name, role_name("x", "a", &permission));
-        assert!(role_name(&"é".repeat(40), "a", &permission).len() <= LONGEST_NAME);
+        assert_eq!(name, role_name(&"x".repeat(90), "a", &permission, None));
+        assert_ne!(name, role_name("x", "a", &permission, None));
+        assert!(role_name(&"é".repeat(40), "a", &permission, None).len() <= LONGEST_NAME);
+    }
+
+    #[test]
+    fn what_is_outside_of_its_namespace_has_a_name_of_that() {
+        let permission = json!({"serviceAccountName": "a", "rules": []});
+        let name = |home| role_name("x", "a", &permission, home);
+        assert_ne!(name(Some("db")), name(Some("web")));
+        assert_ne!(name(Some("db")), name(None));
+        assert_eq!(name(Some("db")), name(Some("db")));
     }
 }

@@ -85,13 +85,15 @@ fn service_account(target: &Target<'_>, name: &str) -> Value {
 }
 
 fn cluster_role(target: &Target<'_>, permission: &Value, objects: &mut Vec<Value>) {
-    let name = role_name(target.bundle.name(), account(permission), permission);
+    let home = Some(target.options.install_namespace.as_str());
+    let name = role_name(target.bundle.name(), account(permission), permission, home);
     let metadata = json!({"name": name, "labels": target.owner_labels()});
     push(target, permission, ["ClusterRole", "ClusterRoleBinding"], &metadata, objects);
 }
 
 fn role(target: &Target<'_>, permission: &Value, namespace: &str, objects: &mut Vec<Value>) {
-    let name = role_name(target.bundle.name(), account(permission), permission);
+    let home = Some(target.options.install_namespace.as_str()).filter(|home| *home != namespace);
+    let name = role_name(target.bundle.name(), account(permission), permission, home);
     let metadata = json!({"name": name, "namespace": namespace, "labels": target.owner_labels()});
     push(target, permission, ["Role", "RoleBinding"], &metadata, objects);
 }

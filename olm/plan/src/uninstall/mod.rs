@@ -13,7 +13,7 @@ use crate::digest::{self, Digests};
 use crate::images::PlanImage;
 use crate::input::Live;
 use crate::object::ObjectRef;
-use crate::owner::{Owner, owner_of};
+use crate::owner::{Owner, owner_of, shared_with};
 use crate::permissions;
 use crate::plan::{API_VERSION, DependencyView, Plan, PlanAction, Reversible, Why};
 use crate::planned::{Op, PlannedObject};
@@ -202,7 +202,10 @@ impl Draft<'_> {
                 Owner::Other(other) => {
                     self.push(&reference, Op::Noop, Some(format!("kept: owned by {other}")))
                 }
-                _ => {
+                Owner::Shared(namespace) => {
+                    self.push(&reference, Op::Noop, Some(needed_in(&namespace)));
+                }
+                Owner::Ours | Owner::Nobody => {
                     let before = self.objects.len();
                     self.push(&reference, Op::Delete, None);
                     for object in &mut self.objects[before..] {
@@ -225,9 +228,7 @@ impl Draft<'_> {
                         .to_owned(),
                 ),
                 (CrdPolicy::Delete, Owner::Other(other), _) => Some(format!("kept: owned by {other}")),
-                (CrdPolicy::Delete, _, Some(namespace)) => {
-                    Some(format!("kept: the same package in namespace {namespace} needs it"))
-                }
+                (CrdPolicy::Delete, _, Some(namespace)) => Some(needed_in(&namespace)),
                 (CrdPolicy::Delete, ..) => None,
             };
             any |= note.is_none();
@@ -257,6 +258,10 @@ impl Draft<'_> {
     }
 }
 
+fn needed_in(namespace: &str) -> String {
+    format!("kept: the same package in namespace {namespace} needs it")
+}
+
 fn is_crd(object: &Value) -> bool {
     object["kind"] == "CustomResourceDefinition"
 }
@@ -279,14 +284,6 @@ fn note_of(dependency: &Dependency<'_>, goes: bool) -> String {
         }
         (false, by) => format!("kept: {} needs it", by.join(", ")),
     }
-}
-
-/// Another namespace whose instance of the package uses the object too.
-fn shared_with(live: &Value, package: &str, own: &str) -> Option<String> {
-    let prefix = format!("{}{package}.", olm_api::names::LABEL_COMPONENT_PREFIX);
-    let labels = live.pointer("/metadata/labels")?.as_object()?;
-    let others = labels.keys().filter_map(|key| key.strip_prefix(&prefix));
-    others.filter(|namespace| *namespace != own).map(str::to_owned).next()
 }
 
 /// What is confirmed is what is deleted by name and on purpose. What goes with a version is said by that version.

@@ -190,11 +190,11 @@ fn deleting_crds_takes_their_objects_and_wants_to_know_them() {
 fn what_others_took_over_stays() {
     let case = Case::install("1.0.0");
     let mut leaving = Leaving::new(&case, ALL, &[operand(Some(0))]);
-    // given a CRD that another namespace's installation uses, and a Deployment that went to another operator
+    // given what another namespace's installation uses, and a Deployment that went to another operator
     leaving.change = Box::new(|live| {
         for (reference, object) in live.iter_mut() {
             let labels = match reference.kind.as_str() {
-                "CustomResourceDefinition" => {
+                "CustomResourceDefinition" | "ClusterRoleBinding" => {
                     json!({ "operators.coreos.com/thing.ns": "", "operators.coreos.com/thing.other": "" })
                 }
                 "Deployment" => json!({ "operators.coreos.com/else.ns": "" }),
@@ -217,6 +217,7 @@ fn what_others_took_over_stays() {
         kept,
         [
             ("Deployment", "kept: owned by package else in namespace ns"),
+            ("ClusterRoleBinding", "kept: the same package in namespace other needs it"),
             ("CustomResourceDefinition", "kept: the same package in namespace other needs it"),
         ]
     );

@@ -58,6 +58,28 @@ fn objects_of_the_cluster_that_two_installations_share_are_told_when_they_would_
 }
 
 #[test]
+fn an_object_of_the_cluster_is_shared_with_the_same_package_elsewhere_and_nobody_else() {
+    // given one that belongs to a version in another namespace, as its labels say
+    let codes = |component: &str, value: u64| {
+        let class = |value: u64| {
+            json!({ "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": { "name": "thing" },
+                    "value": 5, "description": value.to_string() })
+        };
+        let mut world = World::install(vec![class(1)], |_| {});
+        let mut live = class(value);
+        live["metadata"]["labels"] = json!({ component: "", "olm.owner": "thing.v1.0.0",
+            "olm.owner.kind": "ClusterServiceVersion", "olm.owner.namespace": "elsewhere" });
+        world.put(live);
+        world.codes()
+    };
+    let (warns, blocks) =
+        ((FindingCode::NameCollision, Severity::Warn), (FindingCode::NameCollision, Severity::Block));
+    assert_eq!(codes("operators.coreos.com/thing.elsewhere", 1), []);
+    assert_eq!(codes("operators.coreos.com/thing.elsewhere", 2), [warns]);
+    assert_eq!(codes("operators.coreos.com/other.elsewhere", 1), [blocks]);
+}
+
+#[test]
 fn rights_of_the_default_account_are_everybodys() {
     let world = World::install(vec![], |csv| {
         *csv.pointer_mut("/spec/install/spec/clusterPermissions/0/serviceAccountName").unwrap() =

@@ -4,6 +4,7 @@ use olm_api::csv::{ApiServiceDescription, WebhookDescription};
 use serde_json::{Value, json};
 
 use super::{Endpoint, Served, port};
+use crate::render::names::short_hash;
 
 /// The namespace of the API server's own objects.
 const KUBE_SYSTEM: &str = "kube-system";
@@ -45,12 +46,14 @@ pub(super) fn objects(served: &Served<'_>, endpoint: &Endpoint) -> Vec<Value> {
             "roleRef": role("Role", &endpoint.secret),
         }),
     ];
-    // Upstream gives the next two to webhooks as well, which do not need them.
+    // Upstream gives the next two to webhooks as well, which do not need them, and leaves the hash out: two operators
+    // whose Deployments have one name would overwrite each other's.
     if endpoint.aggregated {
+        let home = short_hash(&endpoint.namespace);
         list.push(json!({
             "apiVersion": "rbac.authorization.k8s.io/v1",
             "kind": "ClusterRoleBinding",
-            "metadata": {"name": format!("{}-system:auth-delegator", endpoint.service), "labels": owner},
+            "metadata": {"name": format!("{}-system:auth-delegator-{home}", endpoint.service), "labels": owner},
             "subjects": subjects,
             "roleRef": role("ClusterRole", "system:auth-delegator"),
         }));
@@ -58,7 +61,7 @@ pub(super) fn objects(served: &Served<'_>, endpoint: &Endpoint) -> Vec<Value> {
             "apiVersion": "rbac.authorization.k8s.io/v1",
             "kind": "RoleBinding",
             "metadata": {
-                "name": format!("{}-auth-reader", endpoint.service), "namespace": KUBE_SYSTEM, "labels": owner
+                "name": format!("{}-auth-reader-{home}", endpoint.service), "namespace": KUBE_SYSTEM, "labels": owner
             },
             "subjects": subjects,
             "roleRef": role("Role", "extension-apiserver-authentication-reader"),

@@ -191,8 +191,8 @@ fn an_aggregated_api_may_ask_the_api_server_who_calls() {
         [
             "Role ns op-service-cert",
             "RoleBinding ns op-service-cert",
-            "ClusterRoleBinding null op-service-system:auth-delegator",
-            "RoleBinding kube-system op-service-auth-reader",
+            "ClusterRoleBinding null op-service-system:auth-delegator-bpuu2",
+            "RoleBinding kube-system op-service-auth-reader-bpuu2",
             "Service ns op-service",
             "Secret ns op-service-cert",
         ]
