@@ -7,5 +7,6 @@ cd "$(dirname "$0")/.."
 export OLM_TEST_LONG=1
 # Optimised: there are many answers to check.
 ${CARGO:-cargo} test --release -p olm-resolver --test oracle --test properties --test recorded -- --show-output "$@"
-# The manager dies at every single call of an install and of an upgrade, and every bundle of the shared data goes up its channels.
-${CARGO:-cargo} test -p olm-tests --test lifecycle -- --show-output faults::kills bundles "$@"
+# The manager dies at every single call of an install and of an upgrade, the API is away for a whole minute, and every bundle of the
+# shared data goes up its channels.
+${CARGO:-cargo} test -p olm-tests --test lifecycle -- --show-output faults::kills away_for_a_minute bundles "$@"

@@ -10,6 +10,7 @@ mod console;
 mod demo;
 mod etcd_cluster;
 mod kubectl;
+mod lifecycle;
 mod operator;
 mod plan_cli;
 mod workloads;

@@ -204,7 +204,7 @@ fn idle_there_are_no_calls() {
 
 /// The number of writes of an install: the objects, and six.
 #[test]
-#[ignore = "not yet: statuses of Subscription, version and Operator are written too often"]
+#[ignore = "not yet: 36 writes where 25 are allowed; a group's roles are written twice, a version's status three times"]
 fn an_install_writes_each_object_once() {
     scenario(async |world, _manager| {
         world.publish("catalog", &Catalog::chain(&[&super::faults::rich("1.0.0")])).await?;
@@ -219,7 +219,10 @@ fn an_install_writes_each_object_once() {
             before.differences(&world.snapshot().await?).into_iter().filter(|d| d.starts_with("+ ")).count()
                 - 1;
         let writes = world.faults.writes_since(from);
-        println!("{} writes for {made} objects", writes.len());
+        let calls = world.faults.calls().into_iter().skip(from);
+        let reads: Vec<String> =
+            calls.filter(|c| !c.is_write() && !c.is_watch()).map(|c| c.to_string()).collect();
+        println!("{} writes for {made} objects, {} reads:\n{}", writes.len(), reads.len(), reads.join("\n"));
         let list: Vec<String> = writes.iter().map(ToString::to_string).collect();
         ensure!(writes.len() <= made + 6, "{} writes for {made} objects:\n{}", writes.len(), list.join("\n"));
         Ok(())

@@ -1,7 +1,7 @@
 //! OperatorGroups: where operators look, and with which rights they are installed.
 
 use anyhow::{Result, ensure};
-use olm_tests::inprocess::{Catalog, World, condition, crd, text};
+use olm_tests::inprocess::{Call, Catalog, Fault, World, condition, crd, text};
 use serde_json::{Value, json};
 
 use crate::{a_crd, op, scenario, without_rights};
@@ -275,6 +275,81 @@ fn namespaces_are_labelled_by_the_groups_that_watch_them() {
         world.until("Namespace", "", "one", |n| !has(n)).await?;
         world.delete("OperatorGroup", "ns", "own").await?;
         world.until("Namespace", "", "two", |n| !has(n)).await.map(drop)
+    });
+}
+
+async fn group_labels(world: &World, namespace: &str) -> Result<Vec<String>> {
+    let namespace = world.get("Namespace", "", namespace).await?;
+    let labels = namespace["metadata"]["labels"].as_object().cloned().unwrap_or_default();
+    Ok(labels
+        .into_iter()
+        .map(|(key, _)| key)
+        .filter(|key| key.starts_with("olm.operatorgroup.uid/"))
+        .collect())
+}
+
+/// OG-9: a group that goes while the label is on its way to a namespace, or while there is no manager, leaves none behind.
+#[test]
+fn a_group_that_goes_in_the_meantime_leaves_no_label() {
+    scenario(async |world, manager| {
+        let labels = |call: &Call| call.method == "PATCH" && call.path == "/api/v1/namespaces/two";
+        world.namespace("two").await?;
+        world.namespace("ns").await?;
+        // given a label that is on its way
+        world.faults.add(Fault::Held, 1, labels);
+        world.group("ns", &["two"]).await?;
+        world
+            .eventually("the label to be on its way", async || {
+                ensure!(world.faults.calls().iter().any(labels));
+                Ok(())
+            })
+            .await?;
+        // when its group goes, and whoever takes labels off has looked and found none
+        let from = world.faults.count();
+        world.delete("OperatorGroup", "ns", "own").await?;
+        world
+            .eventually("a look for labels", async || {
+                let calls = world.faults.calls();
+                let looked = |call: &Call| {
+                    call.path == "/api/v1/namespaces"
+                        && call.query.contains("olm.operatorgroup.uid")
+                        && call.status == Some(200)
+                };
+                ensure!(calls.iter().skip(from).any(looked));
+                Ok(())
+            })
+            .await?;
+        world.faults.release();
+        // then the label goes as well
+        world
+            .eventually("the label to have been put on and taken off", async || {
+                let patched = world.faults.calls().into_iter().filter(labels).count();
+                ensure!(patched >= 2, "{patched}");
+                Ok(())
+            })
+            .await?;
+        world.quiet().await?;
+        let left = group_labels(&world, "two").await?;
+        ensure!(left.is_empty(), "{left:?}");
+
+        // when it goes while nobody is there
+        world.group("ns", &["two"]).await?;
+        world
+            .eventually("the label", async || {
+                ensure!(!group_labels(&world, "two").await?.is_empty());
+                Ok(())
+            })
+            .await?;
+        manager.kill();
+        world.delete("OperatorGroup", "ns", "own").await?;
+        let _next = world.manager("manager-1")?;
+        world
+            .eventually("no label", async || {
+                let left = group_labels(&world, "two").await?;
+                ensure!(left.is_empty(), "{left:?}");
+                Ok(())
+            })
+            .await
     });
 }
 

@@ -7,6 +7,7 @@
 #![allow(clippy::panic, reason = "a scenario that fails is a test that fails")]
 
 mod adoption;
+mod approvals;
 mod bad_input;
 mod bundles;
 mod catalogs;
@@ -14,11 +15,15 @@ mod csvs;
 mod faults;
 mod groups;
 mod index;
+mod otherwise;
 mod ownership;
+mod packages;
 mod plans;
+mod pulled;
 mod removal;
 mod serving;
 mod subscriptions;
+mod two_namespaces;
 mod upgrades;
 
 use std::future::Future;

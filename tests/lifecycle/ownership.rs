@@ -80,7 +80,6 @@ async fn parts(world: &World, operator: &str) -> Result<Vec<String>> {
 
 /// OP-1: the Operator of a package and a namespace lists its parts, takes up what is given its label, and is gone when they are.
 #[test]
-#[ignore = "not yet: a Namespace with the label is not listed"]
 fn an_operator_object_lists_the_parts() {
     scenario(async |world, _manager| {
         world.publish("catalog", &Catalog::chain(&[&op("1.0.0").owns(a_crd(&["v1"]))])).await?;

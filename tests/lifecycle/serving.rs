@@ -403,9 +403,13 @@ fn an_api_service_comes_and_goes_with_its_operator() {
         );
         ensure!(text(&api, "/metadata/labels/olm.owner") == "a.v1.0.0", "{}", api["metadata"]["labels"]);
         let uid = api["metadata"]["uid"].clone();
-        let reader = world.get("RoleBinding", "kube-system", "a-service-auth-reader").await?;
-        ensure!(text(&reader, "/subjects/0/namespace") == "ns", "{reader}");
-        world.get("ClusterRoleBinding", "", "a-service-system:auth-delegator").await?;
+        let names = world.names("RoleBinding", "kube-system").await?;
+        let reader = names.into_iter().find(|name| name.starts_with("a-service-auth-reader-"));
+        let reader = reader.context("the right to read how callers authenticate")?;
+        let binding = world.get("RoleBinding", "kube-system", &reader).await?;
+        ensure!(text(&binding, "/subjects/0/namespace") == "ns", "{binding}");
+        let delegator = reader.replace("-auth-reader-", "-system:auth-delegator-");
+        world.get("ClusterRoleBinding", "", &delegator).await?;
         let mounts = world.get("Deployment", "ns", "a").await?["spec"]["template"]["spec"]["containers"][0]["volumeMounts"].to_string();
         ensure!(mounts.contains("/apiserver.local.config/certificates"), "{mounts}");
         // CSV-12: the next version takes it over
@@ -420,8 +424,8 @@ fn an_api_service_comes_and_goes_with_its_operator() {
         world.delete("Subscription", "ns", "a").await?;
         world.delete("ClusterServiceVersion", "ns", "a.v2.0.0").await?;
         world.gone("APIService", "", name).await?;
-        world.gone("RoleBinding", "kube-system", "a-service-auth-reader").await?;
-        world.gone("ClusterRoleBinding", "", "a-service-system:auth-delegator").await?;
+        world.gone("RoleBinding", "kube-system", &reader).await?;
+        world.gone("ClusterRoleBinding", "", &delegator).await?;
         world.gone("Secret", "ns", "a-service-cert").await
     });
 }

@@ -3,8 +3,10 @@
 
 #![allow(clippy::panic, reason = "a scenario that fails is a test that fails")]
 
+mod clocks;
 mod health;
 mod leaders;
+mod processes;
 mod rights;
 
 use std::future::Future;

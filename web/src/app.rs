@@ -80,10 +80,17 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/installed", get(pages::installed::page))
         .route("/installed/{namespace}/{name}", get(pages::operator::page))
         .route("/installed/{namespace}/{name}/approve", post(pages::operator::approve))
+        .route("/installed/{namespace}/{name}/plan", get(pages::review::page))
+        .route("/installed/{namespace}/{name}/change", get(pages::change::page).post(pages::change::submit))
+        .route(
+            "/installed/{namespace}/{name}/rollback",
+            get(pages::rollback::page).post(pages::rollback::submit),
+        )
         .route(
             "/installed/{namespace}/{name}/uninstall",
             get(pages::uninstall::page).post(pages::uninstall::submit),
         )
+        .route("/doctor", get(pages::doctor::page).post(pages::doctor::cure))
         .route("/instances", get(pages::instances::index))
         .route("/instances/new/{crd}", get(pages::create::page).post(pages::create::submit))
         .route("/instances/{crd}", get(pages::instances::all_namespaces))

@@ -4,7 +4,7 @@
 //! catalogs come from the manager's HTTP port. Whatever comes out of a catalog or a cluster is untrusted text.
 //!
 //! - `server`, `app`: listening, routes, shared state;
-//! - `security`, `session`, `codes`, `caller`: who may ask what;
+//! - `security`, `session`, `codes`, `caller`, `rights`: who may ask what;
 //! - `catalogs`, `icons`, `markdown`, `links`: untrusted content, made fit to show;
 //! - `form`: forms from the schema of a CRD;
 //! - `view`: components; `pages`: one page a file; `live`: server-sent events.
@@ -24,6 +24,7 @@ mod live;
 mod markdown;
 mod pages;
 mod posted;
+mod rights;
 mod security;
 mod server;
 mod session;

@@ -107,9 +107,9 @@ impl Subject {
             }
             Self::Operator { namespace, name } => {
                 let snapshot = app.catalogs.read().await;
-                let view = operator::View::read(&caller.client, namespace, name).await?;
+                let view = olm_manager::ops::overview(&caller.client, namespace, name).await?;
                 let html = operator::render(&view, &snapshot, caller.csrf()).into_string();
-                Ok(Drawn { html, say: view.say() })
+                Ok(Drawn { html, say: operator::say(&view) })
             }
             Self::Instance { crd, namespace, name } => {
                 let view = instance::View::read(&caller.client, crd, namespace, name).await?;

@@ -1,7 +1,9 @@
 //! One page a file: a model, which is also the JSON twin, and its view.
 
 pub(crate) mod catalog;
+pub(crate) mod change;
 pub(crate) mod create;
+pub(crate) mod doctor;
 pub(crate) mod install;
 pub(crate) mod installed;
 pub(crate) mod instance;
@@ -9,4 +11,6 @@ pub(crate) mod instances;
 pub(crate) mod login;
 pub(crate) mod operator;
 pub(crate) mod package;
+pub(crate) mod review;
+pub(crate) mod rollback;
 pub(crate) mod uninstall;

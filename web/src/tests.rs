@@ -3,6 +3,7 @@
 mod cases;
 mod fake;
 mod hostile;
+mod lifecycle;
 
 use std::sync::Arc;
 
@@ -211,7 +212,8 @@ impl Browser {
     }
 }
 
-/// Not a test: serves the console over the fake cluster, for people to look at. `OLM_WEB_LOOK=127.0.0.1:9999`.
+/// Not a test: serves the console over the fake cluster, for people to look at. `OLM_WEB_LOOK=127.0.0.1:9999`, and
+/// `OLM_WEB_LOOK_SCENE=failing`, `along` or `upgraded` for other states of it.
 #[tokio::test]
 async fn serve_for_a_look() {
     let Ok(address) = std::env::var("OLM_WEB_LOOK") else {
@@ -222,7 +224,14 @@ async fn serve_for_a_look() {
     if let Ok(path) = std::env::var("OLM_WEB_LOOK_CATALOG") {
         catalogs.push(loaded("more", Catalog::from_bytes("more", &std::fs::read(path).unwrap())));
     }
-    let router = console(&cluster(), catalogs);
+    let fake = lifecycle::scene();
+    match std::env::var("OLM_WEB_LOOK_SCENE").as_deref() {
+        Ok("failing") => lifecycle::failing(&fake),
+        Ok("along") => lifecycle::installed_along(&fake),
+        Ok("upgraded") => lifecycle::upgraded(&fake),
+        _ => {}
+    }
+    let router = console(&fake, catalogs);
     for _ in 0..20 {
         println!("http://{address}/login?code={}", new_code(&router).await);
     }

@@ -117,6 +117,9 @@ pub struct RegistryPoll {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CatalogSourceStatus {
+    /// The generation that this is about (not upstream): Argo CD, Flux and `kubectl wait` look for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
     /// One sentence for a human.
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,

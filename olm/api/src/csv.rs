@@ -7,7 +7,10 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::lenient::{is_false, nul, opt, string_enum};
+use crate::{
+    lenient::{is_false, nul, opt, string_enum},
+    shared::Shared,
+};
 
 mod apis;
 mod install;
@@ -125,16 +128,24 @@ pub struct ClusterServiceVersionSpec {
     pub cleanup: Option<CleanupSpec>,
     /// How it runs.
     #[serde(deserialize_with = "nul")]
-    pub install: InstallStrategy,
+    #[schemars(with = "InstallStrategy")]
+    pub install: Shared<InstallStrategy>,
     /// CRDs it provides and needs.
     #[serde(rename = "customresourcedefinitions", skip_serializing_if = "Option::is_none")]
-    pub custom_resource_definitions: Option<CustomResourceDefinitions>,
+    #[schemars(with = "Option<CustomResourceDefinitions>")]
+    pub custom_resource_definitions: Option<Shared<CustomResourceDefinitions>>,
     /// Aggregated APIs it provides and needs.
     #[serde(rename = "apiservicedefinitions", skip_serializing_if = "Option::is_none")]
-    pub api_service_definitions: Option<ApiServiceDefinitions>,
+    #[schemars(with = "Option<ApiServiceDefinitions>")]
+    pub api_service_definitions: Option<Shared<ApiServiceDefinitions>>,
     /// Its webhooks.
     #[serde(rename = "webhookdefinitions", deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
     pub webhook_definitions: Vec<WebhookDescription>,
+    /// Large annotations of the object, where somebody keeps many objects in memory and put them here to keep equal ones
+    /// once. Never on the wire.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub aside: Shared<BTreeMap<String, String>>,
 }
 
 impl ClusterServiceVersionSpec {

@@ -98,6 +98,9 @@ pub struct InstallPlanSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct InstallPlanStatus {
+    /// The generation that this is about (not upstream): Argo CD, Flux and `kubectl wait` look for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
     /// Planning, RequiresApproval, Installing, Complete or Failed.
     #[serde(deserialize_with = "nul")]
     pub phase: InstallPlanPhase,

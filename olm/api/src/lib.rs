@@ -20,6 +20,7 @@ pub mod operator_group;
 pub mod subscription;
 
 mod lenient;
+mod shared;
 
 pub use catalog_source::{CatalogSource, CatalogSourceSpec, CatalogSourceStatus};
 pub use condition::Condition;
@@ -30,4 +31,5 @@ pub use olm_config::{OLMConfig, OLMConfigSpec, OLMConfigStatus};
 pub use operator::{Operator, OperatorSpec, OperatorStatus};
 pub use operator_condition::{OperatorCondition, OperatorConditionSpec, OperatorConditionStatus};
 pub use operator_group::{OperatorGroup, OperatorGroupSpec, OperatorGroupStatus};
+pub use shared::Shared;
 pub use subscription::{Subscription, SubscriptionSpec, SubscriptionStatus};

@@ -43,6 +43,9 @@ pub struct OperatorConditionSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OperatorConditionStatus {
+    /// The generation that this is about (not upstream): Argo CD, Flux and `kubectl wait` look for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
     /// Observations.
     #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,

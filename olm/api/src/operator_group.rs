@@ -71,6 +71,9 @@ impl OperatorGroupSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OperatorGroupStatus {
+    /// The generation that this is about (not upstream): Argo CD, Flux and `kubectl wait` look for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
     /// Namespaces that are watched; one empty string means all.
     #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
     pub namespaces: Vec<String>,

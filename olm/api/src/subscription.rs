@@ -199,6 +199,9 @@ fn keeps(value: &DependencyRemoval) -> bool {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SubscriptionStatus {
+    /// The generation that this is about (not upstream): Argo CD, Flux and `kubectl wait` look for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
     /// UpgradePending, AtLatestKnown, UpgradeAvailable or UpgradeFailed.
     #[serde(deserialize_with = "nul", skip_serializing_if = "has_no_state")]
     pub state: SubscriptionState,

@@ -67,10 +67,6 @@ const DIFFERENCES: &[(&str, &str)] = &[
         "an annotation of the pod template that v0 sets and operators read; v1 leaves it out",
     ),
     (
-        "template annotations",
-        "where CSV and pod template have the same annotation, v0 takes the CSV's and v1 the template's",
-    ),
-    (
         "port protocol",
         "ours says `TCP`; v1 leaves the default of the API server to it, which then has a field of nobody's",
     ),
@@ -200,7 +196,6 @@ fn quantity(value: &Value) -> Option<f64> {
 
 /// One object on both sides.
 struct Pair<'a> {
-    bundle: &'a Bundle,
     object: &'a Value,
     met: &'a mut Met,
     place: String,
@@ -291,13 +286,6 @@ impl Pair<'_> {
             {
                 Some("olm.operatorNamespace")
             }
-            (Some(ours), Some(theirs)) if path.starts_with(template) => {
-                let csv =
-                    self.bundle.csv_raw.pointer("/metadata/annotations")?.get(key_after(path, template))?;
-                let own =
-                    self.template(text(self.object, "/metadata/name"))?.get(key_after(path, template))?;
-                (csv == ours && own == theirs).then_some("template annotations")
-            }
             (Some(ours), Some(theirs))
                 if path.contains("/resources/limits/")
                     || path.contains("/resources/requests/")
@@ -315,17 +303,6 @@ impl Pair<'_> {
             _ => None,
         }
     }
-
-    /// The annotations that the bundle gives the pods of a Deployment.
-    fn template(&self, deployment: &str) -> Option<&Value> {
-        let all = self.bundle.csv_raw.pointer("/spec/install/spec/deployments")?.as_array()?;
-        let own = all.iter().find(|d| d["name"] == deployment)?;
-        own.pointer("/spec/template/metadata/annotations")
-    }
-}
-
-fn key_after<'a>(path: &'a str, prefix: &str) -> &'a str {
-    path.strip_prefix(prefix).unwrap_or_default()
 }
 
 fn ends(path: &str, keys: &[&str]) -> bool {
@@ -379,7 +356,7 @@ fn one_sided(object: &Value) -> Option<&'static str> {
     }
 }
 
-fn compare(bundle: &Bundle, ours: &[Value], line: &Value, place: &str, met: &mut Met) {
+fn compare(ours: &[Value], line: &Value, place: &str, met: &mut Met) {
     let theirs = line["objects"].as_array().unwrap();
     let crds: BTreeSet<&str> = ours
         .iter()
@@ -422,7 +399,7 @@ fn compare(bundle: &Bundle, ours: &[Value], line: &Value, place: &str, met: &mut
     for key in keys {
         match (ours.get(key), theirs.get(key)) {
             (Some(own), Some(their)) => {
-                let mut pair = Pair { bundle, object: own, met, place: format!("{place}: {key}") };
+                let mut pair = Pair { object: own, met, place: format!("{place}: {key}") };
                 pair.compare("", Some(own), Some(their));
             }
             (own, _) => met
@@ -465,7 +442,7 @@ fn real_bundles_render_as_olm_v1_does_but_for_what_is_listed() {
                 compared += 1;
                 webhooks += usize::from(!rendered.endpoints.is_empty());
                 let ours: Vec<Value> = rendered.objects().map(|(_, object)| object.clone()).collect();
-                compare(&bundle, &ours, &line, &place, &mut met);
+                compare(&ours, &line, &place, &mut met);
             }
             (Ok(_), Some(_)) if line["mode"] == "default" => met.note("v1 has no default"),
             (result, err) => {

@@ -21,8 +21,8 @@ use crate::{
     adoption::Standby,
     backoff::Backoff,
     catalogs::{BundleImages, Cache, CacheError, CatalogStore, Refresh, Registries},
-    controllers::catalog_source::Jobs,
-    engine::Refusal,
+    controllers::{catalog_source::Jobs, csv},
+    engine::{Refusal, WorkedOut},
     fence::Fence,
     guard::guarded,
     health::Health,
@@ -34,6 +34,8 @@ use crate::{
 
 /// Reconciliations of one kind at a time.
 const CONCURRENCY: u16 = 8;
+/// By how much sooner than after a failure it is tried again after a conflict.
+const CONFLICT: u32 = 20;
 /// Watches report every change; this is for what a watch may have missed.
 pub(crate) const SAFETY_NET: std::time::Duration = std::time::Duration::from_secs(600);
 
@@ -51,6 +53,9 @@ pub(crate) struct Ctx {
     pub(crate) backoff: Arc<Backoff>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) stores: Arc<Stores>,
+    pub(crate) worked_out: Arc<WorkedOut>,
+    /// What ClusterServiceVersions are made of and need.
+    pub(crate) parts: Arc<csv::Parts>,
     pub(crate) health: Arc<Health>,
     pub(crate) fence: Arc<Fence>,
     pub(crate) standby: Arc<Standby>,
@@ -71,6 +76,8 @@ pub(crate) enum Error {
     Account(Box<crate::attenuated::AccountError>),
     #[error("failed to read the bundle {name}: {text}")]
     Bundle { name: String, text: String },
+    #[error("failed to serve PackageManifests: {0}")]
+    Packages(String),
 }
 
 impl Error {
@@ -109,6 +116,8 @@ impl Ctx {
             backoff: Arc::default(),
             metrics,
             stores: Arc::default(),
+            worked_out: Arc::default(),
+            parts: Arc::default(),
             health: Arc::default(),
             fence,
             standby: Arc::default(),
@@ -150,7 +159,44 @@ impl Ctx {
         K: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
             + Clone
             + Debug
-            + DeserializeOwned,
+            + DeserializeOwned
+            + 'static,
+        S: Serialize + PartialEq,
+    {
+        self.status(object, old, new, None).await
+    }
+
+    /// The same, where it holds only for the object as it was looked at.
+    pub(crate) async fn promise_status<K, S>(
+        &self,
+        object: &K,
+        old: Option<&S>,
+        new: &S,
+    ) -> Result<bool, Error>
+    where
+        K: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
+            + Clone
+            + Debug
+            + DeserializeOwned
+            + 'static,
+        S: Serialize + PartialEq,
+    {
+        self.status(object, old, new, object.resource_version()).await
+    }
+
+    async fn status<K, S>(
+        &self,
+        object: &K,
+        old: Option<&S>,
+        new: &S,
+        version: Option<String>,
+    ) -> Result<bool, Error>
+    where
+        K: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
+            + Clone
+            + Debug
+            + DeserializeOwned
+            + 'static,
         S: Serialize + PartialEq,
     {
         if old == Some(new) || !self.leads() {
@@ -160,10 +206,15 @@ impl Ctx {
         let api = Api::<K>::namespaced(self.client.clone(), &object.namespace().unwrap_or_default());
         let old = old.map(|s| serde_json::to_value(s).unwrap_or_default()).unwrap_or_default();
         let new = serde_json::to_value(new).unwrap_or_default();
-        let patch = serde_json::json!({ "status": merge_patch(&old, &new) });
-        api.patch_status(&name, &PatchParams::default(), &Patch::Merge(&patch))
+        let mut patch = serde_json::json!({ "status": merge_patch(&old, &new) });
+        if let Some(version) = version {
+            patch["metadata"] = serde_json::json!({ "resourceVersion": version });
+        }
+        let written = api
+            .patch_status(&name, &PatchParams::default(), &Patch::Merge(&patch))
             .await
             .map_err(Error::kube(format!("write the status of {} {name}", K::kind(&()))))?;
+        self.stores.wrote(written);
         Ok(true)
     }
 }
@@ -240,6 +291,8 @@ pub(crate) async fn drive<K, F, Fut>(
     };
     let retry = move |object: Arc<K>, error: &Error, ctx: Arc<Ctx>| {
         let wait = ctx.backoff.failed(&key(&object));
+        // What somebody else wrote is heard of in a moment.
+        let wait = if error.is_conflict() { wait / CONFLICT } else { wait };
         let object = ObjectRef::from_obj(object.as_ref());
         if error.is_conflict() {
             tracing::debug!(controller = name, %object, %error, "tried again");

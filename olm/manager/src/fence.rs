@@ -28,6 +28,8 @@ enum State {
 #[derive(Debug)]
 pub(crate) struct Fence {
     state: watch::Sender<State>,
+    /// Whether another replica was seen to lead.
+    follows: watch::Sender<bool>,
     clock: Clock,
 }
 
@@ -46,7 +48,7 @@ pub(crate) struct Moment {
 
 impl Fence {
     pub(crate) fn new(clock: Clock) -> Self {
-        Self { state: watch::Sender::new(State::Closed), clock }
+        Self { state: watch::Sender::new(State::Closed), follows: watch::Sender::new(false), clock }
     }
 
     pub(crate) fn clock(&self) -> &Clock {
@@ -67,6 +69,18 @@ impl Fence {
     pub(crate) fn extend(&self, asked: Moment, valid: Duration) {
         let awake = asked.boot.map(|boot| (boot, valid));
         self.state.send_replace(State::Until { deadline: asked.at + valid, awake });
+    }
+
+    /// Another replica leads.
+    pub(crate) fn follow(&self) {
+        self.follows.send_replace(true);
+    }
+
+    /// Returns when another replica was seen to lead.
+    pub(crate) async fn follows(&self) {
+        let mut follows = self.follows.subscribe();
+        // The sender lives as long as `self`.
+        let _ = follows.wait_for(|follows| *follows).await;
     }
 
     /// From now on, whatever was promised before.

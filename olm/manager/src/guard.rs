@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use http::{Method, Request, Response, header};
 use kube::{Client, client::Body};
 
-use crate::{fence::Fence, metrics::Metrics};
+use crate::{fence::Fence, metadata::is_watch, metrics::Metrics};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -72,14 +72,15 @@ async fn send(
 
 /// What is done, as far as it matters here. Reviews are created and change nothing.
 fn verb(request: &Request<Body>) -> &'static str {
-    let uri = request.uri();
     match *request.method() {
         Method::GET | Method::HEAD | Method::OPTIONS => {
-            let watch =
-                uri.query().unwrap_or_default().split('&').any(|p| matches!(p, "watch=true" | "watch=1"));
-            if watch { "watch" } else { "read" }
+            if is_watch(request) {
+                "watch"
+            } else {
+                "read"
+            }
         }
-        Method::POST if is_review(uri.path()) => "review",
+        Method::POST if is_review(request.uri().path()) => "review",
         Method::DELETE => "delete",
         _ => "write",
     }

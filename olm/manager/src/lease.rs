@@ -111,7 +111,7 @@ impl Elector {
                     tracing::info!(lease = self.name, identity = self.identity, "leading");
                     return Some(held);
                 }
-                Some(Ok(None)) => {}
+                Some(Ok(None)) => self.fence.follow(),
                 Some(Err(error)) => tracing::warn!(lease = self.name, %error, "failed to acquire the lease"),
                 None => tracing::warn!(lease = self.name, "acquiring the lease timed out"),
             }

@@ -28,11 +28,15 @@ mod metadata;
 mod metrics;
 pub mod ops;
 mod ownership;
+mod packages;
 mod resources;
 mod run;
+mod statuses;
 mod stores;
 #[cfg(test)]
 mod testing;
+mod undeclared;
 
 pub use resources::ResourceError;
 pub use run::{Error, Options, run};
+pub use statuses::with_statuses;

@@ -181,7 +181,7 @@ impl Metrics {
     }
 
     fn subscriptions(&self, page: &mut Page, seen: &Seen<'_>) {
-        let subscriptions = seen.stores.subscriptions();
+        let subscriptions = seen.stores.subscriptions.all();
         page.value("subscription_count", subscriptions.len() as f64);
         let mut syncs = lock(&self.syncs);
         // What is gone is forgotten here, so that the list does not grow for ever.
@@ -217,7 +217,7 @@ impl Metrics {
     }
 
     fn versions(&self, page: &mut Page, seen: &Seen<'_>) {
-        let versions = seen.stores.versions();
+        let versions = seen.stores.versions.all();
         page.value("csv_count", versions.len() as f64);
         let labels = |csv: &crate::stores::Version| {
             let (namespace, name) = key(csv);
@@ -263,7 +263,7 @@ fn sync_labels(subscription: &Subscription) -> Vec<String> {
 }
 
 fn plans(page: &mut Page, seen: &Seen<'_>) {
-    let plans = seen.stores.plans();
+    let plans = seen.stores.plans.all();
     page.value("install_plan_count", plans.len() as f64);
     let phase = |plan: &InstallPlan| plan.status.as_ref().map(|s| s.phase).unwrap_or_default();
     let mut phases: BTreeMap<String, u64> = BTreeMap::new();

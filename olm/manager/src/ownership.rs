@@ -1,5 +1,7 @@
 //! Who owns what a plan makes: references for garbage collection where it reaches, labels where it does not.
 
+mod shared;
+
 use std::collections::BTreeSet;
 
 use kube::{
@@ -9,6 +11,7 @@ use kube::{
 };
 use olm_api::{ClusterServiceVersion, names};
 use serde_json::{Map, Value, json};
+pub(crate) use shared::{Released, leave, release};
 
 /// The ClusterServiceVersion that objects are made for.
 #[derive(Debug, Clone)]
@@ -64,13 +67,21 @@ fn reference(owner: &Owner) -> Value {
     reference.into()
 }
 
-/// The selector of everything that carries the owner's labels.
+/// The selector of everything that carries the labels of a version.
 pub(crate) fn selector(csv: &str, namespace: &str) -> String {
+    selector_of(&OwnerKey::new("ClusterServiceVersion", namespace, csv))
+}
+
+/// The selector of everything that carries the owner's labels.
+pub(crate) fn selector_of(owner: &OwnerKey) -> String {
     format!(
-        "{}={csv},{}={namespace},{}=ClusterServiceVersion",
+        "{}={},{}={},{}={}",
         names::LABEL_OWNER,
+        owner.name,
         names::LABEL_OWNER_NAMESPACE,
-        names::LABEL_OWNER_KIND
+        owner.namespace,
+        names::LABEL_OWNER_KIND,
+        owner.kind,
     )
 }
 

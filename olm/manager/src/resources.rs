@@ -1,6 +1,7 @@
 //! From a manifest to the endpoint that takes it, and the few generic things done with any object.
 
 use std::{
+    borrow::Cow,
     collections::HashMap,
     sync::{Arc, PoisonError, RwLock},
     time::{Duration, Instant},
@@ -14,6 +15,8 @@ use kube::{
 };
 use olm_api::names::FIELD_MANAGER;
 use serde_json::Value;
+
+use crate::undeclared;
 
 /// Kinds whose endpoint is known without asking: what bundles usually bring. `true` is namespaced.
 const KNOWN: &[(&str, &str, &str, bool)] = &[
@@ -119,11 +122,20 @@ pub(crate) struct Resources {
     discovered: Arc<RwLock<HashMap<GroupVersionKind, (ApiResource, bool)>>>,
     /// Kinds that the cluster did not have, and when it said so.
     missing: Arc<RwLock<HashMap<GroupVersionKind, Instant>>>,
+    /// The version of the cluster, and when it was asked for.
+    version: Arc<tokio::sync::Mutex<Option<(Instant, String)>>>,
 }
 
 /// How long a kind that is missing is not asked for again. Whoever makes kinds, or sees them made, calls
 /// [`Resources::forget_missing`]; this is for those that come otherwise, by an APIService.
 const MISSING: Duration = Duration::from_secs(10);
+
+/// How long the version of the cluster is believed: clusters are upgraded now and then.
+const VERSION: Duration = Duration::from_secs(600);
+
+/// How often fields that the API server does not know are taken out of an object: it names those of one level of nested lists at
+/// a time.
+const UNDECLARED_ROUNDS: usize = 8;
 
 /// An object that was to be made.
 #[derive(Debug)]
@@ -136,7 +148,7 @@ pub(crate) enum Created {
 
 impl Resources {
     pub(crate) fn new(client: Client) -> Self {
-        Self { client, discovered: Arc::default(), missing: Arc::default() }
+        Self { client, discovered: Arc::default(), missing: Arc::default(), version: Arc::default() }
     }
 
     /// The same knowledge of the cluster, with the rights of another client.
@@ -181,6 +193,23 @@ impl Resources {
                 source: Box::new(source),
             }),
         }
+    }
+
+    /// The version of the cluster. The git version: vendors write `33+` into the minor one.
+    pub(crate) async fn kubernetes(&self) -> Result<String, ResourceError> {
+        // Held while asking: of many who want to know one asks.
+        let mut kept = self.version.lock().await;
+        if let Some((_, version)) = kept.as_ref().filter(|(asked, _)| asked.elapsed() < VERSION) {
+            return Ok(version.clone());
+        }
+        let asked = self.client.apiserver_version().await;
+        let version = asked.map_err(|source| ResourceError::Api {
+            verb: "read",
+            object: "the version of the cluster".to_owned(),
+            source: Box::new(source),
+        })?;
+        *kept = Some((Instant::now(), version.git_version.clone()));
+        Ok(version.git_version)
     }
 
     /// Kinds that were missing may be there now.
@@ -233,7 +262,31 @@ impl Resources {
         field_manager: &str,
     ) -> Result<(Value, Vec<String>), ResourceError> {
         let id = Id::of(manifest)?;
-        let api = self.api(&id).await?;
+        let mut left_out = Vec::new();
+        let mut known = Cow::Borrowed(manifest);
+        for _ in 0..UNDECLARED_ROUNDS {
+            let answer = self.send_apply(&id, &known, field_manager).await;
+            let stripped = match &answer {
+                Err(ResourceError::Api { source, .. }) => undeclared::strip(&short(source), known.to_mut()),
+                _ => None,
+            };
+            let Some(paths) = stripped else {
+                return answer.map(|(applied, warnings)| (applied, [left_out, warnings].concat()));
+            };
+            // In the words in which the API server warns whoever creates such an object.
+            left_out.extend(paths.iter().map(|path| format!("unknown field \"{path}\"")));
+        }
+        let (applied, warnings) = self.send_apply(&id, &known, field_manager).await?;
+        Ok((applied, [left_out, warnings].concat()))
+    }
+
+    async fn send_apply(
+        &self,
+        id: &Id,
+        manifest: &Value,
+        field_manager: &str,
+    ) -> Result<(Value, Vec<String>), ResourceError> {
+        let api = self.api(id).await?;
         let params = PatchParams::apply(field_manager).force();
         let request = kube::core::Request::new(api.resource_url())
             .patch(&id.name, &params, &Patch::Apply(manifest))

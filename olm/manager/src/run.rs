@@ -23,6 +23,8 @@ use crate::{
     http::{Serving, router},
     lease::Elector,
     manifests::{HTTP_PORT, MANAGER, home},
+    packages,
+    statuses::with_statuses,
 };
 
 /// How a manager runs.
@@ -40,6 +42,8 @@ pub struct Options {
     pub cache_dir: Option<PathBuf>,
     /// How registries are reached.
     pub registries: Registries,
+    /// Where it serves PackageManifests; `None` does not.
+    pub package_manifests: Option<SocketAddr>,
 }
 
 impl Options {
@@ -53,6 +57,7 @@ impl Options {
             leader_election: true,
             cache_dir: None,
             registries: Registries::default(),
+            package_manifests: None,
         }
     }
 }
@@ -91,6 +96,7 @@ pub enum Error {
 /// [`Error`] when the cache or the port cannot be had, the lease is lost or a controller ends. The process should then exit: whoever
 /// supervises it starts it again, and it carries on from what is on the cluster.
 pub async fn run(client: Client, options: Options, shutdown: CancellationToken) -> Result<(), Error> {
+    let client = with_statuses(client);
     let ctx = Arc::new(Ctx::new(client.clone(), &options)?);
     let serving = Serving { ctx: Arc::clone(&ctx), ready: Arc::new(AtomicBool::new(false)) };
     // Cancelled when any part ends, so that the others end too.
@@ -100,8 +106,14 @@ pub async fn run(client: Client, options: Options, shutdown: CancellationToken) 
     let ready = tokio::spawn(ready(Arc::clone(&ctx), serving.ready, stop.clone()));
     // However this ends, nothing of it goes on: in a test the process lives on.
     let _tasks = [AbortOnDrop(catalogs.abort_handle()), AbortOnDrop(ready.abort_handle())];
+    let packages = packages(options.package_manifests, Arc::clone(&ctx), stop.clone());
     let lead = lead(client, options, ctx, stop.clone());
-    let (http, lead) = tokio::join!(
+    let (packages, http, lead) = tokio::join!(
+        async {
+            let result = packages.await;
+            stop.cancel();
+            result
+        },
         async {
             let result = http.await;
             stop.cancel();
@@ -113,7 +125,17 @@ pub async fn run(client: Client, options: Options, shutdown: CancellationToken) 
             result
         }
     );
-    lead.and(http)
+    lead.and(http).and(packages)
+}
+
+async fn packages(address: Option<SocketAddr>, ctx: Arc<Ctx>, stop: CancellationToken) -> Result<(), Error> {
+    match address {
+        Some(address) => packages::run(ctx, address, stop).await,
+        None => {
+            stop.cancelled().await;
+            Ok(())
+        }
+    }
 }
 
 struct AbortOnDrop(AbortHandle);
@@ -201,6 +223,7 @@ async fn controllers(ctx: Arc<Ctx>, stop: CancellationToken) {
         csv, install_plan, olm_config, operator, operator_condition, operator_group, orphans, subscription,
     };
     tokio::join!(
+        ctx.stores.feed(ctx.client.clone(), stop.clone()),
         orphans::run(Arc::clone(&ctx), stop.clone()),
         subscription::run(Arc::clone(&ctx), stop.clone()),
         install_plan::run(Arc::clone(&ctx), stop.clone()),
@@ -208,7 +231,7 @@ async fn controllers(ctx: Arc<Ctx>, stop: CancellationToken) {
         operator_group::run(Arc::clone(&ctx), stop.clone()),
         operator_condition::run(Arc::clone(&ctx), stop.clone()),
         operator::run(Arc::clone(&ctx), stop.clone()),
-        olm_config::run(ctx, stop),
+        olm_config::run(Arc::clone(&ctx), stop.clone()),
     );
 }
 
@@ -241,6 +264,8 @@ async fn ready(ctx: Arc<Ctx>, ready: Arc<AtomicBool>, stop: CancellationToken) {
         () = ctx.stores.synced() => {}
         // Beside another OLM it does nothing, and that is as it should be.
         () = ctx.standby.begun() => {}
+        // Whoever waits for the lease has no controllers, and is ready to take over.
+        () = ctx.fence.follows() => {}
     }
     ready.store(true, Ordering::Relaxed);
 }

@@ -1,112 +1,147 @@
-//! What the controllers know of the cluster at this moment, for whoever wants to look without asking the API server.
+//! What the controllers know of the cluster at this moment: one watch a kind, for all of them.
+//!
+//! Decisions are made on what is here. It may be older than the cluster, for a moment: so whatever is written says which state it
+//! was decided on (server-side apply, creation under a name that follows from the decision, a resourceVersion), and whatever
+//! cannot be taken back is decided on a live read.
 
-use std::{
-    fmt::Debug,
-    sync::{Arc, OnceLock},
+mod index;
+mod kind;
+mod trim;
+
+use std::any::Any;
+
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{Api, Client, ResourceExt, core::PartialObjectMeta, runtime::watcher::Config};
+use olm_api::{
+    ClusterServiceVersion, InstallPlan, OperatorCondition, OperatorGroup, Subscription,
+    install_plan::InstallPlanPhase, names,
 };
+use tokio_util::sync::CancellationToken;
 
-use futures::{Stream, StreamExt};
-use kube::{
-    Api,
-    runtime::{
-        Controller, WatchStreamExt,
-        reflector::{self, Store},
-        watcher,
-    },
-};
-use olm_api::{ClusterServiceVersion, InstallPlan, Subscription};
-use serde::de::DeserializeOwned;
-use tokio::sync::watch;
-
-type Change<K> = watcher::Result<watcher::Event<K>>;
+use crate::metadata::metadata_only;
+pub(crate) use kind::Kind;
+pub(crate) use trim::whole;
 
 /// A ClusterServiceVersion as it is kept in memory.
 pub(crate) type Version = ClusterServiceVersion;
 
-/// The store of a controller, and whether it has seen the cluster.
-///
-/// `Store::wait_until_ready` is for one waiter, who is the controller: kube keeps one waker per store, so that of two tasks that
-/// wait the first is never told.
-pub(crate) struct Kept<K: kube::Resource<DynamicType = ()> + Clone + 'static> {
-    pub(crate) store: Store<K>,
-    filled: watch::Receiver<bool>,
-}
+/// Key of the InstallPlans that are not over.
+pub(crate) const OPEN_PLANS: &str = "open";
 
-/// A controller of all objects of a kind that `config` selects.
-pub(crate) fn controller<K>(api: Api<K>, config: watcher::Config) -> (Controller<K>, Kept<K>)
-where
-    K: kube::Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
-{
-    let (changes, kept) = keep(watcher(api, config).default_backoff());
-    (Controller::for_stream(changes.applied_objects(), kept.store.clone()), kept)
-}
+/// ClusterServiceVersions of one page of a list: they are large, and a page is held whole, and as it came, until it is read.
+const VERSIONS: u32 = 50;
 
-/// The changes, put into a store on their way.
-fn keep<K>(changes: impl Stream<Item = Change<K>> + Send) -> (impl Stream<Item = Change<K>> + Send, Kept<K>)
-where
-    K: kube::Resource<DynamicType = ()> + Clone + Send + Sync + 'static,
-{
-    let (store, writer) = reflector::store();
-    let (seen, filled) = watch::channel(false);
-    // Behind the reflector: whoever is told finds the objects.
-    let changes = reflector::reflector(writer, changes).inspect(move |change| {
-        if matches!(change, Ok(watcher::Event::InitDone)) {
-            seen.send_replace(true);
-        }
-    });
-    (changes, Kept { store, filled })
-}
-
-/// The stores of the controllers, once these run.
-#[derive(Default)]
+/// The objects that decisions are made on.
 pub(crate) struct Stores {
-    subscriptions: OnceLock<Kept<Subscription>>,
-    plans: OnceLock<Kept<InstallPlan>>,
-    versions: OnceLock<Kept<Version>>,
+    pub(crate) subscriptions: Kind<Subscription>,
+    /// Without what only a plan at work is asked for. Those that are not over have the key [`OPEN_PLANS`].
+    pub(crate) plans: Kind<InstallPlan>,
+    /// Without the copies that OLM v0 left in other namespaces, and without what nobody reads ([`whole`] has all annotations). Keyed by the CRDs and APIServices that they own or need.
+    pub(crate) versions: Kind<Version>,
+    pub(crate) groups: Kind<OperatorGroup>,
+    pub(crate) conditions: Kind<OperatorCondition>,
+    /// Keyed by the labels that say to which OperatorGroups and Operators they belong.
+    pub(crate) namespaces: Kind<PartialObjectMeta<Namespace>>,
+}
+
+impl Default for Stores {
+    fn default() -> Self {
+        let everything = Config::default;
+        let originals =
+            Config::default().labels(&format!("!{}", names::LABEL_COPIED_FROM)).page_size(VERSIONS);
+        Self {
+            subscriptions: Kind::new(everything(), |_| {}, |_| Vec::new()),
+            plans: Kind::new(everything(), without_history, open),
+            versions: Kind::new(originals, trim::version, apis),
+            groups: Kind::new(everything(), |_| {}, |_| Vec::new()),
+            conditions: Kind::new(everything(), |_| {}, |_| Vec::new()),
+            namespaces: Kind::new(
+                everything(),
+                |namespace| namespace.metadata.annotations = None,
+                memberships,
+            ),
+        }
+    }
 }
 
 impl Stores {
-    pub(crate) fn set_subscriptions(&self, kept: Kept<Subscription>) {
-        // Controllers start once in a process.
-        let _ = self.subscriptions.set(kept);
+    /// Keeps them current until `stop`.
+    pub(crate) async fn feed(&self, client: Client, stop: CancellationToken) {
+        let all = async {
+            tokio::join!(
+                self.subscriptions.follow(Api::all(client.clone())),
+                self.plans.follow(Api::all(client.clone())),
+                self.versions.follow(Api::all(client.clone())),
+                self.groups.follow(Api::all(client.clone())),
+                self.conditions.follow(Api::all(client.clone())),
+                self.namespaces.follow(Api::all(metadata_only(client))),
+            );
+        };
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = all => {}
+        }
     }
 
-    pub(crate) fn set_plans(&self, kept: Kept<InstallPlan>) {
-        let _ = self.plans.set(kept);
-    }
-
-    pub(crate) fn set_versions(&self, kept: Kept<Version>) {
-        let _ = self.versions.set(kept);
-    }
-
-    pub(crate) fn subscriptions(&self) -> Vec<Arc<Subscription>> {
-        state(&self.subscriptions)
-    }
-
-    pub(crate) fn plans(&self) -> Vec<Arc<InstallPlan>> {
-        state(&self.plans)
-    }
-
-    pub(crate) fn versions(&self) -> Vec<Arc<Version>> {
-        state(&self.versions)
+    /// Takes in the answer to a write; of kinds that are not kept, nothing.
+    pub(crate) fn wrote<K: Any>(&self, object: K) {
+        fn of<K: kind::Kept>(kind: &Kind<K>, object: Box<dyn Any>) -> Result<(), Box<dyn Any>> {
+            object.downcast::<K>().map(|object| kind.wrote(*object))
+        }
+        // An error hands the object back: it is of another kind.
+        let _ = of(&self.subscriptions, Box::new(object))
+            .or_else(|object| of(&self.plans, object))
+            .or_else(|object| of(&self.versions, object))
+            .or_else(|object| of(&self.groups, object))
+            .or_else(|object| of(&self.conditions, object))
+            .or_else(|object| of(&self.namespaces, object));
     }
 
     /// Returns when all of them have seen the cluster once.
     pub(crate) async fn synced(&self) {
-        tokio::join!(filled(&self.subscriptions), filled(&self.plans), filled(&self.versions));
+        tokio::join!(
+            self.subscriptions.filled(),
+            self.plans.filled(),
+            self.versions.filled(),
+            self.groups.filled(),
+            self.conditions.filled(),
+            self.namespaces.filled(),
+        );
     }
 }
 
-fn state<K: kube::Resource<DynamicType = ()> + Clone>(kept: &OnceLock<Kept<K>>) -> Vec<Arc<K>> {
-    kept.get().map(|kept| kept.store.state()).unwrap_or_default()
-}
-
-async fn filled<K: kube::Resource<DynamicType = ()> + Clone>(kept: &OnceLock<Kept<K>>) {
-    if let Some(kept) = kept.get() {
-        // An error says that the controller is gone; then there is nothing to wait for.
-        let _ = kept.filled.clone().wait_for(|seen| *seen).await;
+/// Of a plan that is over only what became of it is of interest.
+fn without_history(plan: &mut InstallPlan) {
+    if !is_over(plan) {
+        return;
+    }
+    if let Some(status) = &mut plan.status {
+        status.plan = Vec::new();
+    }
+    if let Some(annotations) = &mut plan.metadata.annotations {
+        annotations.remove(names::ANNOTATION_PLAN_PARTS);
     }
 }
 
-#[cfg(test)]
-pub(crate) mod tests;
+fn is_over(plan: &InstallPlan) -> bool {
+    let phase = plan.status.as_ref().map(|status| status.phase);
+    matches!(phase, Some(InstallPlanPhase::Complete | InstallPlanPhase::Failed))
+}
+
+fn open(plan: &InstallPlan) -> Vec<String> {
+    if is_over(plan) { Vec::new() } else { vec![OPEN_PLANS.to_owned()] }
+}
+
+fn memberships(namespace: &PartialObjectMeta<Namespace>) -> Vec<String> {
+    let of = [names::LABEL_OPERATOR_GROUP_PREFIX, names::LABEL_COMPONENT_PREFIX];
+    let keys = namespace.labels().keys().filter(|key| of.iter().any(|prefix| key.starts_with(prefix)));
+    keys.cloned().collect()
+}
+
+/// The CRDs and the APIServices that a version owns or needs.
+fn apis(csv: &Version) -> Vec<String> {
+    let crds = csv.spec.owned_crds().iter().chain(csv.spec.required_crds()).map(|crd| crd.name.clone());
+    let definitions = csv.spec.api_service_definitions.iter();
+    let services = definitions.flat_map(|apis| apis.owned.iter().chain(&apis.required));
+    crds.chain(services.map(|api| format!("{}.{}", api.version, api.group))).collect()
+}

@@ -9,7 +9,7 @@ use crate::{op, run, scenario};
 
 /// Another CRD of the group has the kind already, so the operator's never gets its names.
 #[test]
-#[ignore = "not yet: the version does not see that the CRD is established in the end"]
+#[ignore = "not yet: the version reads the CRD after its names are free and still finds Established or NamesAccepted false"]
 fn a_crd_that_is_never_established() {
     scenario(async |world, _manager| {
         let first = crd("others", "a.example.com", "A", &["v1"]);
@@ -101,7 +101,7 @@ fn an_upgrade_that_never_is_ready_is_superseded() {
 
 /// The namespace goes in the middle of an install, at every object that the install writes: nothing but CRDs is left of it.
 #[test]
-#[ignore = "not yet: takes minutes; which of the eight moments is stuck is not known"]
+#[ignore = "not yet: from the CRD on each moment waits its half minute in vain, that of the InstallPlan does not; the output says for what"]
 fn a_namespace_that_goes_in_the_middle_of_an_install() {
     run(async {
         let before = {
@@ -127,7 +127,10 @@ fn a_namespace_that_goes_in_the_middle_of_an_install() {
             "/configmaps/",
             "/deployments/",
         ] {
-            if let Err(error) = gone_at(object, &before).await {
+            let begun = std::time::Instant::now();
+            let gone = gone_at(object, &before).await;
+            println!("{object}: {:?} {gone:?}", begun.elapsed());
+            if let Err(error) = gone {
                 wrong.push(format!("{object}: {error:#}"));
             }
         }

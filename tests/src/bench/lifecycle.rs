@@ -6,18 +6,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, bail};
 use kube::{Api, runtime::wait::await_condition};
 use olm_api::{ClusterServiceVersion, csv::CsvPhase};
-use olm_tests::inprocess::{Call, Catalog, Manager, Operator, World, crd};
+use olm_tests::inprocess::{Call, Catalog, Operator, World, crd};
 use serde_json::json;
 
 use super::table::Row;
-
-/// Namespaces with the same operator.
-const MANY: usize = 500;
-/// And how many to compare them with.
-const FEW: usize = 50;
 
 /// Nothing that is on its way takes this long, not even the last of many on a busy machine.
 const HANGS: Duration = Duration::from_secs(600);
@@ -26,26 +21,15 @@ const HANGS: Duration = Duration::from_secs(600);
 const IDLE: Duration = Duration::from_secs(15);
 
 /// A usual operator: a CRD, rights in its namespace, one Deployment.
-fn operator(version: &str) -> Operator {
+pub(super) fn operator(package: &str, version: &str) -> Operator {
     let rule = json!({ "apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["get", "list", "watch", "create", "update"] });
-    Operator::new("bench", version)
+    Operator::new(package, version)
         .owns(crd("benches", "bench.example.com", "Bench", &["v1"]))
-        .permission("bench", rule)
-}
-
-pub(crate) async fn rows() -> Result<Vec<Row>> {
-    let mut rows = Vec::new();
-    install(&mut rows).await?;
-    for row in &rows {
-        // The next part takes minutes; this is known by now.
-        eprintln!("{}: {:.2} {} ({})", row.what, row.measured, row.unit, row.note);
-    }
-    many(&mut rows).await?;
-    Ok(rows)
+        .permission(package, rule)
 }
 
 /// Waits without polling until a version runs.
-async fn succeeded(world: &World, namespace: &str, name: &str) -> Result<()> {
+pub(super) async fn succeeded(world: &World, namespace: &str, name: &str) -> Result<()> {
     let api = Api::<ClusterServiceVersion>::namespaced(world.client.clone(), namespace);
     let wait = await_condition(api, name, |csv: Option<&ClusterServiceVersion>| {
         csv.and_then(|csv| csv.status.as_ref()).is_some_and(|status| status.phase == CsvPhase::Succeeded)
@@ -67,11 +51,13 @@ fn objects(writes: &[Call]) -> usize {
     writes.iter().map(whole).collect::<BTreeSet<_>>().len()
 }
 
-async fn install(rows: &mut Vec<Row>) -> Result<()> {
+pub(crate) async fn rows() -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
     let world = World::bare().await?;
     let manager =
         world.manager_with(olm_manager::Options { leader_election: true, ..world.options("bench") })?;
-    let (first, second, third) = (operator("1.0.0"), operator("1.1.0"), operator("1.2.0"));
+    let (first, second, third) =
+        (operator("bench", "1.0.0"), operator("bench", "1.1.0"), operator("bench", "1.2.0"));
     world.publish("catalog", &Catalog::chain(&[&first])).await?;
     world.home("bench").await?;
     // The first of a process reads and prepares what all others have at hand.
@@ -87,6 +73,11 @@ async fn install(rows: &mut Vec<Row>) -> Result<()> {
     let took = start.elapsed();
     world.quiet().await?;
     let writes = world.faults.writes_since(from);
+    if std::env::var_os("OLM_BENCH_CALLS").is_some() {
+        for call in world.faults.calls().iter().skip(from) {
+            eprintln!("{call}");
+        }
+    }
     let all = world.faults.count() - from;
     rows.push(Row {
         what: "Subscription created → Succeeded, pods ready at once",
@@ -128,50 +119,6 @@ async fn install(rows: &mut Vec<Row>) -> Result<()> {
         unit: "",
         note: format!("in {} s {}", IDLE.as_secs(), idle.join(", ")),
     });
-    manager.stop().await
-}
-
-/// The same operator in many namespaces is work for so many, and not for all pairs.
-async fn many(rows: &mut Vec<Row>) -> Result<()> {
-    let (few, _) = upgraded(FEW).await?;
-    let (many, took) = upgraded(MANY).await?;
-    rows.push(Row {
-        what: "upgrade in 500 namespaces: API calls per namespace",
-        measured: many / MANY as f64,
-        limit: few / FEW as f64 * 1.25,
-        unit: "",
-        note: format!(
-            "the limit is a quarter more than in {FEW} namespaces; {:.1} s in all",
-            took.as_secs_f64()
-        ),
-    });
-    Ok(())
-}
-
-/// API calls that the upgrade in so many namespaces takes, and how long that is.
-async fn upgraded(namespaces: usize) -> Result<(f64, Duration)> {
-    let (world, manager): (World, Manager) = World::start().await?;
-    let (first, second) = (operator("1.0.0"), operator("1.1.0"));
-    world.publish("catalog", &Catalog::chain(&[&first])).await?;
-    let names: Vec<String> = (0..namespaces).map(|n| format!("bench-{n}")).collect();
-    for name in &names {
-        world.home(name).await?;
-        world.subscribe(name, "bench").await?;
-    }
-    for name in &names {
-        succeeded(&world, name, &first.name).await?;
-    }
-    world.quiet().await?;
-    let from = world.faults.count();
-    let start = Instant::now();
-    world.publish("catalog", &Catalog::chain(&[&first, &second])).await?;
-    for name in &names {
-        succeeded(&world, name, &second.name).await?;
-    }
-    let took = start.elapsed();
-    world.quiet().await?;
-    let calls = world.faults.count() - from;
-    ensure!(calls > 0, "the upgrade made no calls");
     manager.stop().await?;
-    Ok((calls as f64, took))
+    Ok(rows)
 }

@@ -1,13 +1,16 @@
-//! The parts of `make bench` that need no cluster: the full community catalog, loaded, stored, looked up and searched
-//! ([`rows`]), and resolved ([`resolver`]).
+//! The parts of `make bench` that need no nodes: the full community catalog, loaded, stored, looked up and searched
+//! ([`rows`]), and resolved ([`resolver`]); installing and upgrading ([`lifecycle`]), also in many namespaces ([`many`],
+//! [`scale`]); what the manager takes, and how long nobody leads ([`manager`]).
 
 mod grow;
 mod lifecycle;
 pub(crate) mod manager;
+mod many;
 mod measure;
 mod peer;
 pub(crate) mod resolver;
 mod rows;
+mod scale;
 mod steps;
 mod table;
 
@@ -22,7 +25,7 @@ pub(crate) use table::{Row, report};
 ///
 /// - `catalog`: the rows of the catalogs alone;
 /// - `resolver`: the rows of the resolver and the plan engine alone;
-/// - `lifecycle`: the rows of installing and upgrading, in one process with the API;
+/// - `lifecycle [PART [NAMESPACES]]`: the rows of installing and upgrading, of the manager's process and of a large cluster;
 /// - `grow FACTOR FILE TARGET`: writes a catalog of JSON lines FACTOR times, with names of its own for each copy;
 /// - `--child …`: a step that is measured from outside, as a process of its own.
 pub(crate) fn sub_mode() -> Option<ExitCode> {
@@ -30,7 +33,7 @@ pub(crate) fn sub_mode() -> Option<ExitCode> {
     let done = match args.first()?.as_str() {
         "catalog" => rows().map(Some),
         "resolver" => resolver::rows().map(Some),
-        "lifecycle" => lifecycle_rows().map(Some),
+        "lifecycle" => lifecycle_rows(args.get(1).map(String::as_str), args.get(2)).map(Some),
         "grow" => grown(&args[1..]).map(|()| None),
         "--child" => steps::step(&args[1..]).map(|()| None),
         other => Err(anyhow::anyhow!(
@@ -47,13 +50,38 @@ pub(crate) fn sub_mode() -> Option<ExitCode> {
     })
 }
 
-/// The rows of installing and upgrading, in a runtime of their own.
-pub(crate) fn lifecycle_rows() -> Result<Vec<Row>> {
+/// What installing and upgrading operators costs: how fast, how many calls, how much memory. One part of them when it is
+/// named, with so many namespaces where that is a question.
+pub(crate) fn lifecycle_rows(part: Option<&str>, namespaces: Option<&String>) -> Result<Vec<Row>> {
+    let namespaces = namespaces.map_or(Ok(scale::NAMESPACES), |text| text.parse())?;
+    let mut rows = Vec::new();
+    let known = ["install", "many", "manager", "scale"];
+    if let Some(unknown) = part.filter(|part| !known.contains(part)) {
+        bail!("unknown part {unknown:?}; known are {}", known.join(", "));
+    }
+    for name in known.into_iter().filter(|name| part.is_none_or(|part| part == *name)) {
+        let new = match name {
+            "install" => in_runtime(lifecycle::rows()),
+            "many" => in_runtime(many::rows()),
+            "manager" => in_runtime(manager::rows()),
+            _ => in_runtime(scale::rows(namespaces)),
+        }?;
+        for row in &new {
+            // The next part takes minutes; this is known by now.
+            eprintln!("{}: {:.2} {} ({})", row.what, row.measured, row.unit, row.note);
+        }
+        rows.extend(new);
+    }
+    Ok(rows)
+}
+
+/// In a runtime of its own, which takes along what still runs.
+fn in_runtime<T>(body: impl Future<Output = Result<T>>) -> Result<T> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let rows = runtime.block_on(lifecycle::rows());
+    let done = runtime.block_on(body);
     runtime.shutdown_background();
-    rows
+    done
 }
 
 fn grown(args: &[String]) -> Result<()> {

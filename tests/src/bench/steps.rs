@@ -188,6 +188,14 @@ pub(crate) fn resident(pid: u32) -> Result<f64> {
     kb.map(|kb: f64| kb / 1024.0).context("no VmRSS")
 }
 
+/// Memory of a process in MiB, with its share of what it has in common with others.
+pub(crate) fn pss(pid: u32) -> Result<f64> {
+    let rollup = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
+    let kb =
+        rollup.lines().find_map(|line| line.strip_prefix("Pss:")?.split_whitespace().next()?.parse().ok());
+    kb.map(|kb: f64| kb / 1024.0).context("no Pss")
+}
+
 fn pages(catalog: &Catalog) -> Result<Pages> {
     let names: Vec<String> = catalog.summaries().map(|summary| summary.name.clone()).collect();
     let (mut first, mut whole) = (Vec::new(), Vec::new());

@@ -16,7 +16,8 @@ pub(crate) fn report(rows: &[Row]) -> ExitCode {
     println!("\n{:<58} {:>10} {:>10} {:>7}  note", "what", "measured", "limit", "ratio");
     let mut broken = 0;
     for row in rows {
-        let ratio = row.measured / row.limit;
+        // Of what must not be at all, nothing is within the limit.
+        let ratio = if row.measured == 0.0 { 0.0 } else { row.measured / row.limit };
         let mark = if ratio > 1.0 { "  OVER" } else { "" };
         broken += usize::from(ratio > 1.0);
         println!(

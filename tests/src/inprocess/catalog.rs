@@ -119,6 +119,12 @@ impl Catalog {
         self.document(json!({ "schema": "olm.deprecations", "package": package, "entries": entries }))
     }
 
+    /// Its documents.
+    #[must_use]
+    pub fn documents(&self) -> &[Value] {
+        &self.documents
+    }
+
     /// Writes it into a folder.
     ///
     /// # Errors

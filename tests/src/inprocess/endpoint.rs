@@ -17,13 +17,15 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
+use super::server::local_address;
+
 /// The longest request that is read; those of scenarios have a few kilobytes.
 const LONGEST: usize = 1 << 20;
 
 /// A server for the webhooks and APIs of one operator. Admission is refused to objects that have the word
 /// `forbidden` in them, and at the path `/mutate` those with `change-me` get an annotation.
 pub struct Endpoint {
-    /// Where it listens, on 127.0.0.1. An image with `local` in its name runs at that address.
+    /// Where it listens, on an address of this machine. An image with `local` in its name runs at that address.
     pub port: u16,
 }
 
@@ -33,7 +35,7 @@ impl Endpoint {
     /// # Errors
     /// When there is no port to be had.
     pub async fn start(client: Client, namespace: &str, secret: &str) -> Result<Self> {
-        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let listener = TcpListener::bind((local_address(), 0)).await?;
         let port = listener.local_addr()?.port();
         let secrets: Api<Secret> = Api::namespaced(client, namespace);
         let secret = secret.to_owned();

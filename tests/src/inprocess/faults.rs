@@ -96,6 +96,8 @@ pub enum Fault {
     KillBefore,
     /// The manager dies right after it was carried out.
     KillAfter,
+    /// It is carried out, but not before [`Faults::release`]: as in a network that is slow with this one.
+    Held,
 }
 
 type Matches = Box<dyn Fn(&Call) -> bool + Send + Sync>;
@@ -122,6 +124,8 @@ pub struct Faults {
     moved: Arc<watch::Sender<u64>>,
     /// Cancelled, and made anew, to end every watch.
     watches: Arc<Mutex<CancellationToken>>,
+    /// Cancelled, and made anew, to let calls that are held go on.
+    gate: Arc<Mutex<CancellationToken>>,
     /// Of the cluster: a call that arrived is carried out whatever becomes of the caller.
     server: Handle,
 }
@@ -135,6 +139,7 @@ impl Faults {
             under_way: Arc::default(),
             moved: Arc::new(watch::Sender::new(0)),
             watches: Arc::default(),
+            gate: Arc::default(),
             server: Handle::current(),
         }
     }
@@ -158,6 +163,13 @@ impl Faults {
         let mut watches = self.watches.lock().unwrap_or_else(PoisonError::into_inner);
         watches.cancel();
         *watches = CancellationToken::new();
+    }
+
+    /// Lets every call that is held go on.
+    pub fn release(&self) {
+        let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
+        gate.cancel();
+        *gate = CancellationToken::new();
     }
 
     /// Every call so far.
@@ -228,7 +240,11 @@ impl Faults {
                 dead.cancel();
                 std::future::pending().await
             }
-            None => {
+            fault @ (None | Some(Fault::Held)) => {
+                if fault.is_some() {
+                    let gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                    gate.cancelled().await;
+                }
                 let answer = tokio::select! {
                     biased;
                     () = dead.cancelled() => std::future::pending().await,

@@ -16,6 +16,8 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use super::server::local_address;
+
 /// What becomes of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
@@ -127,7 +129,7 @@ impl Kubelet {
         let number = self.address.fetch_add(1, Ordering::Relaxed);
         let ip = match image {
             // Served by this process.
-            _ if image.contains("local") => "127.0.0.1".to_owned(),
+            _ if image.contains("local") => local_address().to_string(),
             _ => format!("10.244.{}.{}", number / 250, number % 250 + 1),
         };
         let now = "2026-01-01T00:00:00Z";

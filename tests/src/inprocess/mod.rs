@@ -5,6 +5,9 @@
 //! * [`Faults`]: what is counted, and what goes wrong
 //! * [`Endpoint`]: what an operator would serve
 //! * [`Operator`], [`Catalog`]: bundles and catalogs of them, made up
+//! * [`Registry`]: images of them
+//! * [`Served`], [`Process`]: the API at a port, and managers that are processes of their own
+//! * [`Replicas`]: two of these, one of which leads
 //! * [`Snapshot`]: every object of the cluster, without what differs from run to run
 
 mod catalog;
@@ -13,6 +16,10 @@ mod faults;
 mod kubelet;
 mod manager;
 mod operator;
+mod registry;
+pub mod replicas;
+mod served;
+mod server;
 mod snapshot;
 mod world;
 
@@ -22,5 +29,9 @@ pub use faults::{Call, Fault, Faults};
 pub use kubelet::{Fate, Kubelet};
 pub use manager::Manager;
 pub use operator::{Operator, crd};
+pub use registry::Registry;
+pub use replicas::Replicas;
+pub use served::{Process, Served};
+pub use server::assets;
 pub use snapshot::Snapshot;
 pub use world::{MANAGER, OLM, PATIENCE, World, condition, text};

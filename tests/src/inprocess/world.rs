@@ -13,7 +13,7 @@ use kube::{
     core::{ApiResource, GroupVersionKind},
 };
 use olm_devcluster::{
-    api::{ApiServer, Config, Identity},
+    api::Identity,
     controllers::{self, ControllerConfig},
 };
 use olm_manager::{
@@ -24,7 +24,15 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
-use super::{catalog::Catalog, faults::Faults, kubelet::Kubelet, manager::Manager, snapshot::Snapshot};
+use super::{
+    catalog::Catalog,
+    faults::Faults,
+    kubelet::Kubelet,
+    manager::Manager,
+    served::Served,
+    server::{Server, assets},
+    snapshot::Snapshot,
+};
 
 /// The manager's namespace.
 pub const OLM: &str = manifests::NAMESPACE;
@@ -34,6 +42,8 @@ pub const MANAGER: &str = manifests::MANAGER;
 pub const PATIENCE: Duration = Duration::from_secs(30);
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(10);
+/// The garbage collector of Kubernetes hears of new kinds every 30 seconds, and all of it is slower.
+const REAL_PATIENCE: Duration = Duration::from_secs(120);
 /// A manager that asked for nothing for so long has nothing to do: its own pauses between two calls are far shorter.
 const QUIET: Duration = Duration::from_millis(300);
 /// Where pods run.
@@ -48,6 +58,7 @@ const KINDS: &[(&str, &str, &str, &str)] = &[
     ("OperatorGroup", "operators.coreos.com", "v1", "operatorgroups"),
     ("OperatorCondition", "operators.coreos.com", "v2", "operatorconditions"),
     ("Operator", "operators.coreos.com", "v1", "operators"),
+    ("OLMConfig", "operators.coreos.com", "v1", "olmconfigs"),
     ("CustomResourceDefinition", "apiextensions.k8s.io", "v1", "customresourcedefinitions"),
     ("APIService", "apiregistration.k8s.io", "v1", "apiservices"),
     ("Deployment", "apps", "v1", "deployments"),
@@ -83,7 +94,7 @@ pub struct World {
     pub faults: Faults,
     /// What becomes of pods.
     pub kubelet: Kubelet,
-    server: ApiServer,
+    server: Server,
     stop: CancellationToken,
     folder: TempDir,
     written: AtomicUsize,
@@ -102,26 +113,29 @@ impl World {
     /// # Errors
     /// What kept it from starting.
     pub async fn bare() -> Result<Self> {
-        let server = ApiServer::open(Config::default())?;
+        let server = Server::start().await?;
         let stop = CancellationToken::new();
         let config = ControllerConfig {
             root_ca_pem: server.ca_pem().to_owned(),
             cluster_domain: "cluster.local".to_owned(),
             node_name: NODE.to_owned(),
         };
-        controllers::spawn(
-            server.client(Identity::system("system:kube-controller-manager")),
-            config,
-            stop.child_token(),
-        );
-        let client = server.client(Identity::admin());
+        if !server.has_controllers() {
+            let identity = Identity::system("system:kube-controller-manager");
+            controllers::spawn(server.client(identity)?, config, stop.child_token());
+        }
+        let client = server.client(Identity::admin())?;
         let kubelet = Kubelet::start(client.clone(), NODE, stop.child_token());
         let folder = tempfile::tempdir()?;
         let faults = Faults::new();
         let world = Self { client, faults, kubelet, server, stop, folder, written: AtomicUsize::new(0) };
         world.apply(&json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": NODE } })).await?;
-        let ready = json!({ "status": { "conditions": [{ "type": "Ready", "status": "True" }] } });
+        let room = json!({ "cpu": "100", "memory": "100Gi", "pods": "1000" });
+        let ready = json!({ "status": { "capacity": room, "allocatable": room,
+            "conditions": [{ "type": "Ready", "status": "True" }] } });
         world.patch_status("Node", "", NODE, &ready).await?;
+        // A real API server taints new nodes until a controller sees them ready; this one is.
+        world.patch("Node", "", NODE, &json!({ "spec": { "taints": null } })).await?;
         // What the manager runs in is not needed here: it runs in this process.
         let options =
             ManifestOptions { console_image: None, shipped_catalog: false, ..ManifestOptions::default() };
@@ -176,10 +190,25 @@ impl World {
         Manager::start(self.client_of(Identity::service_account(OLM, MANAGER)), faults, options)
     }
 
+    /// Serves the API at a port, for managers that are processes of their own; their calls go through `faults`.
+    ///
+    /// # Errors
+    /// When there is no port to be had.
+    pub fn serve(&self, faults: &Faults) -> Result<Served> {
+        let identity = Identity::service_account(OLM, MANAGER);
+        Served::start(self.server.dev()?, self.server.client(identity)?, faults, self.folder.path())
+    }
+
+    /// From now on nothing moves by itself: no controllers of the cluster, no kubelet. The API goes on.
+    pub fn freeze(&self) {
+        self.stop.cancel();
+        self.server.freeze();
+    }
+
     /// Somebody's client.
     #[must_use]
     pub fn client_of(&self, identity: Identity) -> Client {
-        self.server.client(identity)
+        self.server.client(identity).expect("the address and the token are well formed")
     }
 
     /// A folder of the scenario's own.
@@ -448,7 +477,7 @@ impl World {
         loop {
             match probe().await {
                 Ok(found) => return Ok(found),
-                Err(error) if start.elapsed() > PATIENCE => {
+                Err(error) if start.elapsed() > patience() => {
                     bail!("waited for {what}; last: {error:#}\n{}", self.report().await)
                 }
                 Err(_) => tokio::time::sleep(LOOK).await,
@@ -576,7 +605,7 @@ impl World {
             if nothing && self.faults.under_way() == 0 {
                 return Ok(());
             }
-            if start.elapsed() > PATIENCE {
+            if start.elapsed() > patience() {
                 let calls: Vec<String> =
                     self.faults.calls().iter().rev().take(10).map(ToString::to_string).collect();
                 bail!("the manager does not rest; last calls:\n{}", calls.join("\n"));
@@ -607,6 +636,10 @@ impl World {
         }
         out
     }
+}
+
+fn patience() -> Duration {
+    if assets().is_some() { REAL_PATIENCE } else { PATIENCE }
 }
 
 fn api_of(client: &Client, resource: &ApiResource, namespace: &str) -> Api<DynamicObject> {

@@ -22,7 +22,7 @@ use crate::{
     caller::{Caller, Page},
     catalogs::Snapshot,
     dynamic,
-    error::{WebError, sentence},
+    error::WebError,
     links::{clean, encode},
     posted::{Fields, Posted},
     view::{
@@ -298,8 +298,7 @@ fn view(
                                 (parts::note(Tone::Bad, &html! {
                                     @let why = problem.as_deref().map(clean).unwrap_or_default();
                                     strong { "There is no plan. " }
-                                    // An explanation is drawn as a tree.
-                                    @if why.contains('\n') { pre tabindex="0" { (why) } } @else { p { (parts::prose(&sentence(&why))) } }
+                                    (parts::explained(&why))
                                     @if let Some(hint) = &model.hint { p.small { "What to do: " (parts::prose(&clean(hint))) } }
                                 }))
                             }

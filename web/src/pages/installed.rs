@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::{extract::State, response::Response};
+use http::StatusCode;
 use maud::{Markup, html};
 use olm_manager::ops::{self, Installed, Status};
 use serde_json::json;
@@ -13,12 +14,21 @@ use crate::{
     catalogs::Snapshot,
     error::WebError,
     links::{clean, encode},
-    view::{layout::Section, parts, time},
+    view::{
+        layout::Section,
+        parts::{self, Tone},
+        time,
+    },
 };
 
 /// The page of an installed operator.
 pub(crate) fn href(one: &Installed) -> String {
-    format!("/installed/{}/{}", encode(&one.namespace), encode(&one.name))
+    home(&one.namespace, &one.name)
+}
+
+/// The same by what it is called.
+pub(crate) fn home(namespace: &str, target: &str) -> String {
+    format!("/installed/{}/{}", encode(namespace), encode(target))
 }
 
 /// `GET /installed`
@@ -74,6 +84,33 @@ fn row(one: &Installed, snapshot: &Snapshot, csrf: &str) -> Markup {
 
 pub(crate) fn name(one: &Installed) -> String {
     clean(if one.display_name.is_empty() { &one.package } else { &one.display_name })
+}
+
+/// The page for something that cannot be done to an operator, with the reason and the way back to it. What is no refusal,
+/// and what programs ask for, is answered as any error.
+pub(crate) fn cannot(
+    caller: &Caller,
+    (namespace, target): (&str, &str),
+    error: WebError,
+) -> Result<Response, WebError> {
+    let refused = matches!(error.status, StatusCode::CONFLICT | StatusCode::UNPROCESSABLE_ENTITY);
+    if caller.wants_json || !refused {
+        return Err(error);
+    }
+    let home = home(namespace, target);
+    let body = html! {
+        (parts::crumbs(&[("/installed", "Installed"), (&home, &clean(target))], &error.what))
+        div.head { div.head-text { h1 { (error.what) } p.muted { (clean(target)) " in namespace " (clean(namespace)) } } }
+        div.stack.narrow {
+            (parts::note(Tone::Bad, &html! {
+                (parts::explained(&clean(&error.why)))
+                @if let Some(hint) = &error.hint { p.small { "What to do: " (parts::prose(&clean(hint))) } }
+            }))
+            div.actions { a.button href=(home) { "Back" } }
+        }
+    };
+    let page = Page::new(&error.what, Section::Installed, body).status(error.status);
+    Ok(caller.answer(page, &json!(null)))
 }
 
 /// From, and to where something is waiting or under way.

@@ -1,4 +1,9 @@
-//! One installed operator: how far it is, what can be made with it, what happened.
+//! One installed operator: how far it is, what it waits for, what can be made with it, what can be said about updates, what
+//! happened.
+
+mod history;
+mod updates;
+mod waits;
 
 use std::sync::Arc;
 
@@ -6,13 +11,12 @@ use axum::{
     extract::{Path, State},
     response::{IntoResponse, Redirect, Response},
 };
-use kube::Api;
 use maud::{Markup, html};
-use olm_api::{ClusterServiceVersion, InstallPlan};
-use olm_manager::ops::{self, Status, StepState, Timeline};
+use olm_api::{ClusterServiceVersion, Subscription, condition, names};
+use olm_manager::ops::{self, Overview, Status, StepState, Timeline};
 use serde_json::json;
 
-use super::installed::{approve as approve_button, href, name, versions};
+use super::installed::{href, name, versions};
 use crate::{
     app::App,
     caller::{Caller, Page},
@@ -28,46 +32,21 @@ use crate::{
     },
 };
 
-/// Everything the page shows.
-pub(crate) struct View {
-    pub(crate) timeline: Timeline,
-    pub(crate) csv: Option<ClusterServiceVersion>,
-    pub(crate) plan: Option<InstallPlan>,
+/// Whether nothing more will happen by itself.
+fn is_settled(view: &Overview) -> bool {
+    match view.timeline.installed.status {
+        Status::Healthy => view.timeline.steps.iter().all(|s| s.state == StepState::Done),
+        Status::NeedsApproval | Status::Paused | Status::UpdateAvailable | Status::Unmanaged => true,
+        _ => false,
+    }
 }
 
-impl View {
-    pub(crate) async fn read(client: &kube::Client, namespace: &str, name: &str) -> Result<Self, WebError> {
-        let timeline = ops::timeline(client, namespace, name).await?;
-        let csv = async {
-            let name = timeline.installed.csv.as_deref()?;
-            Api::<ClusterServiceVersion>::namespaced(client.clone(), &timeline.installed.namespace)
-                .get(name)
-                .await
-                .ok()
-        };
-        let plan = async {
-            let name = timeline.installed.plan.as_deref()?;
-            Api::<InstallPlan>::namespaced(client.clone(), &timeline.installed.namespace).get(name).await.ok()
-        };
-        let (csv, plan) = tokio::join!(csv, plan);
-        Ok(Self { timeline, csv, plan })
-    }
-
-    /// Whether nothing more will happen by itself.
-    pub(crate) fn is_settled(&self) -> bool {
-        let status = self.timeline.installed.status;
-        status == Status::Healthy && self.timeline.steps.iter().all(|s| s.state == StepState::Done)
-    }
-
-    /// What screen readers are told when it changes.
-    pub(crate) fn say(&self) -> String {
-        let status = self.timeline.installed.status.word();
-        match self.timeline.steps.iter().find(|s| !matches!(s.state, StepState::Done | StepState::Pending)) {
-            Some(step) => {
-                clean(format!("{status}. {}: {}", step.title, step.text).trim_end_matches([':', ' ']))
-            }
-            None => status.to_owned(),
-        }
+/// What screen readers are told when it changes.
+pub(crate) fn say(view: &Overview) -> String {
+    let status = view.timeline.installed.status.word();
+    match view.timeline.steps.iter().find(|s| !matches!(s.state, StepState::Done | StepState::Pending)) {
+        Some(step) => clean(format!("{status}. {}: {}", step.title, step.text).trim_end_matches([':', ' '])),
+        None => status.to_owned(),
     }
 }
 
@@ -77,7 +56,8 @@ pub(crate) async fn page(
     caller: Caller,
     Path((namespace, target)): Path<(String, String)>,
 ) -> Result<Response, WebError> {
-    let (snapshot, view) = tokio::join!(app.catalogs.read(), View::read(&caller.client, &namespace, &target));
+    let (snapshot, view) =
+        tokio::join!(app.catalogs.read(), ops::overview(&caller.client, &namespace, &target));
     let view = view?;
     let title = name(&view.timeline.installed);
     let events = format!("/api/v1/events?installed={}/{}", encode(&namespace), encode(&target));
@@ -86,8 +66,8 @@ pub(crate) async fn page(
         div data-live=(events) { (render(&view, &snapshot, caller.csrf())) }
         div.visually-hidden #announce role="status" {}
     };
-    let refresh = (!view.is_settled()).then_some(3);
-    Ok(caller.answer(Page::new(&title, Section::Installed, body).refresh(refresh), &json!(view.timeline)))
+    let refresh = (!is_settled(&view)).then_some(3);
+    Ok(caller.answer(Page::new(&title, Section::Installed, body).refresh(refresh), &view))
 }
 
 /// `POST /installed/{namespace}/{name}/approve` with the plan and the digest that was looked at.
@@ -117,9 +97,11 @@ pub(crate) async fn approve(
 }
 
 /// The part of the page that changes.
-pub(crate) fn render(view: &View, snapshot: &Snapshot, csrf: &str) -> Markup {
+pub(crate) fn render(view: &Overview, snapshot: &Snapshot, csrf: &str) -> Markup {
     let one = &view.timeline.installed;
     let card = snapshot.card(one.catalog.as_deref(), &one.package);
+    let summary = card.and_then(|(source, _)| source.catalog.summary(&one.package));
+    let channels = summary.map(|summary| summary.channels.as_slice()).unwrap_or_default();
     html! {
         div.head #operator-head {
             (parts::icon(card.and_then(|(_, card)| card.icon.as_deref()), &name(one), "big"))
@@ -137,9 +119,13 @@ pub(crate) fn render(view: &View, snapshot: &Snapshot, csrf: &str) -> Markup {
         }
         div.split {
             div.stack #operator-main {
-                @if one.status == Status::NeedsApproval { (waiting(view, csrf)) }
+                @if one.status == Status::NeedsApproval { (waits::approval(view, csrf)) }
+                (waits::troubles(view))
                 (create(view))
-                (timeline(&view.timeline))
+                (timeline(view))
+                (updates::show(view, channels))
+                (waits::unmanaged(view, card.map(|(source, _)| source.id.as_str())))
+                (history::show(view))
                 (events(&view.timeline))
             }
             (facts(view))
@@ -147,43 +133,7 @@ pub(crate) fn render(view: &View, snapshot: &Snapshot, csrf: &str) -> Markup {
     }
 }
 
-fn waiting(view: &View, csrf: &str) -> Markup {
-    let one = &view.timeline.installed;
-    let steps =
-        view.plan.as_ref().and_then(|p| p.status.as_ref()).map(|s| s.plan.as_slice()).unwrap_or_default();
-    html! {
-        section.panel #waiting aria-labelledby="waiting-h" {
-            header { h2 #waiting-h { "A plan waits for you" } }
-            div.body.stack {
-                @if !steps.is_empty() {
-                    details.fold #waiting-objects {
-                        summary { (parts::plural(steps.len(), "object")) " in this plan" }
-                        div.body {
-                            ul.objects {
-                                @for step in steps {
-                                    li { span.what { span.kind { (clean(&step.resource.kind)) } " " (clean(&step.resource.name)) } }
-                                }
-                            }
-                        }
-                    }
-                }
-                div.actions { (approve_button(one, csrf, "")) }
-                p.small.muted {
-                    @if let Some(digest) = &one.plan_digest { "It approves exactly the plan " code title=(digest) { (short(digest)) } ", and no other. " }
-                    "In a terminal: " code { "olm approve " (clean(&one.package)) " -n " (one.namespace) }
-                }
-            }
-        }
-    }
-}
-
-/// As many digits of a digest as people compare.
-fn short(digest: &str) -> &str {
-    let digits = digest.split_once(':').map_or(digest, |(_, digits)| digits);
-    digits.get(..12).unwrap_or(digits)
-}
-
-fn create(view: &View) -> Markup {
+fn create(view: &Overview) -> Markup {
     let one = &view.timeline.installed;
     let owned = view.csv.as_ref().map(|csv| csv.spec.owned_crds()).unwrap_or_default();
     let ready = view
@@ -225,7 +175,11 @@ fn instance_namespace(one: &ops::Installed) -> &str {
     }
 }
 
-fn timeline(timeline: &Timeline) -> Markup {
+fn timeline(view: &Overview) -> Markup {
+    let timeline = &view.timeline;
+    let current = view.history.iter().find(|revision| revision.current);
+    // Who approved what is at work, else what is there.
+    let approval = view.approval.as_ref().or(current.map(|r| &r.approval).filter(|_| view.plan.is_none()));
     html! {
         section.panel #progress aria-labelledby="progress-h" {
             header { h2 #progress-h { "Progress" } }
@@ -241,6 +195,7 @@ fn timeline(timeline: &Timeline) -> Markup {
                                     @if let Some(at) = &step.at { span.small.muted { (time::ago(at)) } }
                                 }
                                 @if !step.text.is_empty() { p { (clean(&step.text)) } }
+                                @if let Some(approval) = approval.filter(|_| step.id == "plan") { p.small { (history::approved(approval)) } }
                             }
                         }
                     }
@@ -287,7 +242,7 @@ fn events(timeline: &Timeline) -> Markup {
     }
 }
 
-fn facts(view: &View) -> Markup {
+fn facts(view: &Overview) -> Markup {
     let one = &view.timeline.installed;
     html! {
         aside.panel #facts aria-label="Facts" {
@@ -304,11 +259,35 @@ fn facts(view: &View) -> Markup {
                     @if let Some(catalog) = &one.catalog { div { dt { "Catalog" } dd { (clean(catalog)) } } }
                     @if let Some(created) = &one.created { div { dt { "Installed" } dd { (time::ago(created)) } } }
                     @if let Some(csv) = &one.csv { div { dt { "ClusterServiceVersion" } dd { code { (clean(csv)) } } } }
-                    div { dt { "Subscription" } dd { code { (clean(&one.name)) } } }
+                    @if view.subscription.is_some() { div { dt { "Subscription" } dd { code { (clean(&one.name)) } } } }
+                    @if let Some(ready) = view.subscription.as_ref().and_then(ready) { div { dt { "Ready" } dd { (ready) } } }
+                    @if let Some(due) = view.csv.as_ref().and_then(certificates) { div { dt { "Certificates" } dd { "renewed " (time::ago(&due)) } } }
                 }
                 hr;
                 p.small.muted { "In a terminal:" br; code { "olm status " (clean(&one.package)) " -n " (one.namespace) } }
             }
         }
     }
+}
+
+/// The conditions of kstatus in a line: `yes`, or which of them holds and why.
+fn ready(subscription: &Subscription) -> Option<String> {
+    let conditions = &subscription.status.as_ref()?.conditions;
+    let ready = condition::find(conditions, names::CONDITION_READY)?;
+    if ready.is_true() {
+        return Some("yes".to_owned());
+    }
+    let holds = [names::CONDITION_STALLED, names::CONDITION_RECONCILING];
+    let other = holds.iter().find_map(|type_| condition::find(conditions, type_).filter(|c| c.is_true()));
+    let told = other.unwrap_or(ready);
+    let reason = told.reason.as_deref().map(|reason| format!(" ({reason})")).unwrap_or_default();
+    Some(clean(&match other {
+        Some(other) => format!("no: {}{reason}", other.type_),
+        None => format!("no{reason}"),
+    }))
+}
+
+/// When its certificates are due to be renewed, where it has any.
+fn certificates(csv: &ClusterServiceVersion) -> Option<String> {
+    csv.status.as_ref()?.certs_rotate_at.as_ref().map(|due| due.0.to_string())
 }

@@ -19,6 +19,7 @@ use crate::{
     error::WebError,
     links::clean,
     posted::{Fields, Posted},
+    rights,
     view::{
         layout::Section,
         parts::{self, Tone},
@@ -38,9 +39,43 @@ struct Model {
     problem: Option<String>,
     /// What each choice does: what is shown is what is done.
     plans: Plans,
+    /// The same where the operators that were installed for it go too; absent where that makes no difference.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    with_dependencies: Option<Plans>,
+    /// Why the user cannot uninstall it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why_not: Option<String>,
 }
 
-/// The plan of each choice.
+impl Model {
+    fn plan(&self, choice: Choice) -> Option<&Plan> {
+        match choice.dependencies {
+            true => self.with_dependencies.as_ref(),
+            false => Some(&self.plans),
+        }
+        .map(|plans| plans.of(choice.level))
+    }
+
+    /// Every choice that there is, with its plan.
+    fn choices(&self) -> impl Iterator<Item = (Choice, &Plan)> {
+        let both = [false, true];
+        let all = both.into_iter().flat_map(|dependencies| {
+            [Level::Operator, Level::Instances, Level::Everything].map(|level| Choice { level, dependencies })
+        });
+        all.filter(|choice| self.offers(choice.level)).filter_map(|choice| Some((choice, self.plan(choice)?)))
+    }
+
+    /// Where there are no objects, deleting them is no choice; where they cannot be listed, neither.
+    fn offers(&self, level: Level) -> bool {
+        match level {
+            Level::Operator => true,
+            Level::Instances => self.instances.as_ref().is_some_and(|list| !list.is_empty()),
+            Level::Everything => self.instances.is_some(),
+        }
+    }
+}
+
+/// The plan of each level.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Plans {
@@ -50,11 +85,19 @@ struct Plans {
 }
 
 impl Plans {
-    fn of(&self, choice: Choice) -> &Plan {
-        match choice {
-            Choice::Operator => &self.operator,
-            Choice::Instances => &self.instances,
-            Choice::Everything => &self.crds,
+    fn new(plan: impl Fn(Level) -> Plan) -> Self {
+        Self {
+            operator: plan(Level::Operator),
+            instances: plan(Level::Instances),
+            crds: plan(Level::Everything),
+        }
+    }
+
+    fn of(&self, level: Level) -> &Plan {
+        match level {
+            Level::Operator => &self.operator,
+            Level::Instances => &self.instances,
+            Level::Everything => &self.crds,
         }
     }
 }
@@ -66,36 +109,52 @@ struct InstanceName {
     name: String,
 }
 
-/// What was chosen.
+/// How far to go.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Choice {
+enum Level {
     Operator,
     Instances,
     Everything,
 }
 
+/// What was chosen.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Choice {
+    level: Level,
+    /// Whether the operators go too that were installed for it and that nothing else needs.
+    dependencies: bool,
+}
+
 impl Choice {
+    const LEAST: Self = Self { level: Level::Operator, dependencies: false };
+
     fn read(fields: &Fields) -> Option<Self> {
-        match fields.text("what")? {
-            "operator" => Some(Self::Operator),
-            "instances" => Some(Self::Instances),
-            "crds" => Some(Self::Everything),
-            _ => None,
-        }
+        let level = match fields.text("what")? {
+            "operator" => Level::Operator,
+            "instances" => Level::Instances,
+            "crds" => Level::Everything,
+            _ => return None,
+        };
+        Some(Self { level, dependencies: fields.text("dependencies") == Some("delete") })
     }
 
+    /// The word for it in names of fields and classes.
     fn word(self) -> &'static str {
-        match self {
-            Self::Operator => "operator",
-            Self::Instances => "instances",
-            Self::Everything => "crds",
+        match (self.level, self.dependencies) {
+            (Level::Operator, false) => "operator",
+            (Level::Instances, false) => "instances",
+            (Level::Everything, false) => "crds",
+            (Level::Operator, true) => "operator-all",
+            (Level::Instances, true) => "instances-all",
+            (Level::Everything, true) => "crds-all",
         }
     }
 
     fn options(self) -> UninstallOptions {
         UninstallOptions {
-            operands: if self == Self::Operator { Operands::Keep } else { Operands::Delete },
-            delete_crds: self == Self::Everything,
+            operands: if self.level == Level::Operator { Operands::Keep } else { Operands::Delete },
+            delete_crds: self.level == Level::Everything,
+            delete_dependencies: self.dependencies,
             ..UninstallOptions::default()
         }
     }
@@ -108,17 +167,25 @@ impl Choice {
 }
 
 async fn read(caller: &Caller, namespace: &str, target: &str) -> Result<Model, WebError> {
-    let leaving = Leaving::read(&caller.client, Some(namespace), target).await?;
+    let (leaving, why_not) = tokio::join!(
+        Leaving::read(&caller.client, Some(namespace), target),
+        rights::missing(&caller.client, "delete", "clusterserviceversions", namespace)
+    );
+    let leaving = leaving?;
     let problem = leaving.unlisted().map(|crd| format!("You may not list {crd} in all namespaces."));
     let instances = leaving.instances().into_iter().map(short).collect();
-    let plan = |choice: Choice| leaving.plan(&choice.options());
-    let plans = Plans {
-        operator: plan(Choice::Operator),
-        instances: plan(Choice::Instances),
-        crds: plan(Choice::Everything),
-    };
+    let plans = |dependencies| Plans::new(|level| leaving.plan(&Choice { level, dependencies }.options()));
+    let (without, with) = (plans(false), plans(true));
+    let differs = without.operator.digest != with.operator.digest;
     let installed = leaving.installed().clone();
-    Ok(Model { installed, instances: problem.is_none().then_some(instances), problem, plans })
+    Ok(Model {
+        installed,
+        instances: problem.is_none().then_some(instances),
+        problem,
+        plans: without,
+        with_dependencies: differs.then_some(with),
+        why_not,
+    })
 }
 
 fn short(instance: &Instance) -> InstanceName {
@@ -135,7 +202,7 @@ pub(crate) async fn page(
     Path((namespace, target)): Path<(String, String)>,
 ) -> Result<Response, WebError> {
     let model = read(&caller, &namespace, &target).await?;
-    Ok(answer(&caller, &model, Choice::Operator, None))
+    Ok(answer(&caller, &model, Choice::LEAST, None))
 }
 
 /// `POST /installed/{namespace}/{name}/uninstall`
@@ -148,24 +215,7 @@ pub(crate) async fn submit(
     let model = read(&caller, &namespace, &target).await?;
     let choice = Choice::read(&fields)
         .ok_or_else(|| WebError::bad_request("`what` has to be operator, instances or crds"))?;
-    let typed = fields.text("confirm").unwrap_or_default();
-    // Where the objects cannot be counted, they may be many.
-    let loses_data =
-        choice != Choice::Operator && model.instances.as_ref().is_none_or(|list| !list.is_empty());
-    let refused = if choice != Choice::Operator && model.instances.is_none() {
-        Some((
-            "The objects cannot be listed, so they cannot be deleted from here",
-            "ask somebody who may list them",
-        ))
-    } else if loses_data && typed != model.installed.package {
-        Some((
-            "The name does not match",
-            "type the package's name, as it stands there, to delete its objects and their data",
-        ))
-    } else {
-        None
-    };
-    if let Some((what, hint)) = refused {
+    if let Some((what, hint)) = refusal(&model, choice, fields.text("confirm").unwrap_or_default()) {
         let error =
             WebError::new(StatusCode::UNPROCESSABLE_ENTITY, "not-confirmed", what, "Nothing was changed.")
                 .hint(hint);
@@ -191,6 +241,26 @@ pub(crate) async fn submit(
     }
 }
 
+/// Why a choice is not carried out from here, and what to do: pure.
+fn refusal(model: &Model, choice: Choice, typed: &str) -> Option<(&'static str, &'static str)> {
+    // Where nothing was installed for it, keeping that and deleting it are the same.
+    let plan = model.plan(choice).unwrap_or_else(|| model.plans.of(choice.level));
+    let deletes = choice.level != Level::Operator;
+    if deletes && plan.operands.iter().any(|operand| operand.count.is_none()) {
+        return Some((
+            "The objects cannot be listed, so they cannot be deleted from here",
+            "ask somebody who may list them",
+        ));
+    }
+    if !plan.reversible.possible && typed != model.installed.package {
+        return Some((
+            "The name does not match",
+            "type the package's name, as it stands there, to delete its objects and their data",
+        ));
+    }
+    None
+}
+
 fn answer(caller: &Caller, model: &Model, choice: Choice, failed: Option<&WebError>) -> Response {
     let title = format!("Uninstall {}", name(&model.installed));
     let body = view(model, choice, caller.csrf(), failed);
@@ -202,8 +272,7 @@ fn view(model: &Model, choice: Choice, csrf: &str, failed: Option<&WebError>) ->
     let one = &model.installed;
     let title = name(one);
     let instances = model.instances.as_deref().unwrap_or_default();
-    let n = parts::plural(instances.len(), "object");
-    let known = model.instances.is_some();
+    let loses_data = model.choices().any(|(_, plan)| !plan.reversible.possible);
     html! {
         (parts::crumbs(&[("/installed", "Installed"), (&href(one), &title)], "Uninstall"))
         div.head { div.head-text { h1 { "Uninstall " (title) } p.muted { (one.version.as_deref().unwrap_or_default()) " in namespace " (one.namespace) } } }
@@ -212,58 +281,106 @@ fn view(model: &Model, choice: Choice, csrf: &str, failed: Option<&WebError>) ->
             @if let Some(problem) = &model.problem {
                 (parts::note(Tone::Warn, &html! { strong { "Its objects cannot be listed, so only the operator can be removed here. " } (clean(problem)) }))
             }
-            div.panel.narrow { form.body.stack.uninstall method="post" action={ (href(one)) "/uninstall" } {
-                (parts::csrf(csrf))
-                @for shown in [Choice::Operator, Choice::Instances, Choice::Everything] {
-                    input type="hidden" name={ "digest-" (shown.word()) } value=(model.plans.of(shown).digest);
-                }
-                fieldset.field {
-                    legend { "What goes?" }
-                    label.choice {
-                        input type="radio" name="what" value="operator" checked[choice == Choice::Operator];
-                        span { "The operator only" small {
-                            @if !known { "Objects of its kinds stay as they are, unmanaged." }
-                            @else if instances.is_empty() { "There are no objects of its kinds." }
-                            @else if instances.len() == 1 { (n) " stays as it is, unmanaged." }
-                            @else { (n) " stay as they are, unmanaged." }
-                        } }
+            form.split-form.uninstall method="post" action={ (href(one)) "/uninstall" } {
+                div.panel { div.body.stack {
+                    (parts::csrf(csrf))
+                    @for (shown, plan) in model.choices() {
+                        input type="hidden" name={ "digest-" (shown.word()) } value=(plan.digest);
                     }
-                    @if known && !instances.is_empty() {
-                        label.choice {
-                            input type="radio" name="what" value="instances" checked[choice == Choice::Instances];
-                            span { "The operator and its " (n) small { @if instances.len() == 1 { "Deletes it first. Its data is lost." } @else { "Deletes them first. Their data is lost." } } }
+                    (levels(model, choice))
+                    @if let Some(with) = &model.with_dependencies { (dependencies(&with.operator, choice)) }
+                    @if loses_data {
+                        div.field.confirm {
+                            label for="confirm" { "To delete objects, type " code { (clean(&one.package)) } }
+                            input #confirm type="text" name="confirm" autocomplete="off" spellcheck="false";
+                            p.help { "Not needed when no objects go." }
                         }
                     }
-                    @if known {
-                        label.choice {
-                            input type="radio" name="what" value="crds" checked[choice == Choice::Everything];
-                            span { "The operator" @if !instances.is_empty() { ", its " (n) } " and its kinds" small { "Also deletes the CustomResourceDefinitions, and with them every object of these kinds." } }
+                    @if let Some(why) = &model.why_not { (parts::note(Tone::Info, &html! { (why) })) }
+                    div.actions {
+                        button.button.danger.solid disabled[model.why_not.is_some()] { "Uninstall" }
+                        a.button.quiet href=(href(one)) { "Cancel" }
+                    }
+                } }
+                div.stack {
+                    section.panel #plan aria-labelledby="plan-h" aria-live="polite" {
+                        header { h2 #plan-h { "What will happen" } }
+                        // Each choice has its plan here; the style sheet shows the one of what is chosen.
+                        div.body.stack { @for (shown, plan) in model.choices() { div.removal.{ "is-" (shown.word()) } { (removal(plan, shown.word(), &what_goes(shown))) } } }
+                    }
+                    @if !instances.is_empty() {
+                        details.fold #objects open[instances.len() <= 20] {
+                            summary { (parts::plural(instances.len(), "object")) " of its kinds" }
+                            div.body { ul.objects { @for i in instances {
+                                li { span.what { span.kind { (i.kind) } " " (i.name) @if let Some(ns) = &i.namespace { span.muted { " in " (ns) } } } }
+                            } } }
                         }
                     }
                 }
-                @for shown in [Choice::Operator, Choice::Instances, Choice::Everything] {
-                    @if shown == Choice::Operator || known && (shown == Choice::Everything || !instances.is_empty()) {
-                        (removal(model.plans.of(shown), shown.word()))
-                    }
+            }
+        }
+    }
+}
+
+/// The choice in a few words.
+fn what_goes(choice: Choice) -> String {
+    let what = match choice.level {
+        Level::Operator => "The operator only",
+        Level::Instances => "The operator and its objects",
+        Level::Everything => "The operator, its objects and its kinds",
+    };
+    if choice.dependencies { format!("{what}, and what was installed for it") } else { what.to_owned() }
+}
+
+/// The three levels.
+fn levels(model: &Model, choice: Choice) -> Markup {
+    let instances = model.instances.as_deref();
+    let n = parts::plural(instances.unwrap_or_default().len(), "object");
+    let several = instances.is_some_and(|list| list.len() > 1);
+    let some = instances.is_some_and(|list| !list.is_empty());
+    html! {
+        fieldset.field {
+            legend { "What goes?" }
+            label.choice {
+                input type="radio" name="what" value="operator" checked[choice.level == Level::Operator];
+                span { "The operator only" small {
+                    @if instances.is_none() { "Objects of its kinds stay as they are, unmanaged." }
+                    @else if !some { "There are no objects of its kinds." }
+                    @else if several { (n) " stay as they are, unmanaged." }
+                    @else { (n) " stays as it is, unmanaged." }
+                } }
+            }
+            @if model.offers(Level::Instances) {
+                label.choice {
+                    input type="radio" name="what" value="instances" checked[choice.level == Level::Instances];
+                    span { "The operator and its " (n) small { @if several { "Deletes them first. Their data is lost." } @else { "Deletes it first. Its data is lost." } } }
                 }
-                @if !instances.is_empty() {
-                    details.fold #objects open {
-                        summary { (n) " of its kinds" }
-                        div.body { ul.objects { @for i in instances {
-                            li { span.what { span.kind { (i.kind) } " " (i.name) @if let Some(ns) = &i.namespace { span.muted { " in " (ns) } } } }
-                        } } }
-                    }
-                    div.field.confirm {
-                        label for="confirm" { "To delete objects, type " code { (clean(&one.package)) } }
-                        input #confirm type="text" name="confirm" autocomplete="off" spellcheck="false";
-                        p.help { "Not needed when only the operator goes." }
-                    }
+            }
+            @if model.offers(Level::Everything) {
+                label.choice {
+                    input type="radio" name="what" value="crds" checked[choice.level == Level::Everything];
+                    span { "The operator" @if some { ", its " (n) } " and its kinds" small { "Also deletes the CustomResourceDefinitions, and with them every object of these kinds." } }
                 }
-                div.actions {
-                    button.button.danger.solid { "Uninstall" }
-                    a.button.quiet href=(href(one)) { "Cancel" }
-                }
-            } }
+            }
+        }
+    }
+}
+
+/// What becomes of the operators that were installed for it. `plan` is one that deletes them.
+fn dependencies(plan: &Plan, choice: Choice) -> Markup {
+    html! {
+        fieldset.field {
+            legend { "What was installed for it?" }
+            label.choice {
+                input type="radio" name="dependencies" value="keep" checked[!choice.dependencies];
+                span { "Stays" small { "It runs on, and is kept up to date." } }
+            }
+            label.choice {
+                input type="radio" name="dependencies" value="delete" checked[choice.dependencies];
+                span { "Goes too, where nothing else needs it" small {
+                    @for need in &plan.dependencies { (clean(&need.need)) ": " (clean(&need.satisfied_by)) "." br; }
+                } }
+            }
         }
     }
 }

@@ -388,7 +388,7 @@ async fn an_uninstall_shows_its_plan_and_carries_out_no_other() {
     let page = browser.get(path).await;
     let digest = plans["instances"]["digest"].as_str().unwrap();
     assert!(
-        page.text.contains(digest) && page.text.contains("What goes with the operator only"),
+        page.text.contains(digest) && page.text.contains("The operator and its objects"),
         "{}",
         page.text
     );

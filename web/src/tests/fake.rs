@@ -25,6 +25,8 @@ pub(crate) const TOKEN: &str = "good-token";
 pub(crate) struct Fake {
     /// By path.
     objects: Arc<Mutex<BTreeMap<String, Value>>>,
+    /// Plurals that nobody may touch, when asked.
+    denied: Arc<Mutex<Vec<String>>>,
 }
 
 impl Fake {
@@ -48,6 +50,20 @@ impl Fake {
 
     pub(crate) fn get(&self, path: &str) -> Option<Value> {
         self.objects.lock().unwrap().get(path).cloned()
+    }
+
+    /// Who asks whether these may be touched is told no.
+    pub(crate) fn deny(&self, plural: &str) {
+        self.denied.lock().unwrap().push(plural.to_owned());
+    }
+
+    /// Everything may be touched again.
+    pub(crate) fn allow(&self) {
+        self.denied.lock().unwrap().clear();
+    }
+
+    pub(crate) fn remove(&self, path: &str) -> Value {
+        self.objects.lock().unwrap().remove(path).unwrap()
     }
 
     pub(crate) fn paths(&self) -> Vec<String> {
@@ -84,7 +100,7 @@ async fn answer(
         });
         return (StatusCode::CREATED, Json(review)).into_response();
     }
-    // whoever has the token may do everything
+    // whoever has the token may do everything but what is denied
     let everything = match path.rsplit('/').next() {
         Some("selfsubjectaccessreviews") => Some(json!({ "allowed": true })),
         Some("selfsubjectrulesreviews") => Some(json!({
@@ -96,6 +112,10 @@ async fn answer(
     if let Some(answer) = everything {
         let mut review: Value = serde_json::from_slice(&body).unwrap();
         review["status"] = answer;
+        let asked = review.pointer("/spec/resourceAttributes/resource").and_then(Value::as_str);
+        if asked.is_some_and(|plural| fake.denied.lock().unwrap().iter().any(|denied| denied == plural)) {
+            review["status"]["allowed"] = false.into();
+        }
         return (StatusCode::CREATED, Json(review)).into_response();
     }
     if path == "/version" {
@@ -195,6 +215,9 @@ fn list(objects: &BTreeMap<String, Value>, path: &str) -> Value {
 }
 
 fn merge(into: &mut Value, change: &Value) {
+    if change.is_object() && !into.is_object() {
+        *into = json!({});
+    }
     match (into, change) {
         (Value::Object(into), Value::Object(change)) => {
             for (key, value) in change {

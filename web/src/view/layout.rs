@@ -10,6 +10,7 @@ pub(crate) enum Section {
     Catalog,
     Installed,
     Instances,
+    Doctor,
 }
 
 /// What the frame shows.
@@ -22,10 +23,11 @@ pub(crate) struct Shell<'a> {
     pub(crate) refresh: Option<u32>,
 }
 
-const NAV: [(Section, &str, &str); 3] = [
+const NAV: [(Section, &str, &str); 4] = [
     (Section::Catalog, "/catalog", "Catalog"),
     (Section::Installed, "/installed", "Installed"),
     (Section::Instances, "/instances", "Instances"),
+    (Section::Doctor, "/doctor", "Doctor"),
 ];
 
 impl Shell<'_> {

@@ -4,6 +4,7 @@ use maud::{Markup, html};
 use olm_manager::ops::Status;
 
 use super::{glyph::Glyph, layout::initial};
+use crate::error::sentence;
 
 /// How something is meant. Never by colour alone: a glyph and a word go with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +82,11 @@ pub(crate) fn prose(text: &str) -> Markup {
             }
         } @else { (text) }
     }
+}
+
+/// Why something is so. An explanation of several lines is drawn as a tree.
+pub(crate) fn explained(why: &str) -> Markup {
+    html! { @if why.contains('\n') { pre tabindex="0" { (why) } } @else { p { (prose(&sentence(why))) } } }
 }
 
 /// A note that screen readers speak at once.

@@ -173,25 +173,25 @@ fn along(plan: &Plan) -> Markup {
     }
 }
 
-/// What a removal takes away and what it leaves, in short; `id` tells several on one page apart.
-pub(crate) fn removal(plan: &Plan, id: &str) -> Markup {
+/// What a removal takes away and what it leaves; `id` tells several on one page apart.
+pub(crate) fn removal(plan: &Plan, id: &str, title: &str) -> Markup {
     let (.., deleted) = plan.counts();
     let kept = plan.objects.len() - deleted;
-    let title = match id {
-        "operator" => "What goes with the operator only",
-        "instances" => "What goes with the operator and its objects",
-        _ => "What goes with the operator, its objects and its kinds",
-    };
     html! {
-        details.fold id={ "removal-" (id) } {
-            summary {
-                (title) ": " (parts::plural(deleted, "object")) " deleted"
-                @if kept > 0 { ", " (kept) " kept" }
+        div.stack-s {
+            div.row {
+                strong { (title) }
+                span.counts {
+                    (parts::chip(Tone::Bad, Glyph::Trash, &format!("{deleted} deleted")))
+                    @if kept > 0 { (parts::tag(&format!("{kept} kept"))) }
+                }
             }
-            div.body {
-                ul.objects { @for object in &plan.objects { (line(object)) } }
-                p.small.muted.clip { "Plan " code { (plan.short_digest()) } }
+            @if !plan.findings.is_empty() { (findings(plan)) }
+            details.fold id={ "removal-" (id) } {
+                summary { (parts::plural(plan.objects.len(), "object")) }
+                div.body { ul.objects { @for object in &plan.objects { (line(object)) } } }
             }
+            p.small.muted.clip { "Plan " code { (plan.short_digest()) } }
         }
     }
 }

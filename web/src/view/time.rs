@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use maud::{Markup, html};
 
-/// `3 min ago`, with the exact time behind it. What is no time is shown as it is.
+/// `3 min ago` or `in 2 d`, with the exact time behind it. What is no time is shown as it is.
 pub(crate) fn ago(rfc3339: &str) -> Markup {
     match rfc3339.parse::<Timestamp>() {
         Ok(at) => html! { time.nowrap datetime=(at) { (distance(at, Timestamp::now())) } },
@@ -13,14 +13,15 @@ pub(crate) fn ago(rfc3339: &str) -> Markup {
 
 fn distance(at: Timestamp, now: Timestamp) -> String {
     let seconds = now.as_second() - at.as_second();
-    match seconds {
-        ..-5 => "in the future".into(),
-        -5..=9 => "just now".into(),
-        10..=59 => format!("{seconds} s ago"),
-        60..=3599 => format!("{} min ago", seconds / 60),
-        3600..=86_399 => format!("{} h ago", seconds / 3600),
-        _ => format!("{} d ago", seconds / 86_400),
-    }
+    let length = match seconds.abs() {
+        // Clocks differ a little.
+        _ if (-5..=9).contains(&seconds) => return "just now".into(),
+        s @ ..=59 => format!("{s} s"),
+        s @ 60..=3599 => format!("{} min", s / 60),
+        s @ 3600..=86_399 => format!("{} h", s / 3600),
+        s => format!("{} d", s / 86_400),
+    };
+    if seconds < 0 { format!("in {length}") } else { format!("{length} ago") }
 }
 
 #[cfg(test)]
@@ -32,5 +33,6 @@ mod tests {
         let at = |s: i64| Timestamp::from_second(s).expect("in range");
         let words: Vec<String> = [0, 30, 90, 7200, 200_000].map(|s| distance(at(0), at(s))).into();
         assert_eq!(words, ["just now", "30 s ago", "1 min ago", "2 h ago", "2 d ago"]);
+        assert_eq!([distance(at(3), at(0)), distance(at(200_000), at(0))], ["just now", "in 2 d"]);
     }
 }

@@ -5,7 +5,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::lenient::{any_object, nul, opt, string_enum};
+use crate::{
+    condition::ConditionStatus,
+    lenient::{any_object, nul, opt, string_enum},
+};
 
 string_enum! {
     /// Where a ClusterServiceVersion stands.
@@ -61,6 +64,9 @@ string_enum! {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterServiceVersionStatus {
+    /// The generation that this is about (not upstream): Argo CD, Flux and `kubectl wait` look for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
     /// Pending, InstallReady, Installing, Succeeded, Failed, Replacing or Deleting.
     #[serde(deserialize_with = "nul")]
     pub phase: CsvPhase,
@@ -76,7 +82,8 @@ pub struct ClusterServiceVersionStatus {
     /// When the phase last changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Time>,
-    /// Former phases, at most 20.
+    /// How it stands now, for tools that know only the usual conditions (not upstream), and former phases, at most 20, the
+    /// newest last.
     #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<CsvCondition>,
     /// What it needs, and whether it is there.
@@ -109,12 +116,21 @@ pub struct AppliedDeployment {
     pub generation: i64,
 }
 
-/// A phase that the version was in.
+/// A phase that the version was in, or, where it has a type, how the version stands now.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CsvCondition {
+    /// Ready, Reconciling or Stalled (not upstream). Such entries come before all phases and have none.
+    #[serde(rename = "type", deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    pub type_: Option<String>,
+    /// Whether what the type says holds (not upstream).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<ConditionStatus>,
+    /// The generation that an entry with a type is about (not upstream).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
     /// The phase.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "nul", skip_serializing_if = "is_no_phase")]
     pub phase: CsvPhase,
     /// A stable word for the cause.
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
@@ -128,6 +144,10 @@ pub struct CsvCondition {
     /// When the phase began.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Time>,
+}
+
+fn is_no_phase(phase: &CsvPhase) -> bool {
+    *phase == CsvPhase::None
 }
 
 /// One requirement.

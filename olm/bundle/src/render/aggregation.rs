@@ -123,7 +123,7 @@ pub fn group_roles(group: &str, namespace: &str, provided: &[Gvk]) -> [Value; 3]
             .collect();
         let end = format!(".{suffix}-{hash}");
         let start: String = group.chars().take(LONGEST_NAME - "olm.og.".len() - end.len()).collect();
-        json!({
+        let mut role = json!({
             "apiVersion": "rbac.authorization.k8s.io/v1",
             "kind": "ClusterRole",
             "metadata": {
@@ -135,8 +135,14 @@ pub fn group_roles(group: &str, namespace: &str, provided: &[Gvk]) -> [Value; 3]
                     "olm.owner.namespace": namespace,
                 },
             },
-            "aggregationRule": {"clusterRoleSelectors": selectors},
-        })
+        });
+        // The API server refuses a rule that selects nothing. Without one the rules are the role's own, and what was
+        // filled in before has to go.
+        match selectors.is_empty() {
+            true => role["rules"] = json!([]),
+            false => role["aggregationRule"] = json!({"clusterRoleSelectors": selectors}),
+        }
+        role
     })
 }
 

@@ -24,6 +24,9 @@ pub struct UpArgs {
     /// Also serve this directory as a catalog; NAME=DIR, may be repeated.
     #[arg(long, value_name = "NAME=DIR", value_parser = name_and_dir)]
     pub catalog: Vec<(String, PathBuf)>,
+    /// Also serve packages of catalogs as PackageManifests, by an aggregated API; needs pods.
+    #[arg(long, conflicts_with = "no_pods")]
+    pub package_manifests: bool,
     /// Do not run pods: only the API, the catalog and the console.
     #[arg(long)]
     pub no_pods: bool,
@@ -75,6 +78,9 @@ pub struct ManagerArgs {
     /// Folder with certificate authorities (*.crt, *.pem) to trust beside the system's.
     #[arg(long, env = "OLM_PULL_CAS_DIR")]
     pub pull_cas_dir: Option<PathBuf>,
+    /// Address for PackageManifests, which the API server asks for; not served when absent.
+    #[arg(long, value_name = "ADDRESS")]
+    pub package_manifests: Option<SocketAddr>,
     /// How the log is written.
     #[arg(long, env = "OLM_LOG_FORMAT", value_enum, default_value_t)]
     pub log_format: LogFormat,

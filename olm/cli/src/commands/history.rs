@@ -1,6 +1,6 @@
 //! `olm history`.
 
-use olm_manager::ops::{self, Revision};
+use olm_manager::ops;
 
 use super::wait;
 use crate::{
@@ -20,21 +20,10 @@ pub async fn run(global: &Global, args: HistoryArgs) -> Result<(), Failure> {
         row: |r| {
             let version = if r.current { format!("{} (installed)", r.version) } else { r.version.clone() };
             let ago = r.done().map(|done| age(done, jiff::Timestamp::now())).unwrap_or_default();
-            vec![version, ago, r.plan.clone(), r.catalog.clone(), approved_by(r), r.summary.clone()]
+            vec![version, ago, r.plan.clone(), r.catalog.clone(), r.approval.who(), r.summary.clone()]
         },
         name: |r| r.plan.clone(),
         empty: "No plan was carried out yet.",
     }
     .print(args.out.output, !args.out.no_headers)
-}
-
-/// The user where one is on record, else the program.
-fn approved_by(revision: &Revision) -> String {
-    let approval = &revision.approval;
-    match (&approval.by, &approval.with) {
-        (Some(user), _) => user.clone(),
-        (None, _) if approval.policy == "Automatic" => "automatic".to_owned(),
-        (None, Some(program)) => format!("someone with {program}"),
-        (None, None) => "unknown".to_owned(),
-    }
 }

@@ -16,7 +16,7 @@ pub async fn run(global: &Global, args: RollbackArgs) -> Result<(), Failure> {
         Failure::new(Code::Unexpected, e.to_string()).hint("is the manager running? olm self status")
     })?;
     let namespace = global.namespace.as_deref();
-    let back = ops::rollback(&client, &catalogs, namespace, &args.name, args.to.as_deref())
+    let back = ops::rollback(&client, &catalogs, namespace, &args.name, args.to.as_deref(), None)
         .await
         .map_err(wait::failure)?;
     if args.wait.wait {

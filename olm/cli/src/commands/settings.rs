@@ -2,7 +2,7 @@
 
 use olm_manager::{
     catalogs::Fetcher,
-    ops::{self, Setting},
+    ops::{self, Wish},
 };
 
 use super::wait;
@@ -14,51 +14,38 @@ use crate::{
 };
 
 pub async fn skip(global: &Global, args: SkipArgs) -> Result<(), Failure> {
-    let client = context::connect(global).await?;
-    let namespace = global.namespace.as_deref();
-    let said = ops::skip(&client, namespace, &args.name, &args.versions, !args.undo).await;
-    tell(said, &args.out)
+    let wish = if args.undo { Wish::Unskip(args.versions) } else { Wish::Skip(args.versions) };
+    say(global, &args.name, &wish, &args.out).await
 }
 
 pub async fn pause(global: &Global, args: NameArgs, paused: bool) -> Result<(), Failure> {
-    let client = context::connect(global).await?;
-    tell(ops::pause(&client, global.namespace.as_deref(), &args.name, paused).await, &args.out)
+    let wish = if paused { Wish::Pause } else { Wish::Resume };
+    say(global, &args.name, &wish, &args.out).await
 }
 
 pub async fn unpin(global: &Global, args: NameArgs) -> Result<(), Failure> {
-    let client = context::connect(global).await?;
-    tell(ops::unpin(&client, global.namespace.as_deref(), &args.name).await, &args.out)
+    say(global, &args.name, &Wish::Unpin, &args.out).await
 }
 
 pub async fn snooze(global: &Global, args: SnoozeArgs) -> Result<(), Failure> {
-    let client = context::connect(global).await?;
-    // Only what is newest now has to be looked up.
-    let catalogs = match args.undo {
-        true => Vec::new(),
-        false => Fetcher::service_proxy(client.clone()).fetch().await.map_err(|e| {
-            Failure::new(Code::Unexpected, e.to_string()).hint("is the manager running? olm self status")
-        })?,
-    };
-    let namespace = global.namespace.as_deref();
-    tell(ops::snooze(&client, &catalogs, namespace, &args.name, !args.undo).await, &args.out)
+    let wish = if args.undo { Wish::Unsnooze } else { Wish::Snooze };
+    say(global, &args.name, &wish, &args.out).await
 }
 
 pub async fn set_channel(global: &Global, args: SetChannelArgs) -> Result<(), Failure> {
-    let client = context::connect(global).await?;
-    let before = ops::set_channel(&client, global.namespace.as_deref(), &args.name, &args.channel)
-        .await
-        .map_err(wait::failure)?;
-    let setting = Setting {
-        changed: before.channel.as_deref() != Some(&args.channel),
-        text: format!("{} follows channel {}", before.package, args.channel),
-        namespace: before.namespace,
-        subscription: before.name,
-        package: before.package,
-    };
-    tell(Ok(setting), &args.out)
+    say(global, &args.name, &Wish::Channel(args.channel), &args.out).await
 }
 
-fn tell(said: Result<Setting, ops::Error>, out: &OutputArgs) -> Result<(), Failure> {
+async fn say(global: &Global, name: &str, wish: &Wish, out: &OutputArgs) -> Result<(), Failure> {
+    let client = context::connect(global).await?;
+    // Only what is newest now has to be looked up.
+    let catalogs = match wish {
+        Wish::Snooze => Fetcher::service_proxy(client.clone()).fetch().await.map_err(|e| {
+            Failure::new(Code::Unexpected, e.to_string()).hint("is the manager running? olm self status")
+        })?,
+        _ => Vec::new(),
+    };
+    let said = ops::set(&client, &catalogs, global.namespace.as_deref(), name, wish).await;
     let said = said.map_err(wait::failure)?;
     print_one(&said, out.output, &said.subscription, || {
         let already = if said.changed { "" } else { " (as before)" };

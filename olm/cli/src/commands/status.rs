@@ -58,6 +58,14 @@ fn text(timeline: &Timeline) -> String {
             let _ = write!(out, "\n  {:<26}{object}", "");
         }
     }
+    for (i, wait) in timeline.waits.iter().enumerate() {
+        let text = format!("{} {}: {}", wait.object, wait.reason, wait.text);
+        let lead = if i == 0 { "\n" } else { "" };
+        let _ = write!(out, "{lead}\nwaits for: {}", printable(&text));
+        if let Some(fix) = &wait.fix {
+            let _ = write!(out, "\n           {}", printable(fix));
+        }
+    }
     if !timeline.events.is_empty() {
         let now = jiff::Timestamp::now();
         let rows: Vec<Vec<String>> = timeline

@@ -1,6 +1,6 @@
 //! `olm upgrade`.
 
-use olm_manager::ops::{self, Upgraded};
+use olm_manager::ops::{self, Upgraded, Wish};
 
 use super::wait;
 use crate::{
@@ -14,8 +14,9 @@ pub async fn run(global: &Global, args: UpgradeArgs) -> Result<(), Failure> {
     let client = context::connect(global).await?;
     let namespace = global.namespace.as_deref();
     if let Some(channel) = &args.channel {
-        ops::set_channel(&client, namespace, &args.name, channel).await.map_err(wait::failure)?;
-        eprintln!("{} follows channel {channel}", args.name);
+        let wish = Wish::Channel(channel.clone());
+        let said = ops::set(&client, &[], namespace, &args.name, &wish).await.map_err(wait::failure)?;
+        eprintln!("{}", said.text);
     }
     let upgraded =
         ops::upgrade(&client, namespace, &args.name, args.to.as_deref()).await.map_err(wait::failure)?;

@@ -241,6 +241,15 @@ impl Held {
         Some(self.serving.as_ref()?.signed_by(&self.authorities)?.hash())
     }
 
+    /// The certificate in use and its key, to serve with in this process.
+    pub(crate) fn certified(
+        &self,
+    ) -> Option<Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), String>> {
+        let pair = self.serving.as_ref()?;
+        let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes()).map_err(|error| error.to_string());
+        Some(key.map(|key| (vec![pair.der.clone()], key)))
+    }
+
     /// When the certificate in use was made, when it will be renewed, and when it ends; in seconds since 1970.
     pub(crate) fn dates(&self) -> Option<(i64, i64, i64)> {
         self.serving.as_ref().map(|pair| (pair.made(), pair.renew_at(), pair.not_after))

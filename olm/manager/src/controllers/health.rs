@@ -16,34 +16,56 @@ pub(crate) enum Health {
     Stalled(String, String),
 }
 
-/// Sets `Ready`, and `Reconciling` or `Stalled` where one of them holds: these two are only there when they are true, as
-/// kstatus has it.
+/// Sets `Ready`, and `Reconciling` or `Stalled` where one of them holds.
 pub(crate) fn conditions(
     conditions: &mut Vec<Condition>,
     health: &Health,
     generation: Option<i64>,
     now: Timestamp,
 ) {
-    let mut set = |type_: &str, wanted: Option<(bool, &str, &str)>| match wanted {
-        Some((holds, reason, message)) => {
-            let mut new = Condition::new(type_, holds, reason, truncate(message, 1000));
-            new.observed_generation = generation;
-            condition::set(conditions, new, now);
-        }
-        None => drop(condition::remove(conditions, type_)),
-    };
-    let (ready, reconciling, stalled) = match health {
-        Health::Ready => ((true, "Ready", ""), None, None),
-        Health::Working(reason, message) => {
-            let it = (reason.as_str(), message.as_str());
-            ((false, it.0, it.1), Some((true, it.0, it.1)), None)
-        }
-        Health::Stalled(reason, message) => {
-            let it = (reason.as_str(), message.as_str());
-            ((false, it.0, it.1), None, Some((true, it.0, it.1)))
+    let (ready, reason, message) = match health {
+        Health::Ready => (true, "Ready", ""),
+        Health::Working(reason, message) | Health::Stalled(reason, message) => {
+            (false, reason.as_str(), message.as_str())
         }
     };
-    set(names::CONDITION_READY, Some(ready));
-    set(names::CONDITION_RECONCILING, reconciling);
-    set(names::CONDITION_STALLED, stalled);
+    set(conditions, names::CONDITION_READY, (ready, reason, message), generation, now);
+    trouble(conditions, health, generation, now);
 }
+
+/// Sets `Reconciling` or `Stalled` where one of them holds, and leaves `Ready` to the caller. As kstatus has it, these two
+/// are only there when they are true.
+pub(crate) fn trouble(
+    conditions: &mut Vec<Condition>,
+    health: &Health,
+    generation: Option<i64>,
+    now: Timestamp,
+) {
+    let (holds, not) = (names::CONDITION_RECONCILING, names::CONDITION_STALLED);
+    let (holds, not, reason, message) = match health {
+        Health::Ready => {
+            condition::remove(conditions, holds);
+            condition::remove(conditions, not);
+            return;
+        }
+        Health::Working(reason, message) => (holds, not, reason, message),
+        Health::Stalled(reason, message) => (not, holds, reason, message),
+    };
+    condition::remove(conditions, not);
+    set(conditions, holds, (true, reason, message), generation, now);
+}
+
+fn set(
+    conditions: &mut Vec<Condition>,
+    type_: &str,
+    (holds, reason, message): (bool, &str, &str),
+    generation: Option<i64>,
+    now: Timestamp,
+) {
+    let mut new = Condition::new(type_, holds, reason, truncate(message, 1000));
+    new.observed_generation = generation;
+    condition::set(conditions, new, now);
+}
+
+#[cfg(test)]
+pub(crate) mod judges;

@@ -1,19 +1,29 @@
 //! Operator: what belongs to one package in one namespace, summed up in one object for the whole cluster to see.
 //!
 //! The object `<package>.<namespace>` is made with a Subscription, and goes when nothing but CustomResourceDefinitions is
-//! left of its components. It is written when a version has come to rest, not at each step of an installation.
+//! left of its components. It is written when a version has come to rest, not at each step of an installation; and read
+//! anew only when what the controllers know of its components is not what it says.
 
-use std::{collections::BTreeMap, sync::Arc};
+mod summary;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use futures::{StreamExt, stream};
+use k8s_openapi::{
+    api::core::v1::Namespace,
+    apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement, ObjectMeta},
+};
 use kube::{
     Api, Resource, ResourceExt,
     api::{ApiResource, DeleteParams, ListParams, Patch, PatchParams},
-    core::{DynamicObject, GroupVersionKind},
-    runtime::{Controller, controller::Action, reflector::ObjectRef, watcher},
+    core::{DynamicObject, GroupVersionKind, PartialObjectMeta},
+    runtime::{controller::Action, reflector::ObjectRef, watcher},
 };
 use olm_api::{
-    ClusterServiceVersion, Condition, Operator, OperatorStatus, Subscription,
+    ClusterServiceVersion, Condition, InstallPlan, Operator, OperatorCondition, OperatorStatus, Subscription,
     csv::CsvPhase,
     names,
     operator::{Components, RichReference},
@@ -21,17 +31,17 @@ use olm_api::{
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
+use self::summary::{Summary, digest};
+use super::ledger::components;
 use crate::{
     context::{Ctx, Error, SAFETY_NET, drive},
-    resources::Id,
+    stores::Kind,
 };
 
-/// Kinds of components, and whether they are in the namespace of the operator. Secrets are not among them: the manager reads none.
+/// Kinds of components that are asked for, and whether they are in the namespace of the operator. What else belongs to an operator is
+/// known without asking. Secrets are not among them: the manager reads none.
 const KINDS: &[(&str, &str, &str, &str, bool)] = &[
     ("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", false),
-    ("operators.coreos.com", "v1alpha1", "InstallPlan", "installplans", true),
-    ("operators.coreos.com", "v1alpha1", "ClusterServiceVersion", "clusterserviceversions", true),
-    ("operators.coreos.com", "v2", "OperatorCondition", "operatorconditions", true),
     ("apps", "v1", "Deployment", "deployments", true),
     ("", "v1", "Service", "services", true),
     ("", "v1", "ServiceAccount", "serviceaccounts", true),
@@ -43,25 +53,106 @@ const KINDS: &[(&str, &str, &str, &str, bool)] = &[
     ("apiregistration.k8s.io", "v1", "APIService", "apiservices", false),
 ];
 
+/// Operators that are to be read anew whatever they say.
+type Doubtful = Arc<Mutex<BTreeSet<String>>>;
+
 pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
-    let client = ctx.client.clone();
-    let any = watcher::Config::default;
-    let originals = any().labels(&format!("!{}", names::LABEL_COPIED_FROM));
-    let operators = Controller::new(Api::<Operator>::all(client.clone()), any())
-        .watches(Api::<Subscription>::all(client.clone()), any(), |subscription| {
-            Some(ObjectRef::new(&name_for(&subscription)))
-        })
-        .watches(Api::<ClusterServiceVersion>::all(client.clone()), originals, |csv| {
-            let keys = csv.labels().keys().filter_map(|key| key.strip_prefix(names::LABEL_COMPONENT_PREFIX));
-            let rests = csv.metadata.deletion_timestamp.is_some() || at_rest(&csv);
-            keys.filter(|_| rests).map(ObjectRef::new).collect::<Vec<_>>()
-        });
+    let operators = Arc::new(Kind::<Summary>::new(watcher::Config::default(), |_| {}, |_| Vec::new()));
+    let doubtful = Doubtful::default();
+    let definitions = Arc::<Members>::default();
+    let stores = Arc::clone(&ctx.stores);
+    let controller = operators
+        .controller()
+        .reconcile_on(
+            stores
+                .subscriptions
+                .wakes(|subscription: &Subscription| Some(ObjectRef::new(&name_for(subscription)))),
+        )
+        .reconcile_on(stores.versions.wakes({
+            let stores = Arc::clone(&stores);
+            move |csv: &ClusterServiceVersion| {
+                let there = stores.versions.get(&csv.namespace().unwrap_or_default(), &csv.name_any());
+                let rests = there.is_none() || csv.metadata.deletion_timestamp.is_some() || at_rest(csv);
+                references(components(&csv.metadata).into_iter().filter(|_| rests))
+            }
+        }))
+        .reconcile_on(stores.namespaces.wakes({
+            let members = Members::default();
+            move |namespace: &PartialObjectMeta<Namespace>| {
+                references(members.changed(&namespace.name_any(), components(&namespace.metadata)))
+            }
+        }))
+        // What it was made of goes when it is gone.
+        .reconcile_on(
+            ctx.parts.owned().filter(gone).flat_map(|touched| stream::iter(references(touched.components))),
+        )
+        .reconcile_on(ctx.parts.definitions().flat_map({
+            let (definitions, doubtful) = (Arc::clone(&definitions), Arc::clone(&doubtful));
+            move |touched| {
+                let changed = definitions.changed(&touched.name, touched.components);
+                let mut doubtful = doubtful.lock().unwrap_or_else(PoisonError::into_inner);
+                doubtful.extend(changed.iter().cloned());
+                stream::iter(references(changed))
+            }
+        }));
     // The object is made with the Subscription that wants the operator.
-    let makers = Controller::new(Api::<Subscription>::all(client), any());
-    tokio::join!(
-        drive("operator", operators, Arc::clone(&ctx), shutdown.clone(), reconcile),
-        drive("operator_of_subscription", makers, ctx, shutdown, make),
-    );
+    let makers = stores.subscriptions.controller();
+    let known = async { tokio::join!(stores.synced(), ctx.parts.filled(), operators.filled()) };
+    let made = Arc::clone(&operators);
+    let work = async {
+        tokio::select! {
+            _ = known => {}
+            () = shutdown.cancelled() => return,
+        }
+        definitions.seed(ctx.parts.memberships());
+        tokio::join!(
+            drive("operator", controller, Arc::clone(&ctx), shutdown.clone(), move |operator, ctx| {
+                reconcile(operator, ctx, Arc::clone(&doubtful))
+            }),
+            drive(
+                "operator_of_subscription",
+                makers,
+                Arc::clone(&ctx),
+                shutdown.clone(),
+                move |subscription, ctx| { make(subscription, ctx, Arc::clone(&made)) }
+            ),
+        );
+    };
+    tokio::select! {
+        () = work => {}
+        () = operators.follow(Api::all(ctx.client.clone())) => {}
+    }
+}
+
+/// To which Operators objects of a kind belong.
+#[derive(Default)]
+struct Members(Mutex<HashMap<String, Vec<String>>>);
+
+impl Members {
+    fn seed(&self, all: Vec<(String, Vec<String>)>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(all);
+    }
+
+    /// Takes in to which one belongs now, and tells which it did not before, or does no longer.
+    fn changed(&self, object: &str, now: Vec<String>) -> Vec<String> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = all.remove(object).unwrap_or_default();
+        let changed =
+            before.iter().filter(|o| !now.contains(o)).chain(now.iter().filter(|o| !before.contains(o)));
+        let changed = changed.cloned().collect();
+        if !now.is_empty() {
+            all.insert(object.to_owned(), now);
+        }
+        changed
+    }
+}
+
+fn gone(touched: &super::ledger::Touched) -> std::future::Ready<bool> {
+    std::future::ready(touched.gone)
+}
+
+fn references(names: impl IntoIterator<Item = String>) -> Vec<ObjectRef<Summary>> {
+    names.into_iter().map(|name| ObjectRef::new(&name)).collect()
 }
 
 /// Names are those of the component label, so that either leads to the other.
@@ -76,25 +167,27 @@ fn at_rest(csv: &ClusterServiceVersion) -> bool {
     csv.status.as_ref().is_some_and(|s| matches!(s.phase, CsvPhase::Succeeded | CsvPhase::Failed))
 }
 
-async fn make(subscription: Arc<Subscription>, ctx: Arc<Ctx>) -> Result<Action, Error> {
+async fn make(
+    subscription: Arc<Subscription>,
+    ctx: Arc<Ctx>,
+    operators: Arc<Kind<Summary>>,
+) -> Result<Action, Error> {
     let installed = subscription.status.as_ref().is_some_and(|s| s.installed_csv.is_some());
-    // Before there is anything to sum up, there is no summary.
-    if subscription.metadata.deletion_timestamp.is_some() || !installed {
-        return Ok(Action::await_change());
-    }
     let name = name_for(&subscription);
-    let api = Api::<Operator>::all(ctx.client.clone());
-    let found = api.get_metadata_opt(&name).await.map_err(Error::kube(format!("get Operator {name}")))?;
-    if found.is_none() {
+    // Before there is anything to sum up, there is no summary.
+    if subscription.metadata.deletion_timestamp.is_none() && installed && operators.get("", &name).is_none() {
         let operator = json!({
             "apiVersion": "operators.coreos.com/v1", "kind": "Operator", "metadata": { "name": name }, "spec": {}
         });
-        ctx.resources.apply(&operator).await?;
+        let made = ctx.resources.apply(&operator).await?;
+        if let Ok(made) = serde_json::from_value(made) {
+            operators.wrote(made);
+        }
     }
     Ok(Action::await_change())
 }
 
-async fn reconcile(operator: Arc<Operator>, ctx: Arc<Ctx>) -> Result<Action, Error> {
+async fn reconcile(operator: Arc<Summary>, ctx: Arc<Ctx>, doubtful: Doubtful) -> Result<Action, Error> {
     if operator.metadata.deletion_timestamp.is_some() {
         return Ok(Action::await_change());
     }
@@ -102,8 +195,24 @@ async fn reconcile(operator: Arc<Operator>, ctx: Arc<Ctx>) -> Result<Action, Err
     // Names of packages have dots, names of namespaces have none.
     let Some((package, namespace)) = name.rsplit_once('.') else { return Ok(Action::await_change()) };
     let key = names::component_label(package, namespace);
-    let mut refs = components(&key, namespace, &ctx).await?;
-    refs.extend(subscriptions(&name, namespace, &ctx).await?);
+    let known = known(&key, &name, namespace, &ctx);
+    // Written when a version has come to rest; then it is heard of again.
+    let moving = |component: &RichReference| {
+        let conditions = &component.conditions;
+        let csv = component.kind.as_deref() == Some("ClusterServiceVersion");
+        csv && !conditions.iter().any(|c| c.type_ == "Succeeded" || c.type_ == "Failed")
+    };
+    if known.iter().any(moving) {
+        return Ok(Action::await_change());
+    }
+    let doubted = doubtful.lock().unwrap_or_else(PoisonError::into_inner).remove(&name);
+    if !known.is_empty() && operator.digest == digest(&known) && !doubted {
+        return Ok(Action::await_change());
+    }
+    let mut refs = asked(&key, namespace, &ctx).await?;
+    let lives = !known.is_empty();
+    refs.extend(known);
+    refs.extend(besides(&key, namespace, &ctx));
     let api = Api::<Operator>::all(ctx.client.clone());
     if refs.iter().all(|component| component.kind.as_deref() == Some("CustomResourceDefinition")) {
         return match api.delete(&name, &DeleteParams::default()).await {
@@ -112,26 +221,61 @@ async fn reconcile(operator: Arc<Operator>, ctx: Arc<Ctx>) -> Result<Action, Err
             Err(error) => Err(Error::kube(format!("delete Operator {name}"))(error)),
         };
     }
-    // Written when a version has come to rest; then it is heard of again.
-    let moving = |component: &RichReference| {
-        let conditions = &component.conditions;
-        let csv = component.kind.as_deref() == Some("ClusterServiceVersion");
-        csv && !conditions.iter().any(|c| c.type_ == "Succeeded" || c.type_ == "Failed")
-    };
-    if refs.iter().any(moving) {
-        return Ok(Action::await_change());
-    }
     let new = status(&key, refs);
-    if operator.status.as_ref() != Some(&new) {
+    let found = api.get_opt(&name).await.map_err(Error::kube(format!("get Operator {name}")))?;
+    if found.is_some_and(|found| found.status.as_ref() != Some(&new)) {
         let patch = json!({ "status": new });
         let written = api.patch_status(&name, &PatchParams::default(), &Patch::Merge(&patch)).await;
         written.map_err(Error::kube(format!("write the status of Operator {name}")))?;
     }
-    Ok(Action::requeue(SAFETY_NET))
+    // What is left of an operator that is gone goes by and by, and not all of it is heard of.
+    Ok(if lives { Action::await_change() } else { Action::requeue(SAFETY_NET) })
 }
 
-/// Everything that carries the label: metadata alone, but for the one object whose phase users look for.
-async fn components(key: &str, namespace: &str, ctx: &Ctx) -> Result<Vec<RichReference>, Error> {
+/// What belongs to the operator, of the kinds by which it is seen whether its status is as it should be.
+fn known(key: &str, operator: &str, namespace: &str, ctx: &Ctx) -> Vec<RichReference> {
+    let mut refs = Vec::new();
+    for csv in ctx.stores.versions.in_namespace(namespace) {
+        if csv.labels().contains_key(key) {
+            let conditions = phase(&csv).into_iter().collect();
+            refs.push(RichReference { conditions, ..reference::<ClusterServiceVersion>(&csv.metadata) });
+        }
+    }
+    // Users make them, without the label.
+    for subscription in ctx.stores.subscriptions.in_namespace(namespace) {
+        if name_for(&subscription) == operator {
+            refs.push(reference::<Subscription>(&subscription.metadata));
+        }
+    }
+    let namespaces = ctx.stores.namespaces.keyed(key);
+    refs.extend(namespaces.iter().map(|namespace| reference::<Namespace>(&namespace.metadata)));
+    refs
+}
+
+/// What else belongs to it and is known.
+fn besides(key: &str, namespace: &str, ctx: &Ctx) -> Vec<RichReference> {
+    let plans = ctx.stores.plans.in_namespace(namespace);
+    let plans = plans.iter().filter(|plan| plan.labels().contains_key(key));
+    let conditions = ctx.stores.conditions.in_namespace(namespace);
+    let conditions = conditions.iter().filter(|condition| condition.labels().contains_key(key));
+    plans
+        .map(|plan| reference::<InstallPlan>(&plan.metadata))
+        .chain(conditions.map(|condition| reference::<OperatorCondition>(&condition.metadata)))
+        .collect()
+}
+
+fn reference<K: Resource<DynamicType = ()>>(metadata: &ObjectMeta) -> RichReference {
+    RichReference {
+        api_version: Some(K::api_version(&()).into_owned()),
+        kind: Some(K::kind(&()).into_owned()),
+        namespace: metadata.namespace.clone(),
+        name: metadata.name.clone(),
+        ..RichReference::default()
+    }
+}
+
+/// Everything of the other kinds that carries the label, by its metadata.
+async fn asked(key: &str, namespace: &str, ctx: &Ctx) -> Result<Vec<RichReference>, Error> {
     let params = ListParams::default().labels(key);
     let mut refs = Vec::new();
     for (group, version, kind, plural, namespaced) in KINDS.iter().copied() {
@@ -148,39 +292,15 @@ async fn components(key: &str, namespace: &str, ctx: &Ctx) -> Result<Vec<RichRef
             Err(kube::Error::Api(status)) if status.is_not_found() || status.is_forbidden() => continue,
             Err(error) => return Err(Error::kube(format!("list {plural} of {key}"))(error)),
         };
-        for found in list {
-            let mut reference = RichReference {
-                api_version: Some(gvk.api_version()),
-                kind: Some(kind.to_owned()),
-                namespace: found.namespace(),
-                name: found.metadata.name.clone(),
-                ..RichReference::default()
-            };
-            if kind == "ClusterServiceVersion" {
-                let id = Id::new(&gvk.api_version(), kind, Some(namespace), &found.name_any());
-                let csv = ctx.resources.get(&id).await?.and_then(|csv| serde_json::from_value(csv).ok());
-                reference.conditions.extend(csv.as_ref().and_then(phase));
-            }
-            refs.push(reference);
-        }
+        refs.extend(list.into_iter().map(|found| RichReference {
+            api_version: Some(gvk.api_version()),
+            kind: Some(kind.to_owned()),
+            namespace: found.namespace(),
+            name: found.metadata.name,
+            ..RichReference::default()
+        }));
     }
     Ok(refs)
-}
-
-/// The Subscriptions of the package: users make them, without the label.
-async fn subscriptions(operator: &str, namespace: &str, ctx: &Ctx) -> Result<Vec<RichReference>, Error> {
-    let api = Api::<Subscription>::namespaced(ctx.client.clone(), namespace);
-    let all = api.list(&ListParams::default()).await;
-    let all = all.map_err(Error::kube(format!("list Subscriptions in {namespace}")))?;
-    let ours = all.items.into_iter().filter(|subscription| name_for(subscription) == operator);
-    let reference = |subscription: Subscription| RichReference {
-        api_version: Some(Subscription::api_version(&()).into_owned()),
-        kind: Some(Subscription::kind(&()).into_owned()),
-        namespace: subscription.namespace(),
-        name: subscription.metadata.name,
-        ..RichReference::default()
-    };
-    Ok(ours.map(reference).collect())
 }
 
 /// Pure. The phase of a version as a condition: upstream's form of it.
@@ -215,6 +335,16 @@ mod tests {
     use olm_api::ClusterServiceVersionStatus;
 
     use super::*;
+
+    #[test]
+    fn only_operators_to_which_something_came_or_went_are_told() {
+        let members = Members::default();
+        let of = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
+        members.seed(vec![("crd".into(), of(&["a.one", "a.two"]))]);
+        assert_eq!(members.changed("crd", of(&["a.one", "a.two"])), of(&[]));
+        assert_eq!(members.changed("crd", of(&["a.two", "a.three"])), of(&["a.one", "a.three"]));
+        assert_eq!(members.changed("crd", of(&[])), of(&["a.two", "a.three"]));
+    }
 
     #[test]
     fn the_name_is_that_of_the_label() {

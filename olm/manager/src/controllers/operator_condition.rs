@@ -5,18 +5,14 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kube::{
-    Api,
-    runtime::{Controller, controller::Action, watcher},
-};
+use kube::runtime::controller::Action;
 use olm_api::{OperatorCondition, OperatorConditionStatus, condition};
 use tokio_util::sync::CancellationToken;
 
 use crate::context::{Ctx, Error, drive};
 
 pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
-    let api = Api::<OperatorCondition>::all(ctx.client.clone());
-    let controller = Controller::new(api, watcher::Config::default());
+    let controller = ctx.stores.conditions.controller();
     drive("operator_condition", controller, ctx, shutdown, reconcile).await;
 }
 
@@ -37,7 +33,9 @@ fn status(object: &OperatorCondition, now: Timestamp) -> OperatorConditionStatus
         said.observed_generation = object.metadata.generation;
         condition::set(&mut conditions, said, now);
     }
-    OperatorConditionStatus { conditions }
+    // What says nothing is not written about.
+    let observed_generation = object.metadata.generation.filter(|_| !conditions.is_empty());
+    OperatorConditionStatus { observed_generation, conditions }
 }
 
 #[cfg(test)]
@@ -51,7 +49,9 @@ mod tests {
         let said = Condition::new("Upgradeable", false, "Busy", "compacting");
         let spec = OperatorConditionSpec { conditions: vec![said], ..OperatorConditionSpec::default() };
         let mut object = OperatorCondition::new("etcd.v1", spec);
+        object.metadata.generation = Some(3);
         let first = status(&object, Timestamp::now());
+        assert_eq!(first.observed_generation, Some(3));
         assert_eq!(first.conditions[0].reason.as_deref(), Some("Busy"));
         object.status = Some(first);
         object.spec.conditions.clear();

@@ -7,21 +7,20 @@ mod status;
 
 use std::{sync::Arc, time::Duration};
 
+use futures::{StreamExt, future::ready};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
-    Api, ResourceExt,
-    api::ListParams,
+    ResourceExt,
     core::{PartialObjectMeta, Selector},
-    runtime::{Controller, controller::Action, reflector::ObjectRef, watcher},
+    runtime::{controller::Action, reflector::ObjectRef},
 };
-use olm_api::{ClusterServiceVersion, OperatorGroup};
+use olm_api::OperatorGroup;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     attenuated,
     context::{Ctx, Error, SAFETY_NET, drive},
-    metadata::metadata_only,
 };
 pub(crate) use members::{forget_member, provides};
 use status::Account;
@@ -30,26 +29,44 @@ use status::Account;
 const MISSING_ACCOUNT: Duration = Duration::from_secs(30);
 
 pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
-    let client = ctx.client.clone();
-    let any = watcher::Config::default;
-    let controller = Controller::new(Api::<OperatorGroup>::all(client.clone()), any());
-    let (store, groups) = (controller.store(), controller.store());
-    // Another group in the namespace makes both wrong; when it goes, the other is right again.
-    let controller = controller
-        .watches(Api::<OperatorGroup>::all(client.clone()), any(), move |group| {
-            let others = store.state().into_iter().filter(|o| o.namespace() == group.namespace());
-            others.map(|o| ObjectRef::from_obj(o.as_ref())).collect::<Vec<_>>()
-        })
+    let stores = Arc::clone(&ctx.stores);
+    let controller = stores
+        .groups
+        .controller()
+        // Another group in the namespace makes both wrong; when it goes, the other is right again.
+        .reconcile_on(stores.groups.wakes({
+            let stores = Arc::clone(&stores);
+            move |group: &OperatorGroup| {
+                references(stores.groups.in_namespace(&group.namespace().unwrap_or_default()))
+            }
+        }))
         // Only groups for which the namespace is news are woken.
-        .watches(Api::<PartialObjectMeta<Namespace>>::all(metadata_only(client)), any(), move |namespace| {
-            let groups =
-                groups.state().into_iter().filter(|group| status::is_news(group, &namespace.metadata));
-            groups.map(|group| ObjectRef::from_obj(group.as_ref())).collect::<Vec<_>>()
-        });
+        .reconcile_on(stores.namespaces.wakes({
+            let stores = Arc::clone(&stores);
+            move |namespace: &PartialObjectMeta<Namespace>| {
+                let mut groups = stores.groups.all();
+                groups.retain(|group| status::is_news(group, &namespace.metadata));
+                references(groups)
+            }
+        }))
+        // Somebody changed one of a group's roles, or deleted it.
+        .reconcile_on(ctx.parts.owned().filter_map(|touched| {
+            let owner = touched.owner.filter(|owner| owner.kind == "OperatorGroup");
+            ready(owner.map(|owner| ObjectRef::new(&owner.name).within(&owner.namespace)))
+        }));
+    let known = async { tokio::join!(stores.synced(), ctx.parts.filled()) };
+    tokio::select! {
+        _ = known => {}
+        () = shutdown.cancelled() => return,
+    }
     tokio::join!(
         drive("operator_group", controller, Arc::clone(&ctx), shutdown.clone(), reconcile),
-        namespaces::forget_departed(ctx, shutdown),
+        namespaces::forget_departed(Arc::clone(&ctx), shutdown),
     );
+}
+
+fn references(groups: Vec<Arc<OperatorGroup>>) -> Vec<ObjectRef<OperatorGroup>> {
+    groups.iter().map(|group| ObjectRef::from_obj(group.as_ref())).collect()
 }
 
 async fn reconcile(group: Arc<OperatorGroup>, ctx: Arc<Ctx>) -> Result<Action, Error> {
@@ -59,41 +76,40 @@ async fn reconcile(group: Arc<OperatorGroup>, ctx: Arc<Ctx>) -> Result<Action, E
     let namespace = group.namespace().unwrap_or_default();
     let selected = match selector(&group) {
         None => None,
-        Some(Ok(selector)) => Some(namespaces::selected(&selector, &ctx).await?),
+        Some(Ok(selector)) => Some(namespaces::selected(&selector, &ctx)),
         Some(Err(message)) => {
             ctx.event(group.as_ref(), true, "InvalidSelector", &message).await;
             Some(Default::default())
         }
     };
-    let groups = Api::<OperatorGroup>::namespaced(ctx.client.clone(), &namespace)
-        .list(&ListParams::default())
-        .await
-        .map_err(Error::kube(format!("list OperatorGroups in {namespace}")))?;
+    let groups = ctx.stores.groups.in_namespace(&namespace).len();
     let account = match attenuated::account(Some(&group), &ctx.client).await {
         Ok(None) => Account::NotAsked,
         Ok(Some(_)) => Account::Found,
         Err(error) if error.is_users() => Account::Unusable(error.to_string()),
         Err(error) => return Err(error.into()),
     };
-    let again = if matches!(account, Account::Unusable(_)) { MISSING_ACCOUNT } else { SAFETY_NET };
-    let new = status::status(&group, selected, groups.items.len(), &account, Timestamp::now());
+    let again = match account {
+        Account::Unusable(_) => Action::requeue(MISSING_ACCOUNT),
+        Account::Found => Action::requeue(SAFETY_NET),
+        Account::NotAsked => Action::await_change(),
+    };
+    let new = status::status(&group, selected, groups, &account, Timestamp::now());
     if ctx.write_status(group.as_ref(), group.status.as_ref(), &new).await? {
         for news in status::news(group.status.as_ref(), &new) {
             let reason = news.reason.as_deref().unwrap_or(&news.type_);
             ctx.event(group.as_ref(), true, reason, news.message.as_deref().unwrap_or_default()).await;
         }
     }
-    if groups.items.len() == 1 {
-        let members = Api::<ClusterServiceVersion>::namespaced(ctx.client.clone(), &namespace);
-        let members = members.list(&ListParams::default()).await;
-        let members = members.map_err(Error::kube(format!("list ClusterServiceVersions in {namespace}")))?;
-        let changed = provides(&group, &members.items, &ctx).await?;
+    if groups == 1 {
+        let members = ctx.stores.versions.in_namespace(&namespace);
+        let changed = provides(&group, members.iter().map(AsRef::as_ref), &ctx).await?;
         if !changed {
             members::roles(&group, &ctx).await?;
         }
     }
     namespaces::label(&group, &new.namespaces, &ctx).await?;
-    Ok(Action::requeue(again))
+    Ok(again)
 }
 
 /// The selector of a group that goes by it.

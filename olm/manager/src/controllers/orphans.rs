@@ -1,17 +1,16 @@
 //! What is left of an owner that is gone and that garbage collection does not reach.
 //!
 //! A ClusterServiceVersion has a finalizer for that; this is for everything that gets around it: a finalizer that was taken away by hand,
-//! a namespace that was removed by force, and OperatorGroups, which have none. The manager looks when it starts and whenever one of them
-//! is gone, so that nothing is lost between two looks.
+//! a namespace that was removed by force, what was written while the version went, and OperatorGroups, which have none. The manager
+//! looks at everything when it starts; from then on for what is left of those that go otherwise than by the finalizer, and
+//! for the owner of whatever comes without one.
 
 use std::{collections::BTreeSet, fmt::Debug, sync::Arc, time::Duration};
 
-use futures::{Stream, StreamExt, future};
+use futures::{StreamExt, future, stream};
 use kube::{
-    Api, Client, Resource, ResourceExt,
-    api::{DeleteParams, ListParams, Preconditions},
-    core::PartialObjectMeta,
-    runtime::{WatchStreamExt, watcher},
+    Api, Client, Resource, ResourceExt, api::ListParams, core::PartialObjectMeta,
+    runtime::reflector::ObjectRef,
 };
 use olm_api::{ClusterServiceVersion, OperatorGroup, names};
 use serde::de::DeserializeOwned;
@@ -19,67 +18,125 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     context::{Ctx, Error},
-    ownership::{Owned, OwnerKey, is_orphan, labelled},
+    ownership::{Owned, OwnerKey, Released, is_orphan, labelled, release, selector_of},
 };
+
+const VERSION: &str = "ClusterServiceVersion";
+const GROUP: &str = "OperatorGroup";
 
 /// Owners that go together (a namespace) are looked after together.
 const GATHER: Duration = Duration::from_millis(500);
 /// When to try again what failed.
 const RETRY: Duration = Duration::from_secs(5);
 
+/// What to look for.
+#[derive(Debug, Default)]
+enum Look {
+    /// Whatever has lost its owner.
+    #[default]
+    Everything,
+    /// What is left of these.
+    After(BTreeSet<OwnerKey>),
+}
+
 pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
-    let mut gone = futures::stream::select(
-        gone::<ClusterServiceVersion>(&ctx.client),
-        gone::<OperatorGroup>(&ctx.client),
-    );
+    let mut gone = gone(&ctx);
+    // The first look is at the start, for what went while nobody watched.
+    let mut look = Look::default();
     loop {
-        // The first look is at the start, for what went while nobody watched.
-        let pause = match sweep(&ctx).await {
-            Ok(()) => None,
+        match sweep(&look, &ctx).await {
+            Ok(()) => {
+                let first = tokio::select! {
+                    () = shutdown.cancelled() => return,
+                    Some(first) = gone.next() => first,
+                };
+                let more = gone.by_ref().take_until(tokio::time::sleep(GATHER)).collect::<BTreeSet<_>>();
+                look = Look::After(more.await.into_iter().chain([first]).collect());
+            }
             Err(error) => {
                 tracing::warn!(%error, retry_in = ?RETRY, "failed to look for what has lost its owner");
-                Some(RETRY)
+                tokio::select! {
+                    () = shutdown.cancelled() => return,
+                    () = tokio::time::sleep(RETRY) => {}
+                }
             }
-        };
-        let again = async {
-            match pause {
-                Some(pause) => tokio::time::sleep(pause).await,
-                None => future::pending().await,
-            }
-        };
-        tokio::select! {
-            () = shutdown.cancelled() => return,
-            () = again => {}
-            Some(()) = gone.next() => tokio::time::sleep(GATHER).await,
         }
     }
 }
 
-/// Tells whenever an object of the kind is gone, or may have gone unseen.
-fn gone<K>(client: &Client) -> impl Stream<Item = ()> + Unpin + use<K>
-where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
-{
-    let events = watcher(Api::<PartialObjectMeta<K>>::all(client.clone()), watcher::Config::default());
-    let mut first = true;
-    Box::pin(events.default_backoff().filter_map(move |event| {
-        let tells = match event {
-            Ok(watcher::Event::Delete(_)) => true,
-            // A list anew: what went in between was not told.
-            Ok(watcher::Event::InitDone) => !std::mem::take(&mut first),
-            _ => false,
-        };
-        future::ready(tells.then_some(()))
-    }))
+/// Tells of owners that are gone, and may have left something.
+fn gone(ctx: &Ctx) -> stream::BoxStream<'static, OwnerKey> {
+    let (stores, parts) = (Arc::clone(&ctx.stores), Arc::clone(&ctx.parts));
+    let versions = ctx.stores.versions.wakes(move |csv: &ClusterServiceVersion| {
+        let there = stores.versions.get(&csv.namespace().unwrap_or_default(), &csv.name_any());
+        let orderly = parts.left_nothing(csv.metadata.uid.as_deref().unwrap_or_default());
+        (there.is_none() && !orderly).then(|| ObjectRef::<ClusterServiceVersion>::from_obj(csv))
+    });
+    let stores = Arc::clone(&ctx.stores);
+    let groups = ctx.stores.groups.wakes(move |group: &OperatorGroup| {
+        let there = stores.groups.get(&group.namespace().unwrap_or_default(), &group.name_any());
+        there.is_none().then(|| ObjectRef::<OperatorGroup>::from_obj(group))
+    });
+    let stores = Arc::clone(&ctx.stores);
+    // What is made or changed after its version went.
+    let late = ctx.parts.owned().filter_map(move |touched| {
+        let owner = touched.owner.filter(|owner| !touched.gone && owner.kind == VERSION);
+        let late = owner.filter(|owner| stores.versions.get(&owner.namespace, &owner.name).is_none());
+        future::ready(late)
+    });
+    let key = |kind: &'static str| {
+        move |namespace: Option<String>, name: String| {
+            OwnerKey::new(kind, &namespace.unwrap_or_default(), &name)
+        }
+    };
+    let (version, group) = (key(VERSION), key(GROUP));
+    stream::select_all([
+        versions.map(move |gone| version(gone.namespace, gone.name)).boxed(),
+        groups.map(move |gone| group(gone.namespace, gone.name)).boxed(),
+        late.boxed(),
+    ])
+    .boxed()
 }
 
 /// Deletes what nobody answers for any more.
-async fn sweep(ctx: &Ctx) -> Result<(), Error> {
-    for orphan in orphans(&ctx.client).await.map_err(Error::kube("look for what has lost its owner"))? {
-        remove(&orphan, &ctx.client).await?;
-        tracing::info!(object = %orphan, "deleted: its owner is gone");
+async fn sweep(look: &Look, ctx: &Ctx) -> Result<(), Error> {
+    let found = match look {
+        Look::Everything => orphans(&ctx.client).await,
+        // Several are looked for at once, as everything is.
+        Look::After(owners) if owners.len() > 1 => orphans(&ctx.client).await,
+        Look::After(owners) => match owners.first() {
+            Some(owner) => left_of(owner, &ctx.client).await,
+            None => Ok(Vec::new()),
+        },
+    };
+    for orphan in found.map_err(Error::kube("look for what has lost its owner"))? {
+        let what = format!("delete {orphan}, which has lost its owner");
+        match release(&orphan, &ctx.client).await.map_err(Error::kube(what))? {
+            Released::Deleted => tracing::info!(object = %orphan, "deleted: its owner is gone"),
+            Released::Passed(heir) => {
+                tracing::info!(object = %orphan, to = %heir.name, namespace = %heir.namespace, "passed on")
+            }
+        }
     }
     Ok(())
+}
+
+/// What is left of one owner; nothing, when it is there.
+async fn left_of(owner: &OwnerKey, client: &Client) -> Result<Vec<Owned>, kube::Error> {
+    let mut owned = labelled(client, &selector_of(owner)).await?;
+    if owned.is_empty() {
+        return Ok(owned);
+    }
+    let there = if owner.kind == GROUP {
+        let api = Api::<OperatorGroup>::namespaced(client.clone(), &owner.namespace);
+        api.get_metadata_opt(&owner.name).await?.is_some()
+    } else {
+        let api = Api::<ClusterServiceVersion>::namespaced(client.clone(), &owner.namespace);
+        api.get_metadata_opt(&owner.name).await?.is_some()
+    };
+    let alive = BTreeSet::from_iter(there.then(|| owner.clone()));
+    owned.retain(|object| is_orphan(&object.metadata, &alive));
+    Ok(owned)
 }
 
 /// Everything that labels say is owned by what is not there. The objects are listed before their owners: an owner that
@@ -89,25 +146,10 @@ pub(crate) async fn orphans(client: &Client) -> Result<Vec<Owned>, kube::Error> 
     if owned.is_empty() {
         return Ok(owned);
     }
-    let mut alive = keys::<ClusterServiceVersion>(client, "ClusterServiceVersion").await?;
-    alive.extend(keys::<OperatorGroup>(client, "OperatorGroup").await?);
+    let mut alive = keys::<ClusterServiceVersion>(client, VERSION).await?;
+    alive.extend(keys::<OperatorGroup>(client, GROUP).await?);
     owned.retain(|object| is_orphan(&object.metadata, &alive));
     Ok(owned)
-}
-
-pub(crate) async fn remove(orphan: &Owned, client: &Client) -> Result<(), Error> {
-    let name = orphan.metadata.name.clone().unwrap_or_default();
-    // The very object that was looked at: one that was made anew in the meantime has an owner.
-    let preconditions = Preconditions {
-        uid: orphan.metadata.uid.clone(),
-        resource_version: orphan.metadata.resource_version.clone(),
-    };
-    let params = DeleteParams::default().preconditions(preconditions);
-    match orphan.api(client).delete(&name, &params).await {
-        Ok(_) => Ok(()),
-        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
-        Err(error) => Err(Error::kube(format!("delete {orphan}, which has lost its owner"))(error)),
-    }
 }
 
 async fn keys<K>(client: &Client, kind: &str) -> Result<BTreeSet<OwnerKey>, kube::Error>

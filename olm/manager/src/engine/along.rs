@@ -1,6 +1,6 @@
 //! The change to what was chosen, with the operators that are installed along.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use futures::future::try_join_all;
 use kube::ResourceExt;
@@ -38,7 +38,7 @@ pub(super) async fn work_out(
     }
     let approval = subscription.spec.install_plan_approval;
     let groups = if snapshot.groups.is_empty() {
-        vec![group_to_be(&namespace, &targets)]
+        vec![Arc::new(group_to_be(&namespace, &targets))]
     } else {
         snapshot.groups.clone()
     };
@@ -47,7 +47,7 @@ pub(super) async fn work_out(
     let plans: Vec<_> =
         pairs.map(|pair| second(resources, snapshot, pair, &place, &namespace, approval)).collect();
     let along = try_join_all(plans).await?;
-    let taken: BTreeSet<String> = snapshot.subscriptions.iter().map(ResourceExt::name_any).collect();
+    let taken: BTreeSet<String> = snapshot.subscriptions.iter().map(|s| s.name_any()).collect();
     change.plan = change.plan.with_along(along, approval, &taken);
     change.along = change.plan.entries();
     Ok(change)

@@ -1,5 +1,7 @@
 //! The channel that a Subscription followed before: a pure function.
 
+use std::borrow::Borrow;
+
 use kube::ResourceExt;
 use olm_api::Subscription;
 use olm_catalog::Package;
@@ -9,14 +11,14 @@ use olm_resolver::Resolved;
 /// the one at hand is a wish still; else the installed bundle does, when it is not in the channel that is followed now.
 pub(super) fn before(
     wish: &Subscription,
-    on_cluster: &[Subscription],
+    on_cluster: &[impl Borrow<Subscription>],
     package: &Package,
     resolved: &Resolved,
 ) -> Option<String> {
     let chosen = resolved.chosen.channel.as_str();
     let installed = resolved.from.as_ref()?;
     let same = |s: &&Subscription| s.name_any() == wish.name_any() && s.spec.name == wish.spec.name;
-    if let Some(live) = on_cluster.iter().find(same) {
+    if let Some(live) = on_cluster.iter().map(Borrow::borrow).find(same) {
         let followed = live.spec.channel.as_deref().unwrap_or(&package.default_channel);
         if followed != chosen {
             return Some(followed.to_owned());

@@ -3,14 +3,16 @@
 //! Upstream binds the two by name in a status field, and many a user was stuck with a pair that had come apart. Here
 //! any sign will do: the status, the component label, or a name that the package has in the catalog.
 
+use std::borrow::Borrow;
+
 use kube::ResourceExt;
 use olm_api::{ClusterServiceVersion, Subscription, names};
 use olm_resolver::{InstalledRef, Version};
 
 /// The leaf of the chain of versions that belong to the Subscription's package.
-pub(crate) fn installed<'a>(
+pub(crate) fn installed<'a, C: Borrow<ClusterServiceVersion>>(
     subscription: &Subscription,
-    csvs: &'a [ClusterServiceVersion],
+    csvs: &'a [C],
     in_package: impl Fn(&str) -> bool,
 ) -> Option<&'a ClusterServiceVersion> {
     let namespace = subscription.namespace().unwrap_or_default();
@@ -27,7 +29,7 @@ pub(crate) fn installed<'a>(
             && !csv.labels().contains_key(names::LABEL_COPIED_FROM)
             && (csv.labels().contains_key(&label) || named(&name) || in_package(&name))
     };
-    let candidates: Vec<&ClusterServiceVersion> = csvs.iter().filter(ours).collect();
+    let candidates: Vec<&ClusterServiceVersion> = csvs.iter().map(Borrow::borrow).filter(ours).collect();
     let replaced = |name: &str| candidates.iter().any(|c| c.spec.replaces.as_deref() == Some(name));
     let leaves = candidates.iter().filter(|c| !replaced(&c.name_any()));
     // Several leaves are a broken state; the newest version is the one that runs.

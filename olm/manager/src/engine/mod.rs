@@ -5,6 +5,7 @@
 //! [`snapshot`] reads from the cluster, and only what is needed.
 
 mod along;
+mod basis;
 mod channel;
 pub(crate) mod installed;
 pub mod offline;
@@ -15,8 +16,13 @@ mod snapshot;
 mod surroundings;
 pub(crate) mod targets;
 mod work_out;
+mod worked_out;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
+};
 
 use kube::{Client, ResourceExt};
 use olm_api::{ClusterServiceVersion, Subscription};
@@ -24,9 +30,11 @@ use olm_bundle::Bundle;
 use olm_plan::{AlongRef, Plan};
 use olm_resolver::{Action, ChosenBundle, Request, Resolved, resolve_one};
 
+pub(crate) use basis::Basis;
 pub(crate) use prepared::prepared;
 pub use refusal::Refusal;
 pub(crate) use snapshot::{Snapshot, look, package_of};
+pub(crate) use worked_out::WorkedOut;
 
 use crate::{catalogs::LoadedCatalog, resources::Resources};
 
@@ -64,7 +72,7 @@ pub async fn preview(
     subscription: &Subscription,
 ) -> Result<Plan, Refusal> {
     let resources = Resources::new(client.clone());
-    let snapshot = Snapshot::read(&resources, subscription).await?.asked_by_user();
+    let snapshot = Snapshot::read(&resources, &request::namespace(subscription)).await?.asked_by_user();
     match evaluate(&resources, catalogs, subscription, &snapshot).await? {
         Outcome::Change(change) => Ok(change.plan),
         Outcome::UpToDate(resolved) => {
@@ -86,7 +94,7 @@ pub async fn explain(
     subscription: &Subscription,
 ) -> Result<Resolved, Refusal> {
     let resources = Resources::new(client.clone());
-    let snapshot = Snapshot::read(&resources, subscription).await?;
+    let snapshot = Snapshot::read(&resources, &request::namespace(subscription)).await?;
     choose(&resources, catalogs, subscription, &snapshot).await
 }
 
@@ -98,6 +106,17 @@ pub(crate) async fn evaluate(
     snapshot: &Snapshot,
 ) -> Result<Outcome, Refusal> {
     let resolved = choose(resources, catalogs, subscription, snapshot).await?;
+    work_out(resources, catalogs, subscription, snapshot, resolved).await
+}
+
+/// What a choice would change.
+pub(crate) async fn work_out(
+    resources: &Resources,
+    catalogs: &[LoadedCatalog],
+    subscription: &Subscription,
+    snapshot: &Snapshot,
+    resolved: Resolved,
+) -> Result<Outcome, Refusal> {
     if resolved.action == Action::None {
         return Ok(Outcome::UpToDate(Box::new(resolved)));
     }
@@ -146,7 +165,8 @@ pub(crate) async fn change_to(
     along::carry_on(resources, catalogs, subscription, snapshot, resolved, along).await
 }
 
-async fn choose(
+/// The version that a Subscription gets.
+pub(crate) async fn choose(
     resources: &Resources,
     catalogs: &[LoadedCatalog],
     subscription: &Subscription,
@@ -161,6 +181,27 @@ async fn choose(
     let facts = snapshot::facts(resources, &universe, &requests, snapshot).await?;
     resolve_one(&universe, &requests, &facts, 0)
         .map_err(|explanation| Refusal::Unresolvable(Box::new(Arc::unwrap_or_clone(explanation))))
+}
+
+/// A digest of what of the catalogs a decision about a Subscription is made on; `None` where that cannot be read. Of a catalog that
+/// comes in a new edition most packages are as they were.
+pub(crate) async fn extent(
+    catalogs: &[LoadedCatalog],
+    subscription: &Subscription,
+    snapshot: &Snapshot,
+) -> Option<u64> {
+    let mut requests = vec![request::request(subscription, None).ok()?];
+    requests.extend(others(catalogs, subscription, snapshot).await);
+    let universe = request::universe(catalogs, &requests).await.ok()?;
+    let mut extent = DefaultHasher::new();
+    for catalog in catalogs {
+        (&catalog.reference, catalog.priority).hash(&mut extent);
+        let content = universe.catalogs().get(&catalog.reference)?;
+        for name in content.packages.keys() {
+            (name, prepared::edition(catalog, name)?).hash(&mut extent);
+        }
+    }
+    Some(extent.finish())
 }
 
 /// What the namespace's other Subscriptions ask for: one that needs the same things has a say. What is wrong with one
@@ -200,6 +241,7 @@ pub(crate) fn source_of<'a>(
 
 /// A ClusterServiceVersion of the cluster as a bundle: enough to render what it runs.
 pub(crate) fn bundle_of(csv: &ClusterServiceVersion) -> Bundle {
+    let csv = &crate::stores::whole(csv);
     let mut raw = serde_json::to_value(csv).unwrap_or_default();
     if let Some(object) = raw.as_object_mut() {
         object.remove("status");

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{HashMap, VecDeque},
+    hash::{DefaultHasher, Hash, Hasher},
     sync::{Arc, LazyLock, Mutex, PoisonError},
 };
 
@@ -19,7 +20,7 @@ type Key = (String, String);
 
 #[derive(Default)]
 struct Kept {
-    packages: HashMap<Key, Arc<Package>>,
+    packages: HashMap<Key, (Arc<Package>, u64)>,
     /// The oldest first.
     order: VecDeque<Key>,
     bundles: usize,
@@ -30,11 +31,12 @@ static KEPT: LazyLock<Mutex<Kept>> = LazyLock::new(Mutex::default);
 impl Kept {
     fn insert(&mut self, key: Key, package: Arc<Package>) {
         self.bundles += package.bundles().len();
-        if self.packages.insert(key.clone(), package).is_none() {
+        let print = print(&package);
+        if self.packages.insert(key.clone(), (package, print)).is_none() {
             self.order.push_back(key);
         }
         while self.bundles > MOST_BUNDLES && self.order.len() > 1 {
-            let Some(oldest) = self.order.pop_front().and_then(|key| self.packages.remove(&key)) else {
+            let Some((oldest, _)) = self.order.pop_front().and_then(|key| self.packages.remove(&key)) else {
                 break;
             };
             self.bundles -= oldest.bundles().len();
@@ -42,10 +44,24 @@ impl Kept {
     }
 }
 
+/// What tells one edition of a package from another. The same in all catalogs: nothing of where it comes from is in it.
+fn print(package: &Package) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    let whole = (&package.name, &package.default_channel, &package.deprecated);
+    (whole, format!("{:?}{:?}", package.channels(), package.bundles())).hash(&mut hasher);
+    hasher.finish()
+}
+
+/// The print of a package that was [`prepared`] a moment ago; `None` where it is not kept any more.
+pub(super) fn edition(catalog: &LoadedCatalog, name: &str) -> Option<u64> {
+    let key = (catalog.catalog.digest.clone(), name.to_owned());
+    KEPT.lock().unwrap_or_else(PoisonError::into_inner).packages.get(&key).map(|(_, print)| *print)
+}
+
 /// A package of a catalog as the resolver sees it; `None` when the catalog has none of that name.
 pub(crate) async fn prepared(catalog: &LoadedCatalog, name: &str) -> Result<Option<Arc<Package>>, Refusal> {
     let key = (catalog.catalog.digest.clone(), name.to_owned());
-    if let Some(package) = KEPT.lock().unwrap_or_else(PoisonError::into_inner).packages.get(&key) {
+    if let Some((package, _)) = KEPT.lock().unwrap_or_else(PoisonError::into_inner).packages.get(&key) {
         return Ok(Some(package.clone()));
     }
     let Some(package) = read(catalog, name).await? else { return Ok(None) };

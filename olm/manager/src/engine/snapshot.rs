@@ -1,6 +1,9 @@
-//! What the engine reads from the cluster: lists of one namespace, single objects by name, and nothing else.
+//! What the engine reads from the cluster: the objects of one namespace, single objects by name, and nothing else.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use futures::{StreamExt, TryStreamExt, stream};
 use kube::{Api, ResourceExt, api::ListParams};
@@ -9,7 +12,10 @@ use olm_plan::{Live, ObjectRef, installed_of};
 use olm_resolver::{ApiFact, Facts, Gvk, Installed, Package, Request, Universe, Version};
 
 use super::{installed, surroundings::Asker};
-use crate::resources::{Id, ResourceError, Resources};
+use crate::{
+    resources::{Id, ResourceError, Resources},
+    stores::Stores,
+};
 
 /// The largest number of packages whose needs are looked up on the cluster; beyond it, only those of the packages that
 /// are asked for: a bundle that asks for what any bundle may have brings whole catalogs in.
@@ -19,38 +25,41 @@ const ASKING: usize = 100;
 const READS: usize = 8;
 
 /// The Subscription's namespace as it is now.
+#[derive(Default)]
 pub(crate) struct Snapshot {
-    pub(crate) csvs: Vec<ClusterServiceVersion>,
-    pub(crate) groups: Vec<OperatorGroup>,
-    pub(crate) conditions: Vec<OperatorCondition>,
-    pub(crate) subscriptions: Vec<Subscription>,
+    pub(crate) csvs: Vec<Arc<ClusterServiceVersion>>,
+    pub(crate) groups: Vec<Arc<OperatorGroup>>,
+    pub(crate) conditions: Vec<Arc<OperatorCondition>>,
+    pub(crate) subscriptions: Vec<Arc<Subscription>>,
     pub(crate) kubernetes: Option<Version>,
     pub(super) asker: Asker,
 }
 
 impl Snapshot {
-    pub(crate) async fn read(
-        resources: &Resources,
-        subscription: &Subscription,
-    ) -> Result<Self, ResourceError> {
-        let client = resources.client();
-        let namespace = super::request::namespace(subscription);
+    /// As the stores have it: that may be older than the cluster, for a moment.
+    pub(crate) async fn kept(resources: &Resources, stores: &Stores, namespace: &str) -> Self {
+        Self {
+            csvs: stores.versions.in_namespace(namespace),
+            groups: stores.groups.in_namespace(namespace),
+            conditions: stores.conditions.in_namespace(namespace),
+            subscriptions: stores.subscriptions.in_namespace(namespace),
+            kubernetes: kubernetes(resources).await,
+            asker: Asker::Installer,
+        }
+    }
+
+    /// As the cluster has it.
+    pub(crate) async fn read(resources: &Resources, namespace: &str) -> Result<Self, ResourceError> {
+        let everything = ListParams::default();
+        // Copies that OLM v0 left are of other namespaces.
+        let originals = ListParams::default().labels(&format!("!{}", names::LABEL_COPIED_FROM));
         let (csvs, groups, conditions, subscriptions, kubernetes) = tokio::join!(
-            list::<ClusterServiceVersion>(resources, &namespace),
-            list::<OperatorGroup>(resources, &namespace),
-            list::<OperatorCondition>(resources, &namespace),
-            list::<Subscription>(resources, &namespace),
-            client.apiserver_version(),
+            list::<ClusterServiceVersion>(resources, namespace, &originals),
+            list::<OperatorGroup>(resources, namespace, &everything),
+            list::<OperatorCondition>(resources, namespace, &everything),
+            list::<Subscription>(resources, namespace, &everything),
+            kubernetes(resources),
         );
-        let kubernetes = match kubernetes {
-            // Vendors write `33+` into the minor version; the git version is the precise one.
-            Ok(info) => olm_version::parse_lenient(&info.git_version).ok().map(|mut version| {
-                version.pre = Default::default();
-                version
-            }),
-            // An unknown version rejects nothing; whoever may not ask still gets a plan.
-            Err(_) => None,
-        };
         Ok(Self {
             csvs: csvs?,
             groups: groups?,
@@ -91,17 +100,29 @@ impl Snapshot {
     }
 
     pub(crate) fn csv(&self, name: &str) -> Option<&ClusterServiceVersion> {
-        self.csvs.iter().find(|csv| csv.metadata.name.as_deref() == Some(name))
+        let named = |csv: &&Arc<ClusterServiceVersion>| csv.metadata.name.as_deref() == Some(name);
+        self.csvs.iter().find(named).map(AsRef::as_ref)
     }
 
     /// What an operator says about being replaced; `Ok` when it says nothing.
     pub(crate) fn upgradeable(&self, csv: &str) -> Result<(), String> {
         let condition = self.conditions.iter().find(|c| c.metadata.name.as_deref() == Some(csv));
-        condition.map_or(Ok(()), OperatorCondition::upgradeable)
+        condition.map_or(Ok(()), |condition| condition.upgradeable())
     }
 }
 
-async fn list<K>(resources: &Resources, namespace: &str) -> Result<Vec<K>, ResourceError>
+async fn kubernetes(resources: &Resources) -> Option<Version> {
+    // An unknown version rejects nothing; whoever may not ask still gets a plan.
+    let mut version = olm_version::parse_lenient(&resources.kubernetes().await.ok()?).ok()?;
+    version.pre = Default::default();
+    Some(version)
+}
+
+async fn list<K>(
+    resources: &Resources,
+    namespace: &str,
+    params: &ListParams,
+) -> Result<Vec<Arc<K>>, ResourceError>
 where
     K: kube::Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
         + Clone
@@ -109,12 +130,12 @@ where
         + serde::de::DeserializeOwned,
 {
     let api = Api::<K>::namespaced(resources.client().clone(), namespace);
-    let list = api.list(&ListParams::default()).await.map_err(|source| ResourceError::Api {
+    let list = api.list(params).await.map_err(|source| ResourceError::Api {
         verb: "list",
         object: format!("{} in namespace {namespace}", K::plural(&())),
         source: Box::new(source),
     })?;
-    Ok(list.items)
+    Ok(list.items.into_iter().map(Arc::new).collect())
 }
 
 /// What the resolver must know: operators of the namespace, and of the served APIs those that are needed.
@@ -156,9 +177,9 @@ pub(super) async fn facts(
 
 /// Whether another version takes its place. It is on its way out, even where that one does not come up: it stands in
 /// nobody's way, or a failed version could never be mended by a newer one.
-fn is_replaced(csv: &ClusterServiceVersion, all: &[ClusterServiceVersion]) -> bool {
+fn is_replaced(csv: &ClusterServiceVersion, all: &[Arc<ClusterServiceVersion>]) -> bool {
     let name = csv.metadata.name.as_ref();
-    let replaces = |other: &&ClusterServiceVersion| {
+    let replaces = |other: &&Arc<ClusterServiceVersion>| {
         other.metadata.deletion_timestamp.is_none()
             && other.spec.replaces.as_ref() == name
             // of two that replace each other none is the old one
@@ -181,16 +202,16 @@ async fn openshift(resources: &Resources) -> Result<Option<Version>, ResourceErr
     }
 }
 
-fn fact(csv: &ClusterServiceVersion, subscriptions: &[Subscription]) -> Installed {
+fn fact(csv: &ClusterServiceVersion, subscriptions: &[Arc<Subscription>]) -> Installed {
     let name = csv.name_any();
     let namespace = csv.namespace().unwrap_or_default();
-    let by_status = |s: &&Subscription| {
+    let by_status = |s: &&Arc<Subscription>| {
         s.status.as_ref().is_some_and(|status| {
             status.installed_csv.as_deref() == Some(&name) || status.current_csv.as_deref() == Some(&name)
         })
     };
     let by_label =
-        |s: &&Subscription| csv.labels().contains_key(&names::component_label(&s.spec.name, &namespace));
+        |s: &&Arc<Subscription>| csv.labels().contains_key(&names::component_label(&s.spec.name, &namespace));
     let owner = subscriptions.iter().find(by_status).or_else(|| subscriptions.iter().find(by_label));
     let id = owner.map(|s| format!("{namespace}/{}", s.name_any()));
     let mut installed = installed_of(&serde_json::to_value(csv).unwrap_or_default(), id.as_deref());
@@ -243,9 +264,10 @@ mod tests {
 
     use super::*;
 
-    fn csv(name: &str, replaces: Option<&str>) -> ClusterServiceVersion {
+    fn csv(name: &str, replaces: Option<&str>) -> Arc<ClusterServiceVersion> {
         let replaces = replaces.map(str::to_owned);
-        ClusterServiceVersion::new(name, ClusterServiceVersionSpec { replaces, ..Default::default() })
+        let spec = ClusterServiceVersionSpec { replaces, ..Default::default() };
+        Arc::new(ClusterServiceVersion::new(name, spec))
     }
 
     #[test]
@@ -253,7 +275,7 @@ mod tests {
         let all =
             [csv("a.v1", None), csv("a.v2", Some("a.v1")), csv("a.v3", Some("a.v2")), csv("b.v1", None)];
         let left: Vec<String> =
-            all.iter().filter(|csv| !is_replaced(csv, &all)).map(ResourceExt::name_any).collect();
+            all.iter().filter(|csv| !is_replaced(csv, &all)).map(|csv| csv.name_any()).collect();
         assert_eq!(left, ["a.v3", "b.v1"]);
         let circle = [csv("a.v1", Some("a.v2")), csv("a.v2", Some("a.v1"))];
         assert!(circle.iter().all(|csv| !is_replaced(csv, &circle)));

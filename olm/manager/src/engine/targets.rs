@@ -1,5 +1,7 @@
 //! Which namespaces an operator will watch: a pure function of the OperatorGroups.
 
+use std::borrow::Borrow;
+
 use kube::ResourceExt;
 use olm_api::{OperatorGroup, names};
 use olm_bundle::{Bundle, InstallMode, RenderError, RenderOptions, Rendered};
@@ -54,15 +56,19 @@ impl Targets {
 }
 
 /// The namespaces of one operator: see [`common`].
-pub(crate) fn targets(namespace: &str, bundle: &Bundle, groups: &[OperatorGroup]) -> Targets {
+pub(crate) fn targets<G: Borrow<OperatorGroup>>(namespace: &str, bundle: &Bundle, groups: &[G]) -> Targets {
     common(namespace, &[bundle], groups)
 }
 
 /// What the namespace's group says; without one, the operators' own namespace if all the bundles can do that, else all.
 ///
 /// Several groups are a finding that blocks the plan; the first by name stands in so that the rest can be shown.
-pub(crate) fn common(namespace: &str, bundles: &[&Bundle], groups: &[OperatorGroup]) -> Targets {
-    match groups.iter().min_by_key(|group| group.name_any()) {
+pub(crate) fn common<G: Borrow<OperatorGroup>>(
+    namespace: &str,
+    bundles: &[&Bundle],
+    groups: &[G],
+) -> Targets {
+    match groups.iter().map(Borrow::borrow).min_by_key(|group| group.name_any()) {
         Some(group) => Targets { group: group.name_any(), namespaces: of_group(group) },
         None => {
             let support = |mode| bundles.iter().all(|bundle| bundle.install_modes().supports(mode));
@@ -103,7 +109,7 @@ mod tests {
 
     #[test]
     fn without_a_group_the_own_namespace_is_preferred_to_all() {
-        let targets = |modes: &[&str]| targets("db", &bundle(modes), &[]).namespaces;
+        let targets = |modes: &[&str]| targets::<OperatorGroup>("db", &bundle(modes), &[]).namespaces;
         assert_eq!(targets(&["OwnNamespace", "AllNamespaces"]), ["db"]);
         assert_eq!(targets(&["AllNamespaces"]), [""]);
         // neither: the render refuses it and says what the bundle can do
@@ -113,7 +119,7 @@ mod tests {
     #[test]
     fn what_comes_along_has_a_say() {
         let (both, all) = (bundle(&["OwnNamespace", "AllNamespaces"]), bundle(&["AllNamespaces"]));
-        assert_eq!(common("db", &[&both, &all], &[]).namespaces, [""]);
+        assert_eq!(common::<OperatorGroup>("db", &[&both, &all], &[]).namespaces, [""]);
     }
 
     #[test]

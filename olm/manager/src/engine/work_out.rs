@@ -44,7 +44,7 @@ pub(super) async fn load<'a>(
 pub(super) struct Place<'a> {
     pub(super) targets: &'a Targets,
     /// The OperatorGroups of the namespace, those included that another plan makes first.
-    pub(super) groups: &'a [OperatorGroup],
+    pub(super) groups: &'a [Arc<OperatorGroup>],
     /// Whether another plan comes first, and makes the namespace where there is none.
     pub(super) second: bool,
 }
@@ -89,7 +89,7 @@ pub(super) async fn work_out(
         });
 
     let groups: Vec<Value> =
-        place.groups.iter().filter_map(|group| serde_json::to_value(group).ok()).collect();
+        place.groups.iter().filter_map(|group| serde_json::to_value(group.as_ref()).ok()).collect();
     let facts = ClusterFacts {
         kubernetes: snapshot.kubernetes.clone(),
         from_channel: channel::before(subscription, &snapshot.subscriptions, package, &resolved),

@@ -75,9 +75,15 @@ pub(crate) const CALLS: &[Call] = &[
     call("apps", &["deployments"], WATCHED, "What operators run as."),
     call(
         "",
-        &["serviceaccounts", "services", "configmaps"],
+        &["configmaps"],
         INSTALL,
-        "What bundles bring. ConfigMaps are read for CatalogSources of type configmap, too.",
+        "What bundles bring; and they are read for CatalogSources of type configmap.",
+    ),
+    call(
+        "",
+        &["serviceaccounts", "services"],
+        WATCHED,
+        "What bundles bring, and what operators run with; put right when it changes.",
     ),
     call(
         "",
@@ -103,10 +109,10 @@ pub(crate) const CALLS: &[Call] = &[
     call(
         "rbac.authorization.k8s.io",
         &["roles", "clusterroles"],
-        &["get", "list", "create", "update", "patch", "delete", "escalate", "bind"],
+        &["get", "list", "watch", "create", "update", "patch", "delete", "escalate", "bind"],
         "An operator is granted what its bundle asks for and an administrator approved; granting what one does not hold needs `escalate` and `bind`.",
     ),
-    call("rbac.authorization.k8s.io", &["rolebindings", "clusterrolebindings"], INSTALL, "The same."),
+    call("rbac.authorization.k8s.io", &["rolebindings", "clusterrolebindings"], WATCHED, "The same."),
     call(
         "admissionregistration.k8s.io",
         &["validatingwebhookconfigurations", "mutatingwebhookconfigurations"],

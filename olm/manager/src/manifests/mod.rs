@@ -14,6 +14,7 @@ pub mod helm;
 pub mod installation;
 mod network;
 mod options;
+mod packages;
 mod rbac;
 #[cfg(test)]
 mod tests;
@@ -29,6 +30,7 @@ use kube::{
 use serde_json::{Value, json};
 
 pub use options::{ManifestOptions, VERSION};
+pub(crate) use packages::{PACKAGES, PACKAGES_API};
 
 use crate::resources::{ResourceError, Resources};
 
@@ -77,6 +79,7 @@ pub fn manifests(options: &ManifestOptions) -> Vec<Value> {
     out.extend(crate::approval::validating());
     out.extend(crate::approval::mutating());
     out.extend(network::objects(options));
+    out.extend(packages::objects(options));
     out.extend(workloads::manager(options));
     if let Some(image) = &options.console_image {
         out.extend(workloads::console(options, image));

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{CONSOLE, MANAGER, ManifestOptions, PART_OF};
+use super::{CONSOLE, MANAGER, ManifestOptions, PART_OF, packages};
 
 pub(super) fn objects(options: &ManifestOptions) -> Vec<Value> {
     let mut out = Vec::new();
@@ -15,11 +15,18 @@ pub(super) fn objects(options: &ManifestOptions) -> Vec<Value> {
     out
 }
 
-/// Into the manager: its one port, from everywhere, because nobody knows where Prometheus and a console's user with `kubectl
-/// port-forward` come from; what the port serves is read-only. Out of it: everything, because registries and catalogs
+/// Into the manager: its port, from everywhere, because nobody knows where Prometheus and a console's user with `kubectl
+/// port-forward` come from; what the port serves is read-only. So is the port of PackageManifests, which knows whom it
+/// answers; the API server comes from no pod. Out of it: everything, because registries and catalogs
 /// listen on any port of any host.
 fn manager(options: &ManifestOptions) -> Value {
-    policy(options, MANAGER, &json!([{}]))
+    let mut policy = policy(options, MANAGER, &json!([{}]));
+    if options.package_manifests
+        && let Some(ports) = policy["spec"]["ingress"][0]["ports"].as_array_mut()
+    {
+        ports.push(json!({ "protocol": "TCP", "port": packages::PORT_NAME }));
+    }
+    policy
 }
 
 /// Out of the console: DNS, the manager's catalogs, and the API server, which is not a pod and so is known by its ports

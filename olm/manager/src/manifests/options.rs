@@ -31,6 +31,8 @@ pub struct ManifestOptions {
     pub api_server_ports: Vec<u16>,
     /// Whether there is a ServiceMonitor; its kind must be on the cluster.
     pub service_monitor: bool,
+    /// Whether the manager serves PackageManifests, as an aggregated API.
+    pub package_manifests: bool,
     /// Whether the shipped catalog is subscribed to as CatalogSource `community`.
     pub shipped_catalog: bool,
     /// Further objects, applied last (CatalogSources of the site).
@@ -53,6 +55,7 @@ impl Default for ManifestOptions {
             // What kube-apiserver, kubeadm, minikube and MicroK8s listen on.
             api_server_ports: vec![443, 6443, 8443, 16443],
             service_monitor: false,
+            package_manifests: false,
             shipped_catalog: true,
             extra_catalogs: Vec::new(),
             env: Vec::new(),

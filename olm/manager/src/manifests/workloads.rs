@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{
     CONSOLE, HTTP_PORT, MANAGER, ManifestOptions, NAMESPACE_VARIABLE, REGISTRIES, VERSION,
-    installation::OPTIONS_ANNOTATION,
+    installation::OPTIONS_ANNOTATION, packages,
 };
 
 /// A numeric user, because `runAsNonRoot` can only be checked against a number.
@@ -19,16 +19,18 @@ const MALLOC: [(&str, &str); 3] =
     [("MALLOC_ARENA_MAX", "2"), ("MALLOC_MMAP_THRESHOLD_", "131072"), ("MALLOC_TRIM_THRESHOLD_", "131072")];
 
 pub(super) fn manager(options: &ManifestOptions) -> Vec<Value> {
+    let mut args = vec![
+        "manager".into(),
+        format!("--listen=0.0.0.0:{HTTP_PORT}"),
+        format!("--cache-dir={CACHE}"),
+        format!("--registries={REGISTRIES_PATH}/registries.yaml"),
+        format!("--pull-cas-dir={REGISTRIES_PATH}"),
+    ];
+    args.extend(options.package_manifests.then(|| format!("--package-manifests=0.0.0.0:{}", packages::PORT)));
     let pod = Pod {
         name: MANAGER,
         image: &options.image,
-        args: vec![
-            "manager".into(),
-            format!("--listen=0.0.0.0:{HTTP_PORT}"),
-            format!("--cache-dir={CACHE}"),
-            format!("--registries={REGISTRIES_PATH}/registries.yaml"),
-            format!("--pull-cas-dir={REGISTRIES_PATH}"),
-        ],
+        args,
         env: Vec::new(),
         volumes: vec![
             json!({ "name": "cache", "emptyDir": { "sizeLimit": CACHE_SIZE } }),
@@ -79,6 +81,12 @@ impl Pod<'_> {
         let spec = &mut deployment["spec"];
         spec["replicas"] = options.replicas.into();
         spec["template"]["spec"]["containers"][0]["resources"] = options.resources.clone();
+        let ports = spec["template"]["spec"]["containers"][0]["ports"].as_array_mut();
+        if let Some(ports) = ports.filter(|_| options.package_manifests) {
+            ports.push(json!({
+                "name": packages::PORT_NAME, "containerPort": packages::PORT, "protocol": "TCP"
+            }));
+        }
         if options.replicas > 1 {
             // The one that leads hands over when it is told to stop; the new one is warm by then.
             spec["strategy"] = json!({

@@ -3,13 +3,20 @@
 use serde_json::{Value, json};
 
 use super::{families::FAMILIES, *};
-use crate::stores::tests::kept;
 
-fn store<K>(objects: Vec<Value>) -> crate::stores::Kept<K>
+fn keep<K>(kind: &crate::stores::Kind<K>, objects: Vec<Value>)
 where
-    K: kube::Resource<DynamicType = ()> + serde::de::DeserializeOwned + Clone + Send + Sync + 'static,
+    K: kube::Resource<DynamicType = ()>
+        + serde::de::DeserializeOwned
+        + Clone
+        + std::fmt::Debug
+        + Send
+        + Sync
+        + 'static,
 {
-    kept(objects.into_iter().map(|object| serde_json::from_value(object).unwrap()).collect())
+    for object in objects {
+        kind.wrote(serde_json::from_value(object).unwrap());
+    }
 }
 
 fn render(metrics: &Metrics, catalogs: &CatalogStore, stores: &Stores) -> String {
@@ -94,10 +101,10 @@ fn what_is_said_of_an_object_goes_with_it() {
         })
     };
     let stores = Stores::default();
-    stores.set_subscriptions(store(vec![subscription.clone()]));
-    stores.set_versions(store(vec![version("etcd.v1", "Succeeded"), version("other.v1", "Failed")]));
+    keep(&stores.subscriptions, vec![subscription.clone()]);
+    keep(&stores.versions, vec![version("etcd.v1", "Succeeded"), version("other.v1", "Failed")]);
     let plan = |name: &str, phase: &str| json!({ "metadata": { "name": name, "namespace": "a" }, "spec": { "clusterServiceVersionNames": [], "approval": "Manual", "approved": false }, "status": { "phase": phase } });
-    stores.set_plans(store(vec![plan("one", "Complete"), plan("two", "RequiresApproval")]));
+    keep(&stores.plans, vec![plan("one", "Complete"), plan("two", "RequiresApproval")]);
     let metrics = Metrics::default();
     let typed: Subscription = serde_json::from_value(subscription).unwrap();
     metrics.synced(&typed);

@@ -8,14 +8,17 @@ use kube::{
     api::{Patch, PatchParams, PostParams},
 };
 use olm_api::{InstallPlan, names};
+use olm_plan::Plan;
 use serde::Serialize;
 
 use super::{
     choose::patch_spec,
     error::Error,
     list::{World, version_in},
+    settings::unmanaged,
     status::{View, plan_summary},
 };
+use crate::{catalogs::LoadedCatalog, engine};
 
 /// The code with which a plan is refused that is not the one that was reviewed.
 pub const PLAN_CHANGED: &str = "plan-changed";
@@ -263,6 +266,25 @@ pub async fn upgrade(
         return Ok(Upgraded::InProgress { plan: plan.name_any(), csv });
     }
     approve_plan(client, &world, plan, None).await.map(Upgraded::Approved)
+}
+
+/// What the controllers do next for an installed operator: where a plan waits it is that plan, unless something changed
+/// since it was made, which the digest tells.
+///
+/// # Errors
+/// [`Error::NotFound`]; [`Error::Refused`] for an operator without a Subscription; [`Error::Unresolvable`],
+/// [`Error::Forbidden`].
+pub async fn preview_upgrade(
+    client: &Client,
+    catalogs: &[LoadedCatalog],
+    namespace: Option<&str>,
+    target: &str,
+) -> Result<Plan, Error> {
+    let world = World::read(client, namespace).await?;
+    let view = world.find(target)?;
+    let package = world.describe(&view).package;
+    let subscription = view.subscription.ok_or_else(|| unmanaged(target, &package))?;
+    Ok(engine::preview(client, catalogs, &subscription).await?)
 }
 
 /// What is there once the manager has seen the new pin: a plan for that version or, when it cannot be reached, none

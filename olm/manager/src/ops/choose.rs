@@ -1,4 +1,4 @@
-//! Choices that are made for a user who makes none, and the change of a choice.
+//! Choices that are made for a user who makes none.
 
 use kube::{
     Api, Client,
@@ -6,10 +6,7 @@ use kube::{
 };
 use olm_api::{Subscription, names};
 
-use super::{
-    error::Error,
-    list::{Installed, World},
-};
+use super::error::Error;
 use crate::catalogs::LoadedCatalog;
 
 /// The namespace for a package when nobody names one: what its newest version suggests
@@ -31,32 +28,6 @@ fn is_dns_label(text: &str) -> bool {
         && text.chars().all(inner)
         && !text.starts_with('-')
         && !text.ends_with('-')
-}
-
-/// Makes a Subscription follow another channel. Whether there is a way from the installed version is for the resolver to
-/// say: in the plan that follows, or in the Subscription's conditions.
-///
-/// # Errors
-/// [`Error::NotFound`], [`Error::Refused`] for an operator without a Subscription, [`Error::Forbidden`].
-pub async fn set_channel(
-    client: &Client,
-    namespace: Option<&str>,
-    target: &str,
-    channel: &str,
-) -> Result<Installed, Error> {
-    let world = World::read(client, namespace).await?;
-    let view = world.find(target)?;
-    let installed = world.describe(&view);
-    if view.subscription.is_none() {
-        return Err(Error::Refused {
-            code: "Unmanaged".into(),
-            text: format!("{target} has no Subscription, so it follows no channel"),
-            fix: Some(format!("run `olm install {} -n {}`", installed.package, installed.namespace)),
-        });
-    }
-    let patch = serde_json::json!({ "channel": channel });
-    patch_spec(client, &installed.namespace, &installed.name, &patch).await?;
-    Ok(installed)
 }
 
 /// Changes fields of a Subscription's spec, and no others.

@@ -12,6 +12,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::{
+    approve::{changed, same_digest},
     error::Error,
     list::{World, version_in},
     settings::{unmanaged, write},
@@ -43,6 +44,8 @@ pub struct Revision {
     pub approval: Approval,
     /// Whether that is what is installed.
     pub current: bool,
+    /// Whether it is older than what is installed.
+    pub older: bool,
 }
 
 /// What is on record of an approval.
@@ -60,6 +63,19 @@ pub struct Approval {
     /// When, by the API server's clock, in RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
+}
+
+impl Approval {
+    /// The user where one is on record, else the program.
+    #[must_use]
+    pub fn who(&self) -> String {
+        match (&self.by, &self.with) {
+            (Some(user), _) => user.clone(),
+            (None, _) if self.policy == "Automatic" => "automatic".to_owned(),
+            (None, Some(program)) => format!("someone with {program}"),
+            (None, None) => "unknown".to_owned(),
+        }
+    }
 }
 
 /// A rollback that was asked for.
@@ -97,7 +113,11 @@ pub async fn history(client: &Client, namespace: Option<&str>, target: &str) -> 
 }
 
 /// Pure.
-fn revisions(plans: &[InstallPlan], subscription: &Subscription, installed: Option<&str>) -> Vec<Revision> {
+pub(super) fn revisions(
+    plans: &[InstallPlan],
+    subscription: &Subscription,
+    installed: Option<&str>,
+) -> Vec<Revision> {
     let uid = subscription.uid();
     let ours = |plan: &&InstallPlan| {
         plan.namespace() == subscription.namespace()
@@ -109,6 +129,12 @@ fn revisions(plans: &[InstallPlan], subscription: &Subscription, installed: Opti
     let mut list: Vec<Revision> = plans.into_iter().map(revision).collect();
     if let Some(current) = list.iter_mut().find(|r| Some(r.csv.as_str()) == installed) {
         current.current = true;
+    }
+    let parse = |version: &str| olm_version::parse_lenient(version).ok();
+    let there = installed.and_then(|csv| parse(&version_in(csv)));
+    for revision in &mut list {
+        let older = |there| parse(&revision.version).map(|v| olm_version::precedence(&v, there).is_lt());
+        revision.older = there.as_ref().and_then(older).unwrap_or(false);
     }
     list
 }
@@ -128,11 +154,12 @@ fn revision(plan: &InstallPlan) -> Revision {
         at: done.and_then(|c| c.last_transition_time.as_ref()).map(|t| t.0.to_string()),
         approval: approval(plan),
         current: false,
+        older: false,
     }
 }
 
 /// Who approved: the annotation, and what the API server itself keeps of who wrote the field.
-fn approval(plan: &InstallPlan) -> Approval {
+pub(super) fn approval(plan: &InstallPlan) -> Approval {
     let managers = plan.metadata.managed_fields.iter().flatten();
     let wrote = |entry: &&k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry| {
         let fields = entry.fields_v1.as_ref().map(|fields| &fields.0);
@@ -149,20 +176,78 @@ fn approval(plan: &InstallPlan) -> Approval {
 }
 
 /// Goes back to an older version: pins it, lets it go against the catalog's edges, and pauses it there. The plan is looked
-/// at first, and what would lose data is refused.
+/// at first, and what would lose data is refused, as is any other plan than the one that was `reviewed`, where a digest of
+/// one is given.
 ///
 /// Without a version it is the newest revision that is older than what is installed, else what the installed version
 /// replaces in the catalog.
 ///
 /// # Errors
-/// [`Error::NotFound`]; [`Error::Refused`] with the code of the finding that stands in the way; [`Error::Unresolvable`].
+/// [`Error::NotFound`]; [`Error::Refused`] with the code of the finding that stands in the way, or `plan-changed`;
+/// [`Error::Unresolvable`].
 pub async fn rollback(
     client: &Client,
     catalogs: &[LoadedCatalog],
     namespace: Option<&str>,
     target: &str,
     to: Option<&str>,
+    reviewed: Option<&str>,
 ) -> Result<RolledBack, Error> {
+    let Way { subscription, wanted, back } = way(client, catalogs, namespace, target, to).await?;
+    if let Some(reviewed) = reviewed.filter(|reviewed| !same_digest(reviewed, &back.plan.digest)) {
+        let how = format!("reviewed was {reviewed}, and now it is {}", back.plan.digest);
+        return Err(changed(&format!("to go back to {}", back.csv), &how));
+    }
+    if let Some(finding) = back.plan.findings.iter().find(|f| f.severity == Severity::Block) {
+        return Err(Error::Refused {
+            code: finding.code.to_string(),
+            text: format!("cannot go back to {}: {}", back.csv, finding.text),
+            fix: finding.fix.clone(),
+        });
+    }
+    if back.changed {
+        let patch = json!({
+            "metadata": { "annotations": { names::ANNOTATION_ROLLBACK_TO: back.csv } },
+            "spec": {
+                "version": wanted.spec.version,
+                "upgradeConstraintPolicy": "SelfCertified",
+                "paused": true,
+                "snooze": null,
+            },
+        });
+        write(client, &subscription, patch).await?;
+    }
+    Ok(back)
+}
+
+/// What [`rollback`] would do. A plan that a finding blocks is returned, not refused: it is there to be read.
+///
+/// # Errors
+/// As [`rollback`].
+pub async fn preview_rollback(
+    client: &Client,
+    catalogs: &[LoadedCatalog],
+    namespace: Option<&str>,
+    target: &str,
+    to: Option<&str>,
+) -> Result<RolledBack, Error> {
+    way(client, catalogs, namespace, target, to).await.map(|way| way.back)
+}
+
+/// The way back: the Subscription as it is, and as it would be.
+struct Way {
+    subscription: Subscription,
+    wanted: Subscription,
+    back: RolledBack,
+}
+
+async fn way(
+    client: &Client,
+    catalogs: &[LoadedCatalog],
+    namespace: Option<&str>,
+    target: &str,
+    to: Option<&str>,
+) -> Result<Way, Error> {
     let world = World::read(client, namespace).await?;
     let view = world.find(target)?;
     let installed = world.describe(&view);
@@ -189,13 +274,6 @@ pub async fn rollback(
         })?;
     let wanted = gone_back(&subscription, &version, &name);
     let plan = engine::preview(client, catalogs, &wanted).await?;
-    if let Some(finding) = plan.findings.iter().find(|f| f.severity == Severity::Block) {
-        return Err(Error::Refused {
-            code: finding.code.to_string(),
-            text: format!("cannot go back to {name}: {}", finding.text),
-            fix: finding.fix.clone(),
-        });
-    }
     if plan.bundle != name && plan.action != PlanAction::None {
         return Err(Error::Refused {
             code: "NoWayBack".into(),
@@ -206,19 +284,7 @@ pub async fn rollback(
     let changed = wanted.spec != subscription.spec
         || wanted.annotations().get(names::ANNOTATION_ROLLBACK_TO)
             != subscription.annotations().get(names::ANNOTATION_ROLLBACK_TO);
-    if changed {
-        let patch = json!({
-            "metadata": { "annotations": { names::ANNOTATION_ROLLBACK_TO: name } },
-            "spec": {
-                "version": wanted.spec.version,
-                "upgradeConstraintPolicy": "SelfCertified",
-                "paused": true,
-                "snooze": null,
-            },
-        });
-        write(client, &subscription, patch).await?;
-    }
-    Ok(RolledBack {
+    let back = RolledBack {
         namespace: installed.namespace,
         subscription: installed.name,
         package: installed.package,
@@ -227,7 +293,8 @@ pub async fn rollback(
         csv: name,
         changed,
         plan,
-    })
+    };
+    Ok(Way { subscription, wanted, back })
 }
 
 /// The Subscription as it says that it goes back.

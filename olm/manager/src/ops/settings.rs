@@ -5,6 +5,7 @@ use kube::{
     api::{Patch, PatchParams},
 };
 use olm_api::{Subscription, names};
+use olm_plan::Plan;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -33,6 +34,28 @@ pub struct Setting {
     pub text: String,
 }
 
+/// One thing to say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wish {
+    /// Never install these versions (`spec.skipVersions`); the one that is offered when none is named.
+    Skip(Vec<String>),
+    /// They may be installed again.
+    Unskip(Vec<String>),
+    /// Offer no upgrade until something newer can be reached than now (`spec.snooze`).
+    Snooze,
+    /// Offer upgrades again.
+    Unsnooze,
+    /// Change nothing any more (`spec.paused`).
+    Pause,
+    /// Go on.
+    Resume,
+    /// Take the pin and the leave to go against the catalog's edges away (`spec.version`, `spec.upgradeConstraintPolicy`).
+    Unpin,
+    /// Follow another channel (`spec.channel`). Whether there is a way from the installed version is for the resolver to
+    /// say: in the plan that follows, or in the Subscription's conditions.
+    Channel(String),
+}
+
 /// What to write, and what it means.
 struct Wanted {
     /// A merge patch; `None` when it is said already.
@@ -40,134 +63,202 @@ struct Wanted {
     text: String,
 }
 
-/// Never installs these versions (`spec.skipVersions`), or does again. Without a version it is the one that is offered.
+/// Says it. Catalogs are needed to snooze, and for nothing else.
 ///
 /// # Errors
-/// [`Error::NotFound`]; [`Error::Refused`] when no version is named and none is offered; [`Error::Forbidden`].
-pub async fn skip(
-    client: &Client,
-    namespace: Option<&str>,
-    target: &str,
-    versions: &[String],
-    skipped: bool,
-) -> Result<Setting, Error> {
-    change(client, namespace, target, |subscription, installed| {
-        let offered = || {
-            let offered = installed.next.clone().into_iter().collect::<Vec<_>>();
-            if offered.is_empty() { Err(nothing_offered(target, &installed.package)) } else { Ok(offered) }
-        };
-        let versions = if versions.is_empty() { offered()? } else { versions.to_vec() };
-        let before = &subscription.spec.skip_versions;
-        let bare = |text: &str| text.trim_start_matches('v').to_owned();
-        let mut after = before.clone();
-        for version in &versions {
-            after.retain(|known| bare(known) != bare(version));
-            if skipped {
-                after.push(bare(version));
-            }
-        }
-        let list = versions.join(", ");
-        let text = match skipped {
-            true => format!("{} never goes to {list}", installed.package),
-            false => format!("{} may go to {list} again", installed.package),
-        };
-        let patch = (after != *before).then(|| json!({ "spec": { "skipVersions": after } }));
-        Ok(Wanted { patch, text })
-    })
-    .await
-}
-
-/// Changes nothing any more (`spec.paused`), or goes on.
-///
-/// # Errors
-/// As [`skip`].
-pub async fn pause(
-    client: &Client,
-    namespace: Option<&str>,
-    target: &str,
-    paused: bool,
-) -> Result<Setting, Error> {
-    change(client, namespace, target, |subscription, installed| {
-        let pin = subscription.spec.version.as_deref().filter(|_| !paused);
-        let text = match (paused, pin) {
-            (true, _) => format!("nothing of {} is changed until `olm resume {target}`", installed.package),
-            (false, None) => format!("{} goes on", installed.package),
-            (false, Some(pin)) => format!(
-                "{} goes on, and stays at {pin} (spec.version) until `olm unpin {target}`",
-                installed.package
-            ),
-        };
-        let marked = subscription.annotations().contains_key(names::ANNOTATION_ROLLBACK_TO);
-        let patch = (subscription.spec.paused != paused || (!paused && marked)).then(|| {
-            json!({
-                "metadata": { "annotations": { names::ANNOTATION_ROLLBACK_TO: null } },
-                "spec": { "paused": if paused { json!(true) } else { Value::Null } },
-            })
-        });
-        Ok(Wanted { patch, text })
-    })
-    .await
-}
-
-/// Takes the pin and the leave to go against the catalog's edges away (`spec.version`, `spec.upgradeConstraintPolicy`).
-///
-/// # Errors
-/// As [`skip`].
-pub async fn unpin(client: &Client, namespace: Option<&str>, target: &str) -> Result<Setting, Error> {
-    change(client, namespace, target, |subscription, installed| {
-        let spec = &subscription.spec;
-        let said = spec.version.is_some() || spec.upgrade_constraint_policy.is_some();
-        let patch = said.then(|| json!({ "spec": { "version": null, "upgradeConstraintPolicy": null } }));
-        let but = if spec.paused { format!(" once `olm resume {target}` lets it") } else { String::new() };
-        let text = format!("{} follows its channel{but}", installed.package);
-        Ok(Wanted { patch, text })
-    })
-    .await
-}
-
-/// Offers no upgrade until something newer can be reached than now (`spec.snooze`), or does again.
-///
-/// # Errors
-/// As [`skip`]; [`Error::Unresolvable`] when nobody can say what is newest.
-pub async fn snooze(
+/// [`Error::NotFound`]; [`Error::Refused`] for an operator without a Subscription, and when nothing is offered that could be
+/// skipped or snoozed; [`Error::Unresolvable`] when nobody can say what is newest; [`Error::Forbidden`].
+pub async fn set(
     client: &Client,
     catalogs: &[LoadedCatalog],
     namespace: Option<&str>,
     target: &str,
-    snoozed: bool,
+    wish: &Wish,
 ) -> Result<Setting, Error> {
-    let newest = if snoozed { Some(newest(client, catalogs, namespace, target).await?) } else { None };
-    change(client, namespace, target, |subscription, installed| {
-        let before = subscription.spec.snooze.as_ref().map(|snooze| &snooze.newest);
-        let text = match &newest {
-            Some(newest) => {
-                format!("no upgrade of {} is offered until something newer than {newest}", installed.package)
+    let newest = newest(client, catalogs, namespace, target, wish).await?;
+    let mut attempt = 0;
+    loop {
+        attempt += 1;
+        let (subscription, installed) = look(client, namespace, target).await?;
+        let Wanted { patch, text } = wanted(wish, &subscription, &installed, target, newest.as_deref())?;
+        let changed = patch.is_some();
+        if let Some(patch) = patch {
+            match write(client, &subscription, patch).await {
+                Err(Error::Kube { source, .. }) if is_conflict(&source) && attempt < ATTEMPTS => continue,
+                other => other?,
             }
-            None => format!("upgrades of {} are offered again", installed.package),
-        };
-        let wanted = newest.as_ref().map(|newest| json!({ "newest": newest }));
-        let patch = (before != newest.as_ref()).then(|| json!({ "spec": { "snooze": wanted } }));
-        Ok(Wanted { patch, text })
-    })
-    .await
+        }
+        return Ok(setting(installed, changed, text));
+    }
 }
 
-/// The newest bundle that can be reached.
+/// What a wish leads to.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Foreseen {
+    /// What the Subscription will say.
+    #[serde(flatten)]
+    pub setting: Setting,
+    /// What the controllers would do next; absent where the wish is that they do nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plan: Option<Plan>,
+    /// Why there is no plan where there should be one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+    /// Whether nothing of the plan is done, because the Subscription is paused.
+    pub paused: bool,
+}
+
+/// What [`set`] would lead to. It changes nothing.
+///
+/// # Errors
+/// As [`set`]. That no version can be chosen afterwards is no error.
+pub async fn preview_set(
+    client: &Client,
+    catalogs: &[LoadedCatalog],
+    namespace: Option<&str>,
+    target: &str,
+    wish: &Wish,
+) -> Result<Foreseen, Error> {
+    let newest = newest(client, catalogs, namespace, target, wish).await?;
+    let (subscription, installed) = look(client, namespace, target).await?;
+    let Wanted { patch, text } = wanted(wish, &subscription, &installed, target, newest.as_deref())?;
+    let changed = patch.is_some();
+    let after = match &patch {
+        Some(patch) => patched(&subscription, patch)?,
+        None => subscription,
+    };
+    let quiet = matches!(wish, Wish::Pause | Wish::Snooze);
+    let (plan, problem) = match quiet {
+        true => (None, None),
+        false => match engine::preview(client, catalogs, &after).await {
+            Ok(plan) => (Some(plan), None),
+            Err(refusal) => (None, Some(Error::from(refusal).to_string())),
+        },
+    };
+    Ok(Foreseen { setting: setting(installed, changed, text), plan, problem, paused: after.spec.paused })
+}
+
+/// A Subscription as a merge patch leaves it.
+fn patched(subscription: &Subscription, patch: &Value) -> Result<Subscription, Error> {
+    let read =
+        |error: serde_json::Error| Error::Other(format!("failed to read the changed Subscription: {error}"));
+    let mut value = serde_json::to_value(subscription).map_err(read)?;
+    json_patch::merge(&mut value, patch);
+    serde_json::from_value(value).map_err(read)
+}
+
+/// What a wish means for a Subscription as it is: pure.
+fn wanted(
+    wish: &Wish,
+    subscription: &Subscription,
+    installed: &Installed,
+    target: &str,
+    newest: Option<&str>,
+) -> Result<Wanted, Error> {
+    match wish {
+        Wish::Skip(versions) => skip(subscription, installed, target, versions, true),
+        Wish::Unskip(versions) => skip(subscription, installed, target, versions, false),
+        Wish::Snooze | Wish::Unsnooze => Ok(snooze(subscription, installed, newest)),
+        Wish::Pause => Ok(pause(subscription, installed, target, true)),
+        Wish::Resume => Ok(pause(subscription, installed, target, false)),
+        Wish::Unpin => Ok(unpin(subscription, installed, target)),
+        Wish::Channel(channel) => Ok(follow(subscription, installed, channel)),
+    }
+}
+
+fn skip(
+    subscription: &Subscription,
+    installed: &Installed,
+    target: &str,
+    versions: &[String],
+    skipped: bool,
+) -> Result<Wanted, Error> {
+    let offered = || installed.next.clone().ok_or_else(|| nothing_offered(target, &installed.package));
+    let versions = if versions.is_empty() { vec![offered()?] } else { versions.to_vec() };
+    let before = &subscription.spec.skip_versions;
+    let bare = |text: &str| text.trim_start_matches('v').to_owned();
+    let mut after = before.clone();
+    for version in &versions {
+        after.retain(|known| bare(known) != bare(version));
+        if skipped {
+            after.push(bare(version));
+        }
+    }
+    let list = versions.join(", ");
+    let text = match skipped {
+        true => format!("{} never goes to {list}", installed.package),
+        false => format!("{} may go to {list} again", installed.package),
+    };
+    let patch = (after != *before).then(|| json!({ "spec": { "skipVersions": after } }));
+    Ok(Wanted { patch, text })
+}
+
+fn pause(subscription: &Subscription, installed: &Installed, target: &str, paused: bool) -> Wanted {
+    let pin = subscription.spec.version.as_deref().filter(|_| !paused);
+    let text = match (paused, pin) {
+        (true, _) => format!("nothing of {} is changed until `olm resume {target}`", installed.package),
+        (false, None) => format!("{} goes on", installed.package),
+        (false, Some(pin)) => format!(
+            "{} goes on, and stays at {pin} (spec.version) until `olm unpin {target}`",
+            installed.package
+        ),
+    };
+    let marked = subscription.annotations().contains_key(names::ANNOTATION_ROLLBACK_TO);
+    let patch = (subscription.spec.paused != paused || (!paused && marked)).then(|| {
+        json!({
+            "metadata": { "annotations": { names::ANNOTATION_ROLLBACK_TO: null } },
+            "spec": { "paused": if paused { json!(true) } else { Value::Null } },
+        })
+    });
+    Wanted { patch, text }
+}
+
+fn unpin(subscription: &Subscription, installed: &Installed, target: &str) -> Wanted {
+    let spec = &subscription.spec;
+    let said = spec.version.is_some() || spec.upgrade_constraint_policy.is_some();
+    let patch = said.then(|| json!({ "spec": { "version": null, "upgradeConstraintPolicy": null } }));
+    let but = if spec.paused { format!(" once `olm resume {target}` lets it") } else { String::new() };
+    Wanted { patch, text: format!("{} follows its channel{but}", installed.package) }
+}
+
+/// Without a `newest` upgrades are offered again.
+fn snooze(subscription: &Subscription, installed: &Installed, newest: Option<&str>) -> Wanted {
+    let before = subscription.spec.snooze.as_ref().map(|snooze| snooze.newest.as_str());
+    let text = match newest {
+        Some(newest) => {
+            format!("no upgrade of {} is offered until something newer than {newest}", installed.package)
+        }
+        None => format!("upgrades of {} are offered again", installed.package),
+    };
+    let wanted = newest.map(|newest| json!({ "newest": newest }));
+    let patch = (before != newest).then(|| json!({ "spec": { "snooze": wanted } }));
+    Wanted { patch, text }
+}
+
+fn follow(subscription: &Subscription, installed: &Installed, channel: &str) -> Wanted {
+    let patch = (subscription.spec.channel.as_deref() != Some(channel))
+        .then(|| json!({ "spec": { "channel": channel } }));
+    Wanted { patch, text: format!("{} follows channel {channel}", installed.package) }
+}
+
+/// The newest bundle that can be reached, for a wish that names it.
 async fn newest(
     client: &Client,
     catalogs: &[LoadedCatalog],
     namespace: Option<&str>,
     target: &str,
-) -> Result<String, Error> {
-    let world = World::read(client, namespace).await?;
-    let view = world.find(target)?;
-    let package = world.describe(&view).package;
-    let subscription = view.subscription.ok_or_else(|| unmanaged(target, &package))?;
+    wish: &Wish,
+) -> Result<Option<String>, Error> {
+    if *wish != Wish::Snooze {
+        return Ok(None);
+    }
+    let (subscription, installed) = look(client, namespace, target).await?;
     let resolved = engine::explain(client, catalogs, &subscription).await?;
     if resolved.action != olm_resolver::Action::Upgrade {
-        return Err(nothing_offered(target, &package));
+        return Err(nothing_offered(target, &installed.package));
     }
-    Ok(resolved.path.last().map_or(resolved.chosen.name, |hop| hop.name.clone()))
+    Ok(Some(resolved.path.last().map_or(resolved.chosen.name, |hop| hop.name.clone())))
 }
 
 fn nothing_offered(target: &str, package: &str) -> Error {
@@ -186,35 +277,26 @@ pub(super) fn unmanaged(target: &str, package: &str) -> Error {
     }
 }
 
-/// Changes a Subscription as it is: what somebody else writes at the same moment is not written over.
-async fn change(
+/// A Subscription as it is: what somebody else writes at the same moment is not written over.
+async fn look(
     client: &Client,
     namespace: Option<&str>,
     target: &str,
-    wanted: impl Fn(&Subscription, &Installed) -> Result<Wanted, Error>,
-) -> Result<Setting, Error> {
-    let mut attempt = 0;
-    loop {
-        attempt += 1;
-        let world = World::read(client, namespace).await?;
-        let view = world.find(target)?;
-        let installed = world.describe(&view);
-        let subscription = view.subscription.ok_or_else(|| unmanaged(target, &installed.package))?;
-        let Wanted { patch, text } = wanted(&subscription, &installed)?;
-        let changed = patch.is_some();
-        if let Some(patch) = patch {
-            match write(client, &subscription, patch).await {
-                Err(Error::Kube { source, .. }) if is_conflict(&source) && attempt < ATTEMPTS => continue,
-                other => other?,
-            }
-        }
-        return Ok(Setting {
-            namespace: installed.namespace,
-            subscription: installed.name,
-            package: installed.package,
-            changed,
-            text,
-        });
+) -> Result<(Subscription, Installed), Error> {
+    let world = World::read(client, namespace).await?;
+    let view = world.find(target)?;
+    let installed = world.describe(&view);
+    let subscription = view.subscription.ok_or_else(|| unmanaged(target, &installed.package))?;
+    Ok((subscription, installed))
+}
+
+fn setting(installed: Installed, changed: bool, text: String) -> Setting {
+    Setting {
+        namespace: installed.namespace,
+        subscription: installed.name,
+        package: installed.package,
+        changed,
+        text,
     }
 }
 

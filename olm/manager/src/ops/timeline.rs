@@ -17,6 +17,7 @@ use super::{
     error::Error,
     list::{Installed, World},
     status::{View, condition_of, plan_summary},
+    waits::{Wait, waits},
 };
 
 /// Events that are shown.
@@ -30,6 +31,10 @@ pub struct Timeline {
     pub installed: Installed,
     /// Steps in order.
     pub steps: Vec<Step>,
+    /// What it waits for or fails at, what comes first holding up what follows; empty when it waits for nothing, or only for
+    /// an approval.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub waits: Vec<Wait>,
     /// What happened lately to its objects, oldest first.
     pub events: Vec<EventLine>,
 }
@@ -104,8 +109,13 @@ impl Timeline {
 pub async fn timeline(client: &Client, namespace: &str, target: &str) -> Result<Timeline, Error> {
     let world = World::read(client, Some(namespace)).await?;
     let view = world.find(target)?;
-    let installed = world.describe(&view);
-    let workload = Workload::read(client, namespace, &view).await;
+    Ok(timeline_of(client, &world, &view).await)
+}
+
+/// The same of an operator that was found already.
+pub(super) async fn timeline_of(client: &Client, world: &World, view: &View) -> Timeline {
+    let installed = world.describe(view);
+    let workload = Workload::read(client, &installed.namespace, view).await;
     let last = world
         .plans
         .iter()
@@ -115,9 +125,10 @@ pub async fn timeline(client: &Client, namespace: &str, target: &str) -> Result<
         })
         .max_by_key(|p| p.spec.generation)
         .cloned();
-    let steps = steps(&view, last.as_ref(), &workload);
-    let events = workload.events(&view);
-    Ok(Timeline { installed, steps, events })
+    let steps = steps(view, last.as_ref(), &workload);
+    let waits = waits(view, workload.blocking(), Timestamp::now());
+    let events = workload.events(view);
+    Timeline { installed, steps, waits, events }
 }
 
 /// What runs, as far as the caller may see it.

@@ -70,4 +70,7 @@ fn a_group_has_three_roles_over_what_its_members_provide() {
     assert!(name(&roles[1]).starts_with("olm.og.og.edit-"), "{}", name(&roles[1]));
     assert_ne!(names(&roles), names(&group_roles("og", "other", &[])));
     assert!(name(&group_roles(&"x".repeat(253), "ns", &[])[0]).len() <= LONGEST_NAME);
+    // without members they grant nothing; the API server refuses an aggregation of nothing
+    let [empty, ..] = group_roles("og", "ns", &[]);
+    assert_eq!((&empty["aggregationRule"], &empty["rules"]), (&Value::Null, &json!([])));
 }

@@ -13,8 +13,13 @@ use crate::exit::{Code, Failure};
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Applies the manifests, in their order; CRDs are waited for before what needs them.
-pub async fn apply(client: &Client, catalogs: &[(String, PathBuf)]) -> Result<(), Failure> {
+pub async fn apply(
+    client: &Client,
+    catalogs: &[(String, PathBuf)],
+    package_manifests: bool,
+) -> Result<(), Failure> {
     let options = ManifestOptions {
+        package_manifests,
         extra_catalogs: catalogs.iter().map(|(name, dir)| directory_catalog(name, dir)).collect(),
         namespace: olm_manager::manifests::home().into(),
         ..ManifestOptions::default()

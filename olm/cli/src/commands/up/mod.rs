@@ -67,7 +67,7 @@ async fn serve(
     let global = Global { kubeconfig: Some(kubeconfig.clone()), ..Global::default() };
     let client = context::connect(&global).await?;
 
-    install::apply(&client, &args.catalog).await?;
+    install::apply(&client, &args.catalog, args.package_manifests).await?;
     // Held for as long as the cluster runs: processes that stand in for pods where there can be none.
     let mut stand_ins = None;
     let console = match cluster.pods_unavailable() {

@@ -15,6 +15,7 @@ use super::{jobs::View, source::Wanted, template::Template};
 use crate::{
     catalogs::Problem,
     context::truncate,
+    controllers::health::{self, Health},
     manifests::{HTTP_PORT, MANAGER},
 };
 
@@ -105,6 +106,7 @@ pub(super) fn status(
     status.problems = problems().take(LISTED_PROBLEMS).map(|text| truncate(&text, 500)).collect();
 
     let generation = source.metadata.generation;
+    status.observed_generation = generation;
     for type_ in ["Stale", "TemplatesHaveResolved", "ResolvedImage"] {
         status.conditions.retain(|condition| condition.type_ != type_ || kept(type_, known));
     }
@@ -164,6 +166,13 @@ pub(super) fn status(
             set(Condition::new("ResolvedImage", true, "AllTemplatesResolved", image));
         }
     }
+    let health = match (problem, served) {
+        // What is served is of use, old or not: `Stale` tells.
+        (_, Some(_)) => Health::Ready,
+        (None, None) => Health::Working("Connecting".into(), "the catalog is being read".into()),
+        (Some(Problem { code, message, .. }), None) => Health::Stalled((*code).into(), message.clone()),
+    };
+    health::trouble(&mut status.conditions, &health, generation, now);
     status
 }
 
@@ -205,6 +214,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::controllers::health::judges::{self, Argo, Kstatus};
 
     fn source() -> CatalogSource {
         let mut source = CatalogSource::new("community", olm_api::CatalogSourceSpec::default());
@@ -340,5 +350,29 @@ mod tests {
         assert_eq!(last_success(time(100), Some(at(115)), false), time(115));
         assert_eq!(last_success(time(100), Some(at(400)), true), time(400));
         assert_eq!(last_success(None, Some(at(1)), true), time(1));
+    }
+
+    /// What Flux and Argo CD make of a catalog.
+    #[test]
+    fn tools_that_know_only_the_usual_conditions_see_how_it_stands() {
+        let nothing = || View { catalog: None, ..view(None) };
+        let unreadable = View { catalog: None, ..view(Some("no route")) };
+        let cases = [
+            ("about to be read", nothing(), Kstatus::InProgress, Argo::Progressing),
+            ("being read", View { running: true, ..nothing() }, Kstatus::InProgress, Argo::Progressing),
+            ("unreadable", unreadable, Kstatus::Failed, Argo::Degraded),
+            ("served", view(None), Kstatus::Current, Argo::Healthy),
+            ("served, and old", view(Some("no route")), Kstatus::Current, Argo::Healthy),
+        ];
+        let mut source = source();
+        source.metadata.generation = Some(2);
+        for (name, view, kstatus, argo) in cases {
+            let new = status(&source, &known(&view, Some(&image())), "olm", at(1));
+            let seen = judges::object(&source, &new);
+            assert_eq!(judges::kstatus(&seen), kstatus, "{name}: {seen}");
+            assert_eq!(judges::argo_with_our_check(&seen), argo, "{name}");
+            assert_eq!(judges::argo(&seen), Argo::NotLookedAt);
+            source.status = Some(new);
+        }
     }
 }

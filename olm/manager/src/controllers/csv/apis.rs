@@ -1,6 +1,10 @@
 //! APIs that a version provides and requires, and who else provides them: pure.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::{
+    borrow::Borrow,
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+};
 
 use kube::{Resource, ResourceExt};
 use olm_api::{ClusterServiceVersion, OperatorGroup, names};
@@ -31,7 +35,7 @@ pub(crate) fn text(api: &Gvk) -> String {
 }
 
 /// Labels by which a version is found by its APIs.
-pub(super) fn labels(csv: &ClusterServiceVersion) -> BTreeMap<String, &'static str> {
+pub(crate) fn labels(csv: &ClusterServiceVersion) -> BTreeMap<String, &'static str> {
     let key = |api: &Gvk| format!("{}{}", names::LABEL_API_PREFIX, gvk_hash(api));
     let mut labels: BTreeMap<String, &'static str> =
         required(csv).map(|api| (key(&api), names::API_REQUIRED)).collect();
@@ -71,8 +75,12 @@ pub(crate) fn is_live(csv: &ClusterServiceVersion) -> bool {
 
 /// Another version of the namespace that owns the same CRD and is not before or after this one. Of two, the one that
 /// was there first keeps it.
-pub(super) fn owned_beside(csv: &ClusterServiceVersion, all: &[ClusterServiceVersion]) -> Vec<Rival> {
-    let chain = chain(csv, all);
+pub(super) fn owned_beside(
+    csv: &ClusterServiceVersion,
+    all: &[impl Borrow<ClusterServiceVersion>],
+) -> Vec<Rival> {
+    let all: Vec<&ClusterServiceVersion> = all.iter().map(Borrow::borrow).collect();
+    let chain = chain(csv, &all);
     let mut rivals = Vec::new();
     for other in
         all.iter().filter(|other| is_live(other) && !chain.contains(&other.name_any()) && before(other, csv))
@@ -99,7 +107,7 @@ fn before(first: &ClusterServiceVersion, second: &ClusterServiceVersion) -> bool
 }
 
 /// The names of all versions that are joined to this one by `replaces`, itself included.
-fn chain(csv: &ClusterServiceVersion, all: &[ClusterServiceVersion]) -> BTreeSet<String> {
+fn chain(csv: &ClusterServiceVersion, all: &[&ClusterServiceVersion]) -> BTreeSet<String> {
     let mut chain = BTreeSet::from([csv.name_any()]);
     chain.extend(csv.spec.replaces.clone());
     loop {
@@ -118,81 +126,129 @@ fn chain(csv: &ClusterServiceVersion, all: &[ClusterServiceVersion]) -> BTreeSet
     }
 }
 
-/// Which versions of the cluster provide an API and which namespaces they watch: an index, so that nobody looks through
-/// all versions for the few that matter.
-#[derive(Debug, Default)]
-pub(super) struct Providers {
-    by_api: HashMap<String, BTreeMap<(String, String), Provider>>,
-    apis_of: HashMap<(String, String), Vec<String>>,
-    /// Whether it has seen all versions once.
-    pub(super) seeded: bool,
-}
+/// Namespace and name of a version.
+pub(super) type Key = (String, String);
 
-#[derive(Debug, Clone)]
-struct Provider {
+/// What a version provides, and to whom.
+#[derive(Debug, Clone, PartialEq)]
+struct Provision {
+    apis: Vec<String>,
     /// `[""]` is all namespaces.
     targets: Vec<String>,
     created: Option<jiff::Timestamp>,
 }
 
+/// Those that provide one API to one namespace.
+type Bucket = Vec<(Arc<Key>, Option<jiff::Timestamp>)>;
+
+/// Which versions of the cluster provide an API and which namespaces they watch: an index, so that nobody looks through
+/// all versions for the few that matter.
+#[derive(Debug, Default)]
+pub(super) struct Providers {
+    /// By API, and by the namespace that is watched; that without a name is all of them.
+    by_api: HashMap<String, HashMap<String, Bucket>>,
+    noted: HashMap<Key, Provision>,
+    /// Whether it has seen all versions once.
+    pub(super) seeded: bool,
+}
+
 impl Providers {
     /// Takes in what is new about a version; one on its way out provides nothing. Returns the versions in other namespaces
-    /// that provide something of the same: they may be free to run now, or no longer.
-    pub(super) fn note(&mut self, csv: &ClusterServiceVersion) -> Vec<(String, String)> {
-        let key = (csv.namespace().unwrap_or_default(), csv.name_any());
+    /// that provide something of the same to the same: they may be free to run now, or no longer.
+    pub(super) fn note(&mut self, csv: &ClusterServiceVersion) -> Vec<Key> {
+        let targets = csv.annotations().get(names::ANNOTATION_TARGET_NAMESPACES).filter(|_| is_live(csv));
+        let provision = targets.map(|targets| Provision {
+            apis: provided(csv).iter().map(text).collect(),
+            targets: targets.split(',').map(str::to_owned).collect(),
+            created: csv.meta().creation_timestamp.as_ref().map(|t| t.0),
+        });
+        self.set(key(csv), provision)
+    }
+
+    /// As [`Self::note`], of a version that is gone.
+    pub(super) fn gone(&mut self, csv: &ClusterServiceVersion) -> Vec<Key> {
+        self.set(key(csv), None)
+    }
+
+    fn set(&mut self, key: Key, new: Option<Provision>) -> Vec<Key> {
+        if self.noted.get(&key) == new.as_ref() {
+            return Vec::new();
+        }
         let mut touched = BTreeSet::new();
-        let old = self.apis_of.remove(&key).unwrap_or_default();
-        for api in &old {
-            if let Some(providers) = self.by_api.get_mut(api) {
-                providers.remove(&key);
-                touched.extend(providers.keys().cloned());
-                if providers.is_empty() {
-                    self.by_api.remove(api);
-                }
+        if let Some(old) = self.noted.remove(&key) {
+            for api in &old.apis {
+                self.take(api, &old.targets, &key);
+                touched.extend(self.meeting(api, &old.targets).map(|(other, _)| Key::clone(other)));
             }
         }
-        let targets = csv.annotations().get(names::ANNOTATION_TARGET_NAMESPACES);
-        if let (true, Some(targets)) = (is_live(csv), targets) {
-            let targets: Vec<String> = targets.split(',').map(str::to_owned).collect();
-            let created = csv.meta().creation_timestamp.as_ref().map(|t| t.0);
-            let apis: Vec<String> = provided(csv).iter().map(text).collect();
-            for api in &apis {
-                let providers = self.by_api.entry(api.clone()).or_default();
-                touched.extend(providers.keys().cloned());
-                providers.insert(key.clone(), Provider { targets: targets.clone(), created });
+        if let Some(new) = new {
+            let shared = Arc::new(key.clone());
+            for api in &new.apis {
+                touched.extend(self.meeting(api, &new.targets).map(|(other, _)| Key::clone(other)));
+                let buckets = self.by_api.entry(api.clone()).or_default();
+                for target in &new.targets {
+                    buckets.entry(target.clone()).or_default().push((Arc::clone(&shared), new.created));
+                }
             }
-            self.apis_of.insert(key.clone(), apis);
+            self.noted.insert(key.clone(), new);
         }
         touched.into_iter().filter(|other| other.0 != key.0).collect()
     }
 
-    /// Versions in other namespaces that provide the same to a common namespace and were there first.
-    pub(super) fn rivals(&self, csv: &ClusterServiceVersion, targets: &[String]) -> Vec<Rival> {
-        let namespace = csv.namespace().unwrap_or_default();
-        let own = (csv.meta().creation_timestamp.as_ref().map(|t| t.0), namespace.clone(), csv.name_any());
-        let mut rivals = Vec::new();
-        for api in provided(csv).iter().map(text) {
-            for ((other, name), provider) in self.by_api.get(&api).into_iter().flatten() {
-                let first = (provider.created, other.clone(), name.clone()) < own;
-                if *other != namespace && first && intersect(&provider.targets, targets) {
-                    rivals.push(Rival {
-                        api: api.clone(),
-                        csv: name.clone(),
-                        namespace: other.clone(),
-                        same_namespace: false,
-                    });
+    fn take(&mut self, api: &str, targets: &[String], key: &Key) {
+        let Some(buckets) = self.by_api.get_mut(api) else { return };
+        for target in targets {
+            if let Some(bucket) = buckets.get_mut(target) {
+                bucket.retain(|(other, _)| **other != *key);
+                if bucket.is_empty() {
+                    buckets.remove(target);
                 }
             }
+        }
+        if buckets.is_empty() {
+            self.by_api.remove(api);
+        }
+    }
+
+    /// Those that provide an API to one of these namespaces, some of them perhaps several times.
+    fn meeting<'a>(
+        &'a self,
+        api: &str,
+        targets: &'a [String],
+    ) -> impl Iterator<Item = &'a (Arc<Key>, Option<jiff::Timestamp>)> {
+        let buckets = self.by_api.get(api);
+        let everywhere = targets.iter().any(String::is_empty);
+        let all = buckets.filter(|_| everywhere).into_iter().flat_map(HashMap::values);
+        let few = buckets.filter(|_| !everywhere && !targets.is_empty());
+        let wide = few.and_then(|buckets| buckets.get(""));
+        let near = few.into_iter().flat_map(|b| targets.iter().filter_map(|target| b.get(target)));
+        all.chain(wide).chain(near).flatten()
+    }
+
+    /// Versions in other namespaces that provide the same to a common namespace and were there first.
+    pub(super) fn rivals(&self, csv: &ClusterServiceVersion, targets: &[String]) -> Vec<Rival> {
+        let own = key(csv);
+        let created = csv.meta().creation_timestamp.as_ref().map(|t| t.0);
+        let mut rivals = Vec::new();
+        for api in provided(csv).iter().map(text) {
+            let first = |(other, theirs): &&(Arc<Key>, Option<jiff::Timestamp>)| {
+                other.0 != own.0 && (*theirs, &**other) < (created, &own)
+            };
+            let others: BTreeSet<&Key> =
+                self.meeting(&api, targets).filter(first).map(|(other, _)| &**other).collect();
+            rivals.extend(others.into_iter().map(|(namespace, name)| Rival {
+                api: api.clone(),
+                csv: name.clone(),
+                namespace: namespace.clone(),
+                same_namespace: false,
+            }));
         }
         rivals
     }
 }
 
-fn intersect(left: &[String], right: &[String]) -> bool {
-    let all = |targets: &[String]| targets.iter().any(String::is_empty);
-    (all(left) && !right.is_empty())
-        || (all(right) && !left.is_empty())
-        || left.iter().any(|l| right.contains(l))
+fn key(csv: &ClusterServiceVersion) -> Key {
+    (csv.namespace().unwrap_or_default(), csv.name_any())
 }
 
 #[cfg(test)]

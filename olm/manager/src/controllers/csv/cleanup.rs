@@ -3,7 +3,7 @@
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, ResourceExt,
-    api::{DeleteParams, ListParams, Patch, PatchParams},
+    api::{ListParams, Patch, PatchParams},
     runtime::controller::Action,
 };
 use olm_api::{ClusterServiceVersion, names::FINALIZER_CSV_CLEANUP};
@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::{
     context::{Ctx, Error},
-    ownership::{OwnerKey, labelled, out_of_reach, selector},
+    ownership::{OwnerKey, Released, labelled, leave, out_of_reach, release, selector},
 };
 
 pub(super) async fn on_deletion(csv: &ClusterServiceVersion, ctx: &Ctx) -> Result<Action, Error> {
@@ -27,13 +27,15 @@ pub(super) async fn on_deletion(csv: &ClusterServiceVersion, ctx: &Ctx) -> Resul
         if !out_of_reach(&object.metadata, &owner) {
             continue;
         }
-        let id = object.metadata.name.clone().unwrap_or_default();
-        match object.api(&ctx.client).delete(&id, &DeleteParams::default()).await {
-            Ok(_) => {}
-            Err(kube::Error::Api(status)) if status.is_not_found() => {}
-            Err(error) => return Err(Error::kube(format!("delete {object}"))(error)),
+        let released =
+            release(&object, &ctx.client).await.map_err(Error::kube(format!("delete {object}")))?;
+        if let Released::Passed(heir) = released {
+            tracing::info!(%object, from = %name, to = %heir.name, namespace = %heir.namespace, "passed on");
         }
     }
+    let left = leave(csv, &ctx.client).await;
+    left.map_err(Error::kube(format!("take the labels of ClusterServiceVersion {name} off what is shared")))?;
+    ctx.parts.cleaned(csv.metadata.uid.as_deref().unwrap_or_default());
     let finalizers: Vec<&String> = csv.finalizers().iter().filter(|f| *f != FINALIZER_CSV_CLEANUP).collect();
     let patch =
         json!({ "metadata": { "finalizers": finalizers, "resourceVersion": csv.resource_version() } });

@@ -92,7 +92,7 @@ fn misplaced(observed: &Observed<'_>) -> Option<Verdict> {
         }
         1 => {}
         n => {
-            let mut groups: Vec<String> = observed.groups.iter().map(ResourceExt::name_any).collect();
+            let mut groups: Vec<String> = observed.groups.iter().map(|group| group.name_any()).collect();
             groups.sort();
             let message = format!(
                 "csv created in namespace with {n} operatorgroups ({}), can't pick one automatically; delete all but one",

@@ -1,10 +1,9 @@
 //! What is known about a ClusterServiceVersion when its phase is decided: values alone, no client.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
 use k8s_openapi::{
-    api::apps::v1::Deployment,
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
     apimachinery::pkg::apis::meta::v1::Time,
 };
@@ -18,12 +17,13 @@ use olm_bundle::RenderError;
 use olm_plan::Rule;
 use serde_json::Value;
 
+use super::workload::Workload;
 use crate::engine::targets::Targets;
 
 pub(super) struct Observed<'a> {
     pub(super) csv: &'a ClusterServiceVersion,
     /// The OperatorGroups of the namespace.
-    pub(super) groups: Vec<OperatorGroup>,
+    pub(super) groups: Vec<Arc<OperatorGroup>>,
     /// The version that replaces this one.
     pub(super) successor: Option<Successor>,
     /// The version that this one replaces, with its phase.
@@ -37,7 +37,7 @@ pub(super) struct Observed<'a> {
     pub(super) needs: Needs,
     pub(super) desired: Result<Desired, Refused>,
     /// Live Deployments of the names that it wants, and others that carry its labels.
-    pub(super) deployments: BTreeMap<String, Deployment>,
+    pub(super) deployments: BTreeMap<String, Workload>,
     /// Deployments as they were last applied.
     pub(super) applied: Vec<AppliedDeployment>,
     pub(super) serving: ServingFacts,
@@ -68,7 +68,7 @@ pub(super) struct Rival {
 pub(super) struct Needs {
     /// Version of the cluster; looked at only where `minKubeVersion` is set.
     pub(super) kube_version: Option<String>,
-    pub(super) crds: BTreeMap<String, Option<CustomResourceDefinition>>,
+    pub(super) crds: BTreeMap<String, Option<Arc<CustomResourceDefinition>>>,
     pub(super) accounts: BTreeMap<String, Account>,
     /// Required APIServices by name: whether they are there and available.
     pub(super) api_services: BTreeMap<String, ApiService>,
@@ -151,14 +151,13 @@ impl Observed<'_> {
     }
 
     /// As it is after Deployments were applied.
-    pub(super) fn with_applied(mut self, fresh: Vec<Deployment>) -> Self {
-        for deployment in fresh {
-            let (Some(uid), Some(generation)) = (deployment.uid(), deployment.metadata.generation) else {
-                continue;
-            };
+    pub(super) fn with_applied(mut self, fresh: Vec<(String, Workload)>) -> Self {
+        for (name, deployment) in fresh {
+            let Some(generation) = deployment.generation else { continue };
+            let uid = deployment.uid.to_string();
             self.applied.retain(|applied| applied.uid != uid);
             self.applied.push(AppliedDeployment { uid, generation });
-            self.deployments.insert(deployment.name_any(), deployment);
+            self.deployments.insert(name, deployment);
         }
         self.applied.sort_by(|a, b| a.uid.cmp(&b.uid));
         self
@@ -182,11 +181,8 @@ impl Observed<'_> {
             return Vec::new();
         }
         let wanted = self.names();
-        let ours = |d: &Deployment| {
-            let label = |key| d.labels().get(key).map(String::as_str);
-            label(names::LABEL_OWNER) == self.csv.metadata.name.as_deref()
-                && label(names::LABEL_OWNER_NAMESPACE) == self.csv.metadata.namespace.as_deref()
-        };
+        let (namespace, name) = (self.csv.namespace().unwrap_or_default(), self.csv.name_any());
+        let ours = |d: &Workload| d.is_labelled(&namespace, &name);
         let unwanted =
             self.deployments.iter().filter(|(name, d)| !wanted.contains(&name.as_str()) && ours(d));
         unwanted.map(|(name, _)| name.as_str()).collect()
@@ -198,18 +194,17 @@ impl Observed<'_> {
             return Some(Drift::Absent);
         };
         let hash = desired["metadata"]["labels"][names::LABEL_DEPLOYMENT_SPEC_HASH].as_str();
-        let there = live.labels().get(names::LABEL_DEPLOYMENT_SPEC_HASH).map(String::as_str);
+        let there = live.hash.as_deref();
         if there != hash {
             // A hash of OLM's says nothing about what is different: what it runs is taken over, not installed again.
             return Some(if there.is_some_and(hashed_by_olm) { Drift::Touched } else { Drift::Changed });
         }
-        let uid = self.csv.uid().unwrap_or_default();
-        if !live.owner_references().iter().any(|owner| owner.uid == uid) {
+        if !live.is_owned_by(self.csv.metadata.uid.as_deref()) {
             return Some(Drift::Changed);
         }
-        let applied = self.applied.iter().find(|a| Some(&a.uid) == live.metadata.uid.as_ref());
+        let applied = self.applied.iter().find(|a| a.uid == *live.uid);
         // Whoever changes the spec of a Deployment moves its generation on.
-        let untouched = applied.is_some_and(|a| Some(a.generation) == live.metadata.generation);
+        let untouched = applied.is_some_and(|a| Some(a.generation) == live.generation);
         if untouched { None } else { Some(Drift::Touched) }
     }
 }

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::apps::v1::Deployment;
 
-use super::facts::Observed;
+use super::{facts::Observed, workload::Workload};
 
 pub(super) struct Trouble {
     pub(super) text: String,
@@ -21,37 +21,27 @@ fn trouble(observed: &Observed<'_>, name: &str) -> Option<Trouble> {
     let Some(deployment) = observed.deployments.get(name) else {
         return Some(Trouble { text: format!("deployment {name} to exist"), available: false, stuck: false });
     };
-    let status = deployment.status.clone().unwrap_or_default();
-    let wanted = deployment.spec.replicas.unwrap_or(1);
-    let condition =
-        |type_: &str| status.conditions.iter().flatten().find(|c| c.type_.as_deref() == Some(type_));
-    let available =
-        wanted == 0 || condition("Available").is_some_and(|c| c.status.as_deref() == Some("True"));
-    let observed_generation =
-        status.observed_generation.unwrap_or(0) >= deployment.metadata.generation.unwrap_or(0);
-    let updated = status.updated_replicas.unwrap_or(0);
-    let stuck = observed_generation
-        && condition("Progressing").is_some_and(|c| c.reason.as_deref() == Some("ProgressDeadlineExceeded"));
-    let ready = observed_generation
-        && updated >= wanted
-        && status.replicas.unwrap_or(0) <= wanted.max(updated)
-        && available;
+    let Workload { wanted, updated, .. } = *deployment;
+    let available = wanted == 0 || deployment.available.as_ref().is_some_and(|told| told.holds);
+    let is_observed = deployment.observed_generation >= deployment.generation.unwrap_or(0);
+    let late = deployment.progressing.as_ref().filter(|told| &*told.reason == "ProgressDeadlineExceeded");
+    let late = late.filter(|_| is_observed);
+    let ready = is_observed && updated >= wanted && deployment.replicas <= wanted.max(updated) && available;
     if ready {
         return None;
     }
-    let text = if !observed_generation {
+    let text = if !is_observed {
         format!("deployment {name}: spec update to be observed")
-    } else if stuck {
-        let why = condition("Progressing").and_then(|c| c.message.clone()).unwrap_or_default();
-        format!("deployment {name} exceeded its progress deadline: {why}")
+    } else if let Some(late) = late {
+        format!("deployment {name} exceeded its progress deadline: {}", late.message)
     } else if updated < wanted {
         format!("deployment {name}: {updated} of {wanted} updated replicas")
     } else {
-        let why = condition("Available").and_then(|c| c.message.clone()).unwrap_or_default();
-        let have = status.available_replicas.unwrap_or(0);
+        let why = deployment.available.as_ref().map(|told| &*told.message).unwrap_or_default();
+        let have = deployment.available_replicas;
         format!("deployment {name} to become ready: {have} of {wanted} replicas available ({why})")
     };
-    Some(Trouble { text, available, stuck })
+    Some(Trouble { text, available, stuck: late.is_some() })
 }
 
 /// Ready and wanted replicas of the newest template; shared with the report of an installation's progress.

@@ -8,7 +8,7 @@ use kube::{
 use olm_api::{ClusterServiceVersion, OperatorCondition, names};
 use serde_json::{Value, json};
 
-use super::{apis, facts::Observed};
+use super::{apis, facts::Observed, workload::Workload};
 use crate::{
     context::{Ctx, Error},
     engine::targets::Targets,
@@ -19,23 +19,24 @@ use crate::{
 ///
 /// The owner reference goes along: a Deployment of the same name is handed over from the version before in the same
 /// write, so that garbage collection never takes it.
-pub(super) async fn apply(observed: &Observed<'_>, ctx: &Ctx) -> Result<Vec<Deployment>, Error> {
+pub(super) async fn apply(observed: &Observed<'_>, ctx: &Ctx) -> Result<Vec<(String, Workload)>, Error> {
     let mut applied = Vec::new();
     let Ok(desired) = &observed.desired else { return Ok(applied) };
     for object in operator_condition(observed.csv) {
         ctx.resources.apply(&object).await?;
     }
     // With no more rights than the OperatorGroup grants.
-    let resources = ctx.resources_for(observed.groups.first()).await?;
+    let resources = ctx.resources_for(observed.groups.first().map(AsRef::as_ref)).await?;
     for deployment in &desired.deployments {
         if observed.drift(deployment).is_none() {
             continue;
         }
         let answer = resources.apply(deployment).await?;
-        applied.push(serde_json::from_value(answer).map_err(|error| Error::Bundle {
+        let answer: Deployment = serde_json::from_value(answer).map_err(|error| Error::Bundle {
             name: observed.csv.name_any(),
             text: format!("the API server's answer for a Deployment cannot be read: {error}"),
-        })?);
+        })?;
+        applied.push((answer.name_any(), ctx.parts.wrote(&answer)));
     }
     Ok(applied)
 }
@@ -159,9 +160,10 @@ pub(super) async fn ensure_metadata(
         "resourceVersion": csv.resource_version(),
     } });
     let name = csv.name_any();
-    Api::<ClusterServiceVersion>::namespaced(ctx.client.clone(), &namespace)
+    let annotated = Api::<ClusterServiceVersion>::namespaced(ctx.client.clone(), &namespace)
         .patch(&name, &PatchParams::default(), &Patch::Merge(&patch))
         .await
         .map_err(Error::kube(format!("annotate ClusterServiceVersion {namespace}/{name}")))?;
+    ctx.stores.wrote(annotated);
     Ok(())
 }

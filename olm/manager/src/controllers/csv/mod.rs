@@ -1,6 +1,6 @@
 //! ClusterServiceVersion: from requirements to running Deployments, and the hand-over from version to version.
 //!
-//! [`observe`] reads what matters → [`decide`] says phase and actions (pure) → apply → [`status`] records it.
+//! [`parts`] is what is known of the cluster beside what all controllers know; [`observe`] reads what matters → [`decide`] says phase and actions (pure) → apply → [`status`] records it.
 
 pub(crate) mod apis;
 mod cleanup;
@@ -9,163 +9,163 @@ mod facts;
 mod health;
 mod install;
 mod observe;
+mod parts;
 mod requirements;
 mod retarget;
 mod rights;
 mod serving;
 mod status;
+mod workload;
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
-
-use jiff::Timestamp;
-use k8s_openapi::{
-    api::{
-        admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
-        apps::v1::Deployment,
-    },
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-    kube_aggregator::pkg::apis::apiregistration::v1::APIService,
+use std::{
+    collections::BTreeSet,
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
+    time::Duration,
 };
+
+use futures::{Stream, StreamExt, stream};
+use jiff::Timestamp;
 use kube::{
     Api, ResourceExt,
-    api::DeleteParams,
-    core::PartialObjectMeta,
-    runtime::{
-        controller::Action,
-        reflector::{ObjectRef, Store},
-        watcher,
-    },
+    api::{DeleteParams, Preconditions},
+    runtime::{controller::Action, reflector::ObjectRef},
 };
 use olm_api::{
-    ClusterServiceVersion, InstallPlan, OperatorCondition, OperatorGroup, Subscription, csv::CsvPhase, names,
+    ClusterServiceVersion, InstallPlan, OperatorCondition, OperatorGroup, Subscription, csv::CsvPhase,
 };
 use tokio_util::sync::CancellationToken;
 
+use super::ledger::Touched;
 use crate::{
     context::{Ctx, Error, SAFETY_NET, drive},
     controllers::operator_group,
-    metadata::metadata_only,
-    stores,
+    stores::Stores,
 };
 use decide::{Act, Decision, INSTALL_FAILED};
 use facts::Observed;
 pub(crate) use health::replicas;
 use observe::{Memory, Seen};
+pub(crate) use parts::Parts;
+pub(crate) use requirements::fix as requirement_fix;
 use serving::Serving;
 
-type Csvs = Store<ClusterServiceVersion>;
+type Reference = ObjectRef<ClusterServiceVersion>;
 
 /// How long a version that waits for something goes unseen: ServiceAccounts and roles that somebody makes by hand are not
 /// watched.
 const PENDING: Duration = Duration::from_secs(10);
+/// How long a version that has come to rest goes unseen at the least, though nobody told of anything; at the most, half as long again.
+const SELDOM: Duration = Duration::from_secs(6 * 3_600);
 
 pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
-    let client = ctx.client.clone();
-    let any = watcher::Config::default;
-    let managed = any().labels(&format!("{}=true,{}", names::LABEL_MANAGED, names::LABEL_OWNER));
-    let registered = managed.clone();
-    // Copies that OLM v0 left in other namespaces are never acted on.
-    let originals = any().labels(&format!("!{}", names::LABEL_COPIED_FROM));
-    let (controller, kept) =
-        stores::controller(Api::<ClusterServiceVersion>::all(client.clone()), originals.clone());
+    let (stores, parts) = (Arc::clone(&ctx.stores), Arc::clone(&ctx.parts));
     let memory = Arc::<Memory>::default();
-    let store = kept.store.clone();
-    ctx.stores.set_versions(kept);
-    let (chain, crds, groups, conditions) = (store.clone(), store.clone(), store.clone(), store.clone());
-    let index = Arc::clone(&memory);
-    let controller = controller
-        .watches(Api::<Deployment>::all(client.clone()), managed, labelled_owner)
-        // Only that something happened to them.
-        .watches(
-            Api::<PartialObjectMeta<ValidatingWebhookConfiguration>>::all(client.clone()),
-            registered.clone(),
-            labelled_owner,
-        )
-        .watches(
-            Api::<PartialObjectMeta<MutatingWebhookConfiguration>>::all(client.clone()),
-            registered.clone(),
-            labelled_owner,
-        )
-        .watches(Api::<PartialObjectMeta<APIService>>::all(client.clone()), registered, labelled_owner)
+    let controller = stores
+        .versions
+        .controller()
+        .reconcile_on(wake(parts.owned(), &stores, |touched, stores| match &touched.owner {
+            Some(owner) => vec![reference(&owner.namespace, &owner.name)],
+            // It went while the watch was interrupted: whose it was is not known.
+            None if touched.namespace.is_empty() => references(stores.versions.all()),
+            None => references(stores.versions.in_namespace(&touched.namespace)),
+        }))
+        .reconcile_on(wake(Parts::named(&ctx), &stores, |touched, stores| {
+            let mut named = references(stores.versions.keyed(&touched.name));
+            named.extend(touched.owner.as_ref().map(|owner| reference(&owner.namespace, &owner.name)));
+            named
+        }))
         // Versions before and after, and those that provide the same.
-        .watches(Api::<ClusterServiceVersion>::all(client.clone()), originals, move |csv| {
-            let mut touched = neighbours(&chain, &csv);
-            let others = index.providers().note(&csv);
-            touched
-                .extend(others.into_iter().map(|(namespace, name)| ObjectRef::new(&name).within(&namespace)));
-            touched
-        })
-        .watches(Api::<InstallPlan>::all(client.clone()), any(), |plan| {
+        .reconcile_on(stores.versions.wakes({
+            let (stores, memory) = (Arc::clone(&stores), Arc::clone(&memory));
+            move |csv: &ClusterServiceVersion| {
+                let mut touched = neighbours(&stores, csv);
+                let there = stores.versions.get(&csv.namespace().unwrap_or_default(), &csv.name_any());
+                let mut providers = memory.providers();
+                let others = if there.is_some() { providers.note(csv) } else { providers.gone(csv) };
+                touched.extend(others.iter().map(|(namespace, name)| reference(namespace, name)));
+                touched
+            }
+        }))
+        .reconcile_on(stores.plans.wakes(|plan: &InstallPlan| {
             let namespace = plan.namespace().unwrap_or_default();
-            let reference = move |name: &String| ObjectRef::new(name).within(&namespace);
-            plan.spec.cluster_service_version_names.iter().map(reference).collect::<Vec<_>>()
-        })
-        .watches(Api::<Subscription>::all(client.clone()), any(), |subscription| {
+            let names = plan.spec.cluster_service_version_names.iter();
+            names.map(|name| reference(&namespace, name)).collect::<Vec<_>>()
+        }))
+        .reconcile_on(stores.subscriptions.wakes(|subscription: &Subscription| {
             // Its configuration goes into the Deployments of what it has installed.
             let namespace = subscription.namespace().unwrap_or_default();
-            let installed = subscription.status.as_ref().and_then(|s| s.installed_csv.clone());
-            installed.map(|name| ObjectRef::new(&name).within(&namespace))
-        })
-        .watches(Api::<OperatorGroup>::all(client.clone()), any(), move |group| {
-            let namespace = group.namespace();
-            select(&groups, |csv| csv.namespace() == namespace)
-        })
-        .watches(Api::<OperatorCondition>::all(client.clone()), any(), move |condition| {
-            let (namespace, name) = (condition.namespace(), condition.name_any());
-            select(&conditions, |csv| {
-                csv.namespace() == namespace
-                    && (csv.name_any() == name || csv.spec.replaces.as_deref() == Some(&name))
-            })
-        })
-        // Only that something happened to a CRD; the few that matter are read by name.
-        .watches(
-            Api::<PartialObjectMeta<CustomResourceDefinition>>::all(metadata_only(client)),
-            any(),
-            move |crd| {
-                let name = crd.name_any();
-                select(&crds, |csv| {
-                    csv.spec.owned_crds().iter().chain(csv.spec.required_crds()).any(|c| c.name == name)
-                })
-            },
-        );
-    let all = store;
-    drive("csv", controller, ctx, shutdown, move |csv, ctx| {
-        let (memory, all) = (Arc::clone(&memory), all.clone());
-        async move {
-            memory.seed(&all);
-            reconcile(csv, ctx, memory).await
+            let installed = subscription.status.as_ref().and_then(|s| s.installed_csv.as_ref());
+            installed.map(|name| reference(&namespace, name))
+        }))
+        .reconcile_on(stores.groups.wakes({
+            let stores = Arc::clone(&stores);
+            move |group: &OperatorGroup| {
+                references(stores.versions.in_namespace(&group.namespace().unwrap_or_default()))
+            }
+        }))
+        .reconcile_on(stores.conditions.wakes({
+            let stores = Arc::clone(&stores);
+            move |condition: &OperatorCondition| {
+                let (namespace, name) = (condition.namespace().unwrap_or_default(), condition.name_any());
+                let mut all = stores.versions.in_namespace(&namespace);
+                all.retain(|csv| {
+                    csv.metadata.name.as_ref() == Some(&name) || csv.spec.replaces.as_ref() == Some(&name)
+                });
+                references(all)
+            }
+        }));
+    let client = ctx.client.clone();
+    let reconciled = async {
+        let known = async { tokio::join!(stores.synced(), parts.filled()) };
+        tokio::select! {
+            _ = known => {}
+            () = shutdown.cancelled() => return,
         }
-    })
-    .await;
+        drive("csv", controller, Arc::clone(&ctx), shutdown.clone(), move |csv, ctx| {
+            let memory = Arc::clone(&memory);
+            async move {
+                memory.seed(&ctx.stores);
+                reconcile(csv, ctx, memory).await
+            }
+        })
+        .await;
+    };
+    tokio::select! {
+        () = reconciled => {}
+        () = parts.follow(&client) => {}
+    }
 }
 
-/// The version that an object's labels name.
-fn labelled_owner<K: ResourceExt>(object: K) -> Option<ObjectRef<ClusterServiceVersion>> {
-    let label = |key: &str| object.labels().get(key).cloned();
-    let name = label(names::LABEL_OWNER)?;
-    Some(ObjectRef::new(&name).within(&label(names::LABEL_OWNER_NAMESPACE)?))
+/// Whom something wakes that happened to what versions are made of.
+fn wake(
+    touched: impl Stream<Item = Touched> + Send + 'static,
+    stores: &Arc<Stores>,
+    whom: impl Fn(&Touched, &Stores) -> Vec<Reference> + Send + 'static,
+) -> impl Stream<Item = Reference> + Send + 'static {
+    let stores = Arc::clone(stores);
+    touched.flat_map(move |touched| stream::iter(whom(&touched, &stores)))
 }
 
-fn select(
-    store: &Csvs,
-    matches: impl Fn(&ClusterServiceVersion) -> bool,
-) -> Vec<ObjectRef<ClusterServiceVersion>> {
-    store.state().iter().filter(|csv| matches(csv)).map(|csv| ObjectRef::from_obj(csv.as_ref())).collect()
+fn reference(namespace: &str, name: &str) -> Reference {
+    ObjectRef::new(name).within(namespace)
 }
 
-fn neighbours(store: &Csvs, csv: &ClusterServiceVersion) -> Vec<ObjectRef<ClusterServiceVersion>> {
-    let (namespace, name) = (csv.namespace(), csv.name_any());
-    let mut out = select(store, |other| {
-        other.namespace() == namespace && other.spec.replaces.as_deref() == Some(&name)
-    });
-    // All versions before it wait for the one that runs: one between them may have failed. By name: the store may not have
-    // this one's news yet, but the name is in the event.
+fn references(csvs: Vec<Arc<ClusterServiceVersion>>) -> Vec<Reference> {
+    csvs.iter().map(|csv| ObjectRef::from_obj(csv.as_ref())).collect()
+}
+
+fn neighbours(stores: &Stores, csv: &ClusterServiceVersion) -> Vec<Reference> {
+    let (namespace, name) = (csv.namespace().unwrap_or_default(), csv.name_any());
+    let mut after = stores.versions.in_namespace(&namespace);
+    after.retain(|other| other.spec.replaces.as_deref() == Some(&name));
+    let mut out = references(after);
+    // All versions before it wait for the one that runs: one between them may have failed.
     let mut before = csv.spec.replaces.clone();
     let mut seen = BTreeSet::from([name]);
-    while let (Some(old), Some(namespace)) = (before.filter(|old| seen.insert(old.clone())), &namespace) {
-        let reference = ObjectRef::new(&old).within(namespace);
-        before = store.get(&reference).and_then(|csv| csv.spec.replaces.clone());
-        out.push(reference);
+    while let Some(old) = before.filter(|old| seen.insert(old.clone())) {
+        before = stores.versions.get(&namespace, &old).and_then(|csv| csv.spec.replaces.clone());
+        out.push(reference(&namespace, &old));
     }
     out
 }
@@ -188,19 +188,19 @@ async fn reconcile(
         install::ensure_metadata(&csv, targets, &ctx).await?;
     }
     if let [group] = observed.groups.as_slice() {
-        operator_group::provides(group, &csvs, &ctx).await?;
+        operator_group::provides(group, csvs.iter().map(AsRef::as_ref), &ctx).await?;
     }
     let decision = decide::decide(&observed);
-    let again = requeue(&decision, &csv);
+    let again = requeue(&decision, &observed);
     match decision.act {
         Act::Nothing => {}
         Act::Install => return install(observed, serving, decision, &memory, &ctx).await,
-        Act::Serve => return serve(observed, serving, decision, &memory, &ctx).await,
+        Act::Serve => return serve(&csv, observed, serving, decision, &memory, &ctx).await,
         Act::Stop => {
             let ours: Vec<&str> = observed
                 .deployments
                 .iter()
-                .filter(|(_, d)| owned(d, &csv))
+                .filter(|(_, d)| d.is_owned_by(csv.metadata.uid.as_deref()))
                 .map(|(name, _)| name.as_str())
                 .collect();
             install::delete(&csv, &ours, &ctx).await?;
@@ -213,7 +213,9 @@ async fn reconcile(
                 ctx.client.clone(),
                 &csv.namespace().unwrap_or_default(),
             );
-            return match api.delete(&name, &DeleteParams::default()).await {
+            // Not another one that was made of that name.
+            let this = Preconditions { uid: csv.metadata.uid.clone(), resource_version: None };
+            return match api.delete(&name, &DeleteParams::default().preconditions(this)).await {
                 Ok(_) => Ok(Action::await_change()),
                 Err(kube::Error::Api(status)) if status.is_not_found() => Ok(Action::await_change()),
                 Err(error) => Err(Error::kube(format!("delete ClusterServiceVersion {name}"))(error)),
@@ -229,11 +231,8 @@ async fn reconcile(
     Ok(again)
 }
 
-fn owned(deployment: &Deployment, csv: &ClusterServiceVersion) -> bool {
-    deployment.owner_references().iter().any(|owner| Some(&owner.uid) == csv.metadata.uid.as_ref())
-}
-
-/// Puts the version on the cluster and reports how that went.
+/// Puts the version on the cluster and reports how that went: once, when it is known. A process that is killed before finds in
+/// the objects themselves how far it came.
 async fn install(
     mut observed: Observed<'_>,
     mut serving: Serving,
@@ -241,27 +240,25 @@ async fn install(
     memory: &Memory,
     ctx: &Ctx,
 ) -> Result<Action, Error> {
-    let mut csv = observed.csv.clone();
-    // The phase is on record before the first change, like every promise to others; but a failure that is on record
-    // stays until there is something better to say.
+    let live = observed.csv;
+    let mut csv = live.clone();
+    // A failure that is on record stays until there is something better to say.
     if !(decision.phase == CsvPhase::Failed && INSTALL_FAILED.contains(&decision.reason)) {
-        let installing = status::status(&csv, &decision, Timestamp::now());
-        record(&csv, &installing, ctx).await?;
-        csv.status = Some(installing);
+        csv.status = Some(status::status(&csv, &decision, Timestamp::now()));
     }
     let applied = match put(&mut observed, &mut serving, ctx).await {
         Ok(applied) => applied,
-        Err(error) => return refused(&csv, decision, error, ctx).await,
+        Err(error) => return refused(live, &csv, decision, error, ctx).await,
     };
     // Applying may be all there was to do; then it is known right away.
     let observed = Observed { csv: &csv, ..observed.with_applied(applied) };
     let after = decide::decide(&observed);
     if after.act == Act::Serve {
-        return serve(observed, serving, after, memory, ctx).await;
+        return serve(live, observed, serving, after, memory, ctx).await;
     }
     let status = status::with_facts(status::status(&csv, &after, Timestamp::now()), &observed);
-    record(&csv, &status, ctx).await?;
-    Ok(requeue(&after, &csv))
+    record(live, &status, ctx).await?;
+    Ok(requeue(&after, &observed))
 }
 
 /// What the Deployments need, and the Deployments.
@@ -269,8 +266,8 @@ async fn put(
     observed: &mut Observed<'_>,
     serving: &mut Serving,
     ctx: &Ctx,
-) -> Result<Vec<Deployment>, Error> {
-    let resources = ctx.resources_for(observed.groups.first()).await?;
+) -> Result<Vec<(String, workload::Workload)>, Error> {
+    let resources = ctx.resources_for(observed.groups.first().map(AsRef::as_ref)).await?;
     serving.prepare(observed.csv, &resources, ctx).await?;
     observed.serving = serving.facts();
     if let Ok(desired) = &mut observed.desired {
@@ -279,8 +276,9 @@ async fn put(
     install::apply(observed, ctx).await
 }
 
-/// The Deployments serve: the API server and users are told.
+/// The Deployments serve: the API server and users are told. `live` is the version as it is on record.
 async fn serve(
+    live: &ClusterServiceVersion,
     observed: Observed<'_>,
     mut serving: Serving,
     decision: Decision,
@@ -289,17 +287,18 @@ async fn serve(
 ) -> Result<Action, Error> {
     let csv = observed.csv.clone();
     if let Err(error) = serving.switch_on(&csv, &memory.roles, ctx).await {
-        return refused(&csv, decision, error, ctx).await;
+        return refused(live, &csv, decision, error, ctx).await;
     }
     let observed = Observed { csv: &csv, serving: serving.facts(), ..observed };
     let after = decide::decide(&observed);
     let status = status::with_facts(status::status(&csv, &after, Timestamp::now()), &observed);
-    record(&csv, &status, ctx).await?;
-    Ok(requeue(&after, &csv))
+    record(live, &status, ctx).await?;
+    Ok(requeue(&after, &observed))
 }
 
 /// Says what the API server refused; it is tried again with back-off, for ever.
 async fn refused(
+    live: &ClusterServiceVersion,
     csv: &ClusterServiceVersion,
     decision: Decision,
     error: Error,
@@ -307,16 +306,18 @@ async fn refused(
 ) -> Result<Action, Error> {
     if let Some((reason, message)) = install::refusal(&error) {
         let failed = Decision { phase: CsvPhase::Failed, reason, message, act: Act::Nothing, ..decision };
-        record(csv, &status::status(csv, &failed, Timestamp::now()), ctx).await?;
+        record(live, &status::status(csv, &failed, Timestamp::now()), ctx).await?;
     }
     Err(error)
 }
 
 /// When to look again without being told.
-fn requeue(decision: &Decision, csv: &ClusterServiceVersion) -> Action {
+fn requeue(decision: &Decision, observed: &Observed<'_>) -> Action {
+    let csv = observed.csv;
     match decision.phase {
-        CsvPhase::Pending => Action::requeue(PENDING),
-        CsvPhase::Failed if decision.reason == "RequirementsNotMet" => Action::requeue(PENDING),
+        CsvPhase::Pending | CsvPhase::Failed if !requirements::are_watched(&decision.requirements) => {
+            Action::requeue(PENDING)
+        }
         // for the report that it takes too long
         CsvPhase::Installing => {
             let since = csv.status.as_ref().filter(|s| s.phase == CsvPhase::Installing);
@@ -326,7 +327,14 @@ fn requeue(decision: &Decision, csv: &ClusterServiceVersion) -> Action {
             let left = Duration::try_from(left).unwrap_or_default();
             Action::requeue(left.saturating_add(Duration::from_secs(1)).min(SAFETY_NET))
         }
-        _ => Action::requeue(SAFETY_NET),
+        // The manager may not read Secrets, so it may not watch them either.
+        _ if observed.serving.dates.is_some() => Action::requeue(SAFETY_NET),
+        _ => {
+            let mut hasher = DefaultHasher::new();
+            csv.metadata.uid.hash(&mut hasher);
+            let spread = Duration::from_secs(hasher.finish() % (SELDOM.as_secs() / 2));
+            Action::requeue(SELDOM.saturating_add(spread))
+        }
     }
 }
 
@@ -341,21 +349,30 @@ async fn record(
         return Ok(());
     }
     if old.map(|s| (s.phase, &s.reason)) != Some((new.phase, &new.reason)) {
+        let (before, reason) = (old.map(|s| s.phase).unwrap_or_default(), event_reason(new));
+        let begins = matches!(before, CsvPhase::None | CsvPhase::Pending);
+        let began = matches!(new.phase, CsvPhase::Installing | CsvPhase::Succeeded);
+        if begins && began && reason != BEGUN {
+            ctx.event(csv, false, BEGUN, "all requirements found, attempting install").await;
+        }
         if new.phase == CsvPhase::Replacing {
             ctx.metrics.upgraded();
         }
         let warning = new.phase == CsvPhase::Failed;
-        ctx.event(csv, warning, event_reason(new), new.message.as_deref().unwrap_or_default()).await;
+        ctx.event(csv, warning, reason, new.message.as_deref().unwrap_or_default()).await;
     }
     Ok(())
 }
+
+/// Reason of the event that an installation begins.
+const BEGUN: &str = "AllRequirementsMet";
 
 /// Upstream has the reason `InstallSucceeded` twice: for objects that were applied and for an operator that runs. Events of
 /// one reason are counted together under the text of the first, so the first gets the reason of the phase just before
 /// it, which is what users wait for.
 fn event_reason(status: &olm_api::ClusterServiceVersionStatus) -> &str {
     match (status.phase, status.reason.as_deref()) {
-        (CsvPhase::Installing, Some("InstallSucceeded")) => "AllRequirementsMet",
+        (CsvPhase::Installing, Some("InstallSucceeded")) => BEGUN,
         (_, reason) => reason.unwrap_or("PhaseChanged"),
     }
 }

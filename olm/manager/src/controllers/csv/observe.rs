@@ -1,8 +1,9 @@
-//! What matters to a ClusterServiceVersion, read by name.
+//! What matters to a ClusterServiceVersion: what the controllers know already, and, by name, what they do not.
 
 use std::{
+    borrow::Borrow,
     collections::{BTreeMap, BTreeSet},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -10,10 +11,9 @@ use jiff::Timestamp;
 use k8s_openapi::{
     api::{apps::v1::Deployment, core::v1::ServiceAccount},
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-    apimachinery::pkg::apis::meta::v1::OwnerReference,
 };
-use kube::{Api, ResourceExt, api::ListParams, core::GroupVersionKind, runtime::reflector::Store};
-use olm_api::{ClusterServiceVersion, OperatorCondition, OperatorGroup, Subscription, csv::CsvPhase, names};
+use kube::{Api, ResourceExt, api::ListParams, core::GroupVersionKind};
+use olm_api::{ClusterServiceVersion, OperatorGroup, Subscription, csv::CsvPhase, names};
 use olm_bundle::Phase;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -21,8 +21,10 @@ use sha2::{Digest, Sha256};
 use super::{
     apis::{self, Providers},
     facts::{Account, ApiService, Desired, Needs, Observed, Refused, Successor, name_of},
+    parts::AccountSeen,
     rights,
     serving::{self, Known, Serving, Wants},
+    workload::Workload,
 };
 use crate::{
     context::{Ctx, Error},
@@ -30,8 +32,9 @@ use crate::{
         bundle_of,
         targets::{self, Targets},
     },
-    ownership::{Owner, own, selector},
-    resources::{Id, ResourceError},
+    ownership::{Owner, own},
+    resources::ResourceError,
+    stores::Stores,
 };
 
 /// A cluster is upgraded now and then.
@@ -52,10 +55,10 @@ impl Memory {
     }
 
     /// Takes in all versions, once: the watch that keeps the index current may still be on its way through them.
-    pub(super) fn seed(&self, all: &Store<ClusterServiceVersion>) {
+    pub(super) fn seed(&self, stores: &Stores) {
         let mut providers = self.providers();
         if !std::mem::replace(&mut providers.seeded, true) {
-            for csv in all.state() {
+            for csv in stores.versions.all() {
                 providers.note(&csv);
             }
         }
@@ -77,7 +80,7 @@ impl Memory {
 pub(super) struct Seen<'a> {
     pub(super) observed: Observed<'a>,
     /// All versions in the namespace.
-    pub(super) csvs: Vec<ClusterServiceVersion>,
+    pub(super) csvs: Vec<Arc<ClusterServiceVersion>>,
     /// The package, where a Subscription has it.
     pub(super) package: Option<String>,
     pub(super) serving: Serving,
@@ -90,33 +93,27 @@ pub(super) async fn observe<'a>(
 ) -> Result<Seen<'a>, Error> {
     let namespace = csv.namespace().unwrap_or_default();
     let name = csv.name_any();
-    let client = &ctx.client;
-    let everything = ListParams::default();
-    let groups_api = Api::<OperatorGroup>::namespaced(client.clone(), &namespace);
-    let csvs_api = Api::<ClusterServiceVersion>::namespaced(client.clone(), &namespace);
-    let subscriptions_api = Api::<Subscription>::namespaced(client.clone(), &namespace);
-    let conditions_api = Api::<OperatorCondition>::namespaced(client.clone(), &namespace);
-    let (groups, csvs, subscriptions, conditions) = tokio::try_join!(
-        groups_api.list(&everything),
-        csvs_api.list(&everything),
-        subscriptions_api.list(&everything),
-        conditions_api.list(&everything),
-    )
-    .map_err(Error::kube(format!("read namespace {namespace}")))?;
-    let csvs: Vec<ClusterServiceVersion> =
-        csvs.items.into_iter().filter(|c| !c.labels().contains_key(names::LABEL_COPIED_FROM)).collect();
-
+    let stores = &ctx.stores;
+    let csvs = stores.versions.in_namespace(&namespace);
+    let mut groups = stores.groups.in_namespace(&namespace);
+    if groups.is_empty() {
+        // It may have been made a moment ago, with the version.
+        let live = Api::<OperatorGroup>::namespaced(ctx.client.clone(), &namespace);
+        let live = live.list(&ListParams::default()).await;
+        let live = live.map_err(Error::kube(format!("list OperatorGroups in {namespace}")))?;
+        groups = live.items.into_iter().map(Arc::new).collect();
+    }
     let upgradeable = |wanted: Option<&str>| {
-        let condition = conditions.items.iter().find(|c| c.metadata.name.as_deref() == wanted);
-        condition.map_or(Ok(()), OperatorCondition::upgradeable)
+        let condition = wanted.and_then(|wanted| stores.conditions.get(&namespace, wanted));
+        condition.map_or(Ok(()), |condition| condition.upgradeable())
     };
-    let subscription = subscriptions.items.iter().find(|s| {
+    let subscription = stores.subscriptions.in_namespace(&namespace).into_iter().find(|s| {
         let bound = s.status.as_ref().is_some_and(|s| {
             s.installed_csv.as_deref() == Some(&name) || s.current_csv.as_deref() == Some(&name)
         });
         bound || csv.labels().contains_key(&names::component_label(&s.spec.name, &namespace))
     });
-    let (mut desired, made, wants) = match render(csv, &groups.items, subscription) {
+    let (mut desired, made, wants) = match render(csv, &groups, subscription.as_deref()) {
         Ok((desired, made, wants)) => (Ok(desired), made, wants),
         Err(refused) => (Err(refused), Vec::new(), Wants::default()),
     };
@@ -136,7 +133,7 @@ pub(super) async fn observe<'a>(
         csv,
         upgradeable: upgradeable(Some(&name)),
         predecessor_upgradeable: upgradeable(csv.spec.replaces.as_deref()),
-        groups: groups.items,
+        groups,
         successor: successor(&name, &csvs),
         predecessor: predecessor(csv, &csvs),
         rivals,
@@ -155,9 +152,10 @@ fn phase(csv: &ClusterServiceVersion) -> CsvPhase {
     csv.status.as_ref().map(|s| s.phase).unwrap_or_default()
 }
 
-fn next<'a>(name: &str, csvs: &'a [ClusterServiceVersion]) -> Option<&'a ClusterServiceVersion> {
-    let old = csvs.iter().find(|c| c.metadata.name.as_deref() == Some(name));
-    csvs.iter().find(|c| {
+fn next<'a>(name: &str, csvs: &'a [impl Borrow<ClusterServiceVersion>]) -> Option<&'a ClusterServiceVersion> {
+    let csvs = || csvs.iter().map(Borrow::<ClusterServiceVersion>::borrow);
+    let old = csvs().find(|c| c.metadata.name.as_deref() == Some(name));
+    csvs().find(|c| {
         c.spec.replaces.as_deref() == Some(name)
             && c.metadata.deletion_timestamp.is_none()
             && c.metadata.name.as_deref() != Some(name)
@@ -185,7 +183,7 @@ fn supersedes(new: &ClusterServiceVersion, old: &ClusterServiceVersion) -> bool 
 }
 
 /// Pure. The version after this one, and whether the chain ends in one that runs.
-pub(super) fn successor(name: &str, csvs: &[ClusterServiceVersion]) -> Option<Successor> {
+pub(super) fn successor(name: &str, csvs: &[impl Borrow<ClusterServiceVersion>]) -> Option<Successor> {
     let first = next(name, csvs)?;
     let (mut last, mut seen) = (first, BTreeSet::from([name.to_owned()]));
     // A chain that bites its tail has no end.
@@ -201,18 +199,18 @@ pub(super) fn successor(name: &str, csvs: &[ClusterServiceVersion]) -> Option<Su
 /// Pure. The version before this one; one that names itself has none.
 pub(super) fn predecessor(
     csv: &ClusterServiceVersion,
-    csvs: &[ClusterServiceVersion],
+    csvs: &[impl Borrow<ClusterServiceVersion>],
 ) -> Option<(String, CsvPhase)> {
     let name = csv.spec.replaces.as_deref().filter(|old| Some(*old) != csv.metadata.name.as_deref())?;
-    let old =
-        csvs.iter().find(|c| c.metadata.name.as_deref() == Some(name)).filter(|old| supersedes(csv, old))?;
+    let mut csvs = csvs.iter().map(Borrow::<ClusterServiceVersion>::borrow);
+    let old = csvs.find(|c| c.metadata.name.as_deref() == Some(name)).filter(|old| supersedes(csv, old))?;
     Some((name.to_owned(), phase(old)))
 }
 
 /// The Deployments of the version, what its permissions become, and what the API server calls.
 fn render(
     csv: &ClusterServiceVersion,
-    groups: &[OperatorGroup],
+    groups: &[Arc<OperatorGroup>],
     subscription: Option<&Subscription>,
 ) -> Result<(Desired, Vec<Value>, Wants), Refused> {
     let namespace = csv.namespace().unwrap_or_default();
@@ -259,33 +257,31 @@ async fn needs(
         Some(_) => Some(memory.kube_version(ctx).await?),
         None => None,
     };
-    let (crds, mut accounts, api_services, native) =
-        tokio::try_join!(crds(csv, ctx), accounts(csv, ctx), api_services(csv, ctx), native(csv, ctx))?;
-    rights::check(csv, made, targets, &mut accounts, ctx).await?;
+    let (crds, mut accounts, native) =
+        tokio::try_join!(crds(csv, ctx), accounts(csv, ctx), native(csv, ctx))?;
+    let api_services = api_services(csv, ctx);
+    rights::check(csv, made, targets, &mut accounts, &ctx.parts, ctx).await?;
     Ok(Needs { kube_version, crds, accounts, api_services, native })
 }
 
 async fn crds(
     csv: &ClusterServiceVersion,
     ctx: &Ctx,
-) -> Result<BTreeMap<String, Option<CustomResourceDefinition>>, Error> {
-    let api = Api::<CustomResourceDefinition>::all(ctx.client.clone());
+) -> Result<BTreeMap<String, Option<Arc<CustomResourceDefinition>>>, Error> {
     let mut out = BTreeMap::new();
     for description in csv.spec.owned_crds().iter().chain(csv.spec.required_crds()) {
         let name = &description.name;
-        if name.is_empty() || out.contains_key(name) {
-            continue;
+        if !name.is_empty() && !out.contains_key(name) {
+            out.insert(name.clone(), ctx.parts.definition(name, ctx).await?);
         }
-        let found =
-            api.get_opt(name).await.map_err(Error::kube(format!("get CustomResourceDefinition {name}")))?;
-        out.insert(name.clone(), found);
     }
     Ok(out)
 }
 
 /// ServiceAccounts that the permissions name.
 async fn accounts(csv: &ClusterServiceVersion, ctx: &Ctx) -> Result<BTreeMap<String, Account>, Error> {
-    let api = Api::<ServiceAccount>::namespaced(ctx.client.clone(), &csv.namespace().unwrap_or_default());
+    let namespace = csv.namespace().unwrap_or_default();
+    let api = Api::<ServiceAccount>::namespaced(ctx.client.clone(), &namespace);
     let strategy = &csv.spec.install.spec;
     let mut out = BTreeMap::new();
     for permission in strategy.permissions.iter().chain(&strategy.cluster_permissions) {
@@ -293,11 +289,20 @@ async fn accounts(csv: &ClusterServiceVersion, ctx: &Ctx) -> Result<BTreeMap<Str
         if out.contains_key(name) {
             continue;
         }
-        let found =
-            api.get_metadata_opt(name).await.map_err(Error::kube(format!("get ServiceAccount {name}")))?;
+        let found = match ctx.parts.accounts.get(&namespace, name) {
+            Some(known) => Some(known),
+            // One that somebody made by hand has no labels.
+            None => {
+                let found = api.get_metadata_opt(name).await;
+                found
+                    .map_err(Error::kube(format!("get ServiceAccount {name}")))?
+                    .as_ref()
+                    .map(AccountSeen::of)
+            }
+        };
         let account = found.map(|found| Account {
-            uid: Some(found.uid().unwrap_or_default()),
-            owner: other_owner(csv, found.owner_references()),
+            uid: Some(found.uid.to_string()),
+            owner: other_owner(csv, &found),
             rules: Vec::new(),
         });
         out.insert(name.to_owned(), account.unwrap_or_default());
@@ -306,32 +311,20 @@ async fn accounts(csv: &ClusterServiceVersion, ctx: &Ctx) -> Result<BTreeMap<Str
 }
 
 /// A ClusterServiceVersion that owns the account while neither this one nor what it replaces does.
-fn other_owner(csv: &ClusterServiceVersion, owners: &[OwnerReference]) -> Option<String> {
-    let uid = csv.uid().unwrap_or_default();
-    let ours = |owner: &OwnerReference| owner.uid == uid || Some(&owner.name) == csv.spec.replaces.as_ref();
-    let mut versions = owners.iter().filter(|owner| owner.kind == "ClusterServiceVersion");
-    if versions.clone().any(ours) { None } else { versions.next().map(|owner| owner.name.clone()) }
+fn other_owner(csv: &ClusterServiceVersion, account: &AccountSeen) -> Option<String> {
+    let (uid, before) = (csv.metadata.uid.as_deref(), csv.spec.replaces.as_deref());
+    let ours = |(owner, name): &(Box<str>, Box<str>)| Some(&**owner) == uid || Some(&**name) == before;
+    if account.owners.iter().any(ours) {
+        None
+    } else {
+        account.owners.first().map(|(_, name)| name.to_string())
+    }
 }
 
-async fn api_services(csv: &ClusterServiceVersion, ctx: &Ctx) -> Result<BTreeMap<String, ApiService>, Error> {
-    let mut out = BTreeMap::new();
-    for api in csv.spec.api_service_definitions.iter().flat_map(|d| &d.required) {
-        let name = format!("{}.{}", api.version, api.group);
-        let id = Id::new("apiregistration.k8s.io/v1", "APIService", None, &name);
-        let state = match ctx.resources.get(&id).await? {
-            None => ApiService::Absent,
-            Some(found) => {
-                let conditions = found["status"]["conditions"].as_array();
-                let available = conditions
-                    .into_iter()
-                    .flatten()
-                    .any(|c| c["type"] == "Available" && c["status"] == "True");
-                if available { ApiService::Available } else { ApiService::Unavailable }
-            }
-        };
-        out.insert(name, state);
-    }
-    Ok(out)
+fn api_services(csv: &ClusterServiceVersion, ctx: &Ctx) -> BTreeMap<String, ApiService> {
+    let required = csv.spec.api_service_definitions.iter().flat_map(|d| &d.required);
+    let names = required.map(|api| format!("{}.{}", api.version, api.group));
+    names.map(|name| (name.clone(), ctx.parts.api_service(&name))).collect()
 }
 
 async fn native(csv: &ClusterServiceVersion, ctx: &Ctx) -> Result<Vec<bool>, Error> {
@@ -352,18 +345,21 @@ async fn deployments(
     csv: &ClusterServiceVersion,
     desired: Option<&Desired>,
     ctx: &Ctx,
-) -> Result<BTreeMap<String, Deployment>, Error> {
-    let namespace = csv.namespace().unwrap_or_default();
+) -> Result<BTreeMap<String, Workload>, Error> {
+    let (namespace, own) = (csv.namespace().unwrap_or_default(), csv.name_any());
+    let mut out: BTreeMap<String, Workload> = ctx.parts.deployments.within(&namespace).into_iter().collect();
+    let wanted: Vec<&str> = desired.iter().flat_map(|d| &d.deployments).filter_map(name_of).collect();
+    out.retain(|name, deployment| {
+        wanted.contains(&name.as_str()) || deployment.is_labelled(&namespace, &own)
+    });
     let api = Api::<Deployment>::namespaced(ctx.client.clone(), &namespace);
-    let labelled = ListParams::default().labels(&selector(&csv.name_any(), &namespace));
-    let found = api.list(&labelled).await.map_err(Error::kube(format!("list Deployments in {namespace}")))?;
-    let mut out: BTreeMap<String, Deployment> = found.into_iter().map(|d| (d.name_any(), d)).collect();
-    for name in desired.iter().flat_map(|d| &d.deployments).filter_map(name_of) {
+    for name in wanted {
         if out.contains_key(name) {
             continue;
         }
+        // One that somebody else made has no labels.
         let found = api.get_opt(name).await.map_err(Error::kube(format!("get Deployment {name}")))?;
-        out.extend(found.map(|found| (name.to_owned(), found)));
+        out.extend(found.map(|found| (name.to_owned(), Workload::of(&found))));
     }
     Ok(out)
 }

@@ -15,7 +15,7 @@ pub(super) fn requirements(observed: &Observed<'_>) -> Vec<RequirementStatus> {
     let mut out = Vec::new();
     out.extend(kube_version(observed));
     for description in spec.owned_crds().iter().chain(spec.required_crds()) {
-        let crd = needs.crds.get(&description.name).and_then(Option::as_ref);
+        let crd = needs.crds.get(&description.name).and_then(Option::as_deref);
         let (status, message) = crd_state(description, crd);
         let mut crd_status = requirement(
             ("apiextensions.k8s.io", "v1", "CustomResourceDefinition"),
@@ -57,31 +57,42 @@ pub(super) fn unmet(requirements: &[RequirementStatus]) -> Vec<String> {
         .filter(|r| !matches!(r.status, RequirementState::Present | RequirementState::DeploymentFound))
         .map(|r| {
             let name = if r.name.is_empty() { format!("{}/{}", r.group, r.version) } else { r.name.clone() };
-            format!("{} {name}: {}{}", r.kind, r.message, fix(r))
+            match fix(r) {
+                "" => format!("{} {name}: {}", r.kind, r.message),
+                fix => format!("{} {name}: {} ({fix})", r.kind, r.message),
+            }
         })
         .collect()
 }
 
+/// Whether all that is not met is of kinds whose objects are watched, whoever makes them.
+pub(super) fn are_watched(requirements: &[RequirementStatus]) -> bool {
+    let met = |r: &&RequirementStatus| {
+        matches!(r.status, RequirementState::Present | RequirementState::DeploymentFound)
+    };
+    let watched =
+        |r: &RequirementStatus| matches!(r.kind.as_str(), "CustomResourceDefinition" | "APIService");
+    requirements.iter().filter(|r| !met(r)).all(watched)
+}
+
 /// What a user can do about it. Upstream's words stay in `requirementStatus`.
-fn fix(requirement: &RequirementStatus) -> &'static str {
+pub(crate) fn fix(requirement: &RequirementStatus) -> &'static str {
     match (requirement.kind.as_str(), requirement.status) {
-        ("CustomResourceDefinition", RequirementState::NotPresent) => {
-            " (install the operator that brings it)"
-        }
+        ("CustomResourceDefinition", RequirementState::NotPresent) => "install the operator that brings it",
         ("CustomResourceDefinition", RequirementState::PresentNotSatisfied) => {
-            " (upgrade the operator that brings it to one that serves this version)"
+            "upgrade the operator that brings it to one that serves this version"
         }
-        ("APIService", RequirementState::NotPresent) => " (install the operator that serves it)",
+        ("APIService", RequirementState::NotPresent) => "install the operator that serves it",
         ("APIService", RequirementState::DeploymentNotFound) => {
-            " (name a Deployment of spec.install.spec.deployments in its deploymentName)"
+            "name a Deployment of spec.install.spec.deployments in its deploymentName"
         }
         ("ServiceAccount", RequirementState::NotPresent) => {
-            " (its InstallPlan makes it; create it for a version that was applied by hand)"
+            "its InstallPlan makes it; create it for a version that was applied by hand"
         }
         ("ServiceAccount", RequirementState::PresentNotSatisfied) => {
-            " (bind the account to a role that allows it; the InstallPlan does so)"
+            "bind the account to a role that allows it; the InstallPlan does so"
         }
-        ("ClusterServiceVersion", _) => " (upgrade the cluster, or choose an older version)",
+        ("ClusterServiceVersion", _) => "upgrade the cluster, or choose an older version",
         _ => "",
     }
 }

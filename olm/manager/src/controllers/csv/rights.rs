@@ -14,7 +14,10 @@ use olm_api::{ClusterServiceVersion, csv::StrategyPermissions};
 use olm_plan::{Access, Rule};
 use serde_json::Value;
 
-use super::facts::{Account, WantedRule};
+use super::{
+    facts::{Account, WantedRule},
+    parts::{Parts, Rules, rules_of},
+};
 use crate::{
     context::{Ctx, Error},
     resources::{Id, ResourceError},
@@ -23,7 +26,7 @@ use crate::{
 const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// Rules of an account, in the cluster (`None`) or a namespace.
-type Rules = BTreeMap<Option<String>, Vec<Rule>>;
+type Granted = BTreeMap<Option<String>, Vec<Rule>>;
 
 /// Fills in what of their rules the accounts lack. `made` are the roles and bindings that an installation makes;
 /// `targets` the namespaces that the version watches.
@@ -32,6 +35,7 @@ pub(super) async fn check(
     made: &[Value],
     targets: &[String],
     accounts: &mut BTreeMap<String, Account>,
+    parts: &Parts,
     ctx: &Ctx,
 ) -> Result<(), Error> {
     for account in accounts.values_mut() {
@@ -40,16 +44,21 @@ pub(super) async fn check(
     let namespace = csv.metadata.namespace.clone().unwrap_or_default();
     let strategy = &csv.spec.install.spec;
     let everywhere = targets.is_empty() || targets.iter().any(String::is_empty);
-    let mut granted: BTreeMap<String, Rules> = BTreeMap::new();
+    let mut granted: BTreeMap<String, Granted> = BTreeMap::new();
     for binding in made {
         if !is_binding(binding) {
             continue;
         }
-        let (Some(account), Some(rules)) = (subject(binding), bound(binding, made, ctx).await?) else {
+        let (Some(account), Some(rules)) = (subject(binding), bound(binding, made, parts, ctx).await?) else {
             continue;
         };
         let scope = text(binding, "/metadata/namespace").map(str::to_owned);
-        granted.entry(account.to_owned()).or_default().entry(scope).or_default().extend(rules);
+        granted
+            .entry(account.to_owned())
+            .or_default()
+            .entry(scope)
+            .or_default()
+            .extend(rules.iter().cloned());
     }
     let wanted = [(true, &strategy.cluster_permissions), (false, &strategy.permissions)];
     let scopes = |cluster: bool| -> Vec<Option<String>> {
@@ -83,7 +92,7 @@ fn wanted_rules(
     permission: &StrategyPermissions,
     cluster: bool,
     scopes: &[Option<String>],
-    granted: Option<&Rules>,
+    granted: Option<&Granted>,
 ) -> Vec<WantedRule> {
     let access = access(granted, scopes);
     let rules = permission.rules.iter().map(|rule| serde_json::to_value(rule).unwrap_or_default());
@@ -100,7 +109,7 @@ fn wanted_rules(
         .collect()
 }
 
-fn access(granted: Option<&Rules>, scopes: &[Option<String>]) -> Access {
+fn access(granted: Option<&Granted>, scopes: &[Option<String>]) -> Access {
     let rules = |scope: &Option<String>| granted.and_then(|g| g.get(scope)).cloned().unwrap_or_default();
     let access = Access::unknown().with_cluster(rules(&None));
     scopes
@@ -122,22 +131,28 @@ fn subject(binding: &Value) -> Option<&str> {
 }
 
 /// The rules that a binding of an installation gives now; `None` when it or its role is not there.
-async fn bound(binding: &Value, made: &[Value], ctx: &Ctx) -> Result<Option<Vec<Rule>>, ResourceError> {
-    if ctx.resources.get(&Id::of(binding)?).await?.is_none() {
+async fn bound(
+    binding: &Value,
+    made: &[Value],
+    parts: &Parts,
+    ctx: &Ctx,
+) -> Result<Option<Rules>, ResourceError> {
+    let home = text(binding, "/metadata/namespace");
+    let known = text(binding, "/metadata/name").is_some_and(|name| parts.has_binding(home, name));
+    if !known && ctx.resources.get(&Id::of(binding)?).await?.is_none() {
         return Ok(None);
     }
     let (kind, name) = (text(binding, "/roleRef/kind"), text(binding, "/roleRef/name"));
     let same = |object: &&Value| {
         text(object, "/kind") == kind
             && text(object, "/metadata/name") == name
-            && text(object, "/metadata/namespace") == text(binding, "/metadata/namespace")
+            && text(object, "/metadata/namespace") == home
     };
     let Some(role) = made.iter().find(same) else { return Ok(None) };
-    Ok(ctx.resources.get(&Id::of(role)?).await?.map(|role| rules_of(&role)))
-}
-
-fn rules_of(role: &Value) -> Vec<Rule> {
-    role["rules"].as_array().into_iter().flatten().map(Rule::of).collect()
+    if let Some(rules) = name.and_then(|name| parts.rules(home, name)) {
+        return Ok(Some(rules));
+    }
+    Ok(ctx.resources.get(&Id::of(role)?).await?.as_ref().map(rules_of))
 }
 
 /// Everything that an account may do in some scopes, whoever gave it.
@@ -146,9 +161,9 @@ async fn all_rules(
     account: &str,
     scopes: &[Option<String>],
     ctx: &Ctx,
-) -> Result<Rules, Error> {
-    let mut out = Rules::new();
-    let mut roles: HashMap<Id, Vec<Rule>> = HashMap::new();
+) -> Result<Granted, Error> {
+    let mut out = Granted::new();
+    let mut roles: HashMap<Id, Rules> = HashMap::new();
     let mut places: Vec<Option<&String>> = vec![None];
     places.extend(scopes.iter().flatten().map(Some));
     for place in places {
@@ -176,7 +191,9 @@ async fn all_rules(
                 let role = ctx.resources.get(&id).await?;
                 roles.insert(id.clone(), role.as_ref().map(rules_of).unwrap_or_default());
             }
-            out.entry(place.cloned()).or_default().extend(roles.get(&id).cloned().unwrap_or_default());
+            out.entry(place.cloned())
+                .or_default()
+                .extend(roles.get(&id).into_iter().flat_map(|r| r.iter()).cloned());
         }
     }
     Ok(out)
@@ -219,7 +236,7 @@ mod tests {
     #[test]
     fn a_wider_right_from_elsewhere_will_do() {
         let all = Rule::of(&json!({ "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"] }));
-        let granted = Rules::from([(None, vec![all])]);
+        let granted = Granted::from([(None, vec![all])]);
         let scopes = [Some("db".to_owned())];
         let rules = wanted_rules(&permission(&["get", "list"]), false, &scopes, Some(&granted));
         assert!(rules[0].missing.is_empty(), "{rules:?}");
@@ -228,7 +245,7 @@ mod tests {
     #[test]
     fn what_is_missing_is_named_with_its_namespace() {
         let some = Rule::of(&json!({ "verbs": ["get"], "apiGroups": [""], "resources": ["pods"] }));
-        let granted = Rules::from([(Some("db".to_owned()), vec![some])]);
+        let granted = Granted::from([(Some("db".to_owned()), vec![some])]);
         let scopes = [Some("db".to_owned()), Some("web".to_owned())];
         let rules = wanted_rules(&permission(&["get", "list"]), false, &scopes, Some(&granted));
         let missing: Vec<String> = rules[0]

@@ -3,12 +3,15 @@
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use olm_api::{
-    ClusterServiceVersion, ClusterServiceVersionStatus,
+    ClusterServiceVersion, ClusterServiceVersionStatus, Condition,
     csv::{CsvCondition, CsvPhase},
 };
 
 use super::{decide::Decision, facts::Observed};
-use crate::context::truncate;
+use crate::{
+    context::truncate,
+    controllers::health::{self, Health},
+};
 
 /// Upstream keeps as many.
 const HISTORY: usize = 20;
@@ -37,10 +40,53 @@ pub(super) fn status(
     if old.phase != new.phase {
         new.last_transition_time = Some(Time(now));
     }
+    new.observed_generation = csv.metadata.generation;
+    stand(&mut new, csv.metadata.generation, now);
     if new != old {
         new.last_update_time = Some(Time(now));
     }
     new
+}
+
+/// Puts before the history what tools see that know only the usual conditions. Upstream's readers look at the last entry,
+/// and at phases, which these have not.
+fn stand(status: &mut ClusterServiceVersionStatus, generation: Option<i64>, now: Timestamp) {
+    let (standing, history): (Vec<_>, Vec<_>) =
+        std::mem::take(&mut status.conditions).into_iter().partition(|entry| entry.type_.is_some());
+    let mut standing: Vec<Condition> = standing.into_iter().map(to_condition).collect();
+    let reason = status.reason.clone().unwrap_or_default();
+    let message = status.message.clone().unwrap_or_default();
+    let health = match status.phase {
+        CsvPhase::Succeeded => Health::Ready,
+        CsvPhase::Failed => Health::Stalled(reason, message),
+        _ => Health::Working(reason, message),
+    };
+    health::conditions(&mut standing, &health, generation, now);
+    status.conditions = standing.into_iter().map(to_entry).chain(history).collect();
+}
+
+fn to_condition(entry: CsvCondition) -> Condition {
+    Condition {
+        type_: entry.type_.unwrap_or_default(),
+        status: entry.status.unwrap_or_default(),
+        reason: entry.reason,
+        message: entry.message,
+        observed_generation: entry.observed_generation,
+        last_transition_time: entry.last_transition_time,
+        ..Condition::default()
+    }
+}
+
+fn to_entry(condition: Condition) -> CsvCondition {
+    CsvCondition {
+        type_: Some(condition.type_),
+        status: Some(condition.status),
+        reason: condition.reason,
+        message: condition.message,
+        observed_generation: condition.observed_generation,
+        last_transition_time: condition.last_transition_time,
+        ..CsvCondition::default()
+    }
 }
 
 /// The status with what goes into it beside the phase: certificates, and which Deployments were applied.
@@ -52,7 +98,7 @@ pub(super) fn with_facts(
         new.certs_last_updated = Some(made.clone());
         new.certs_rotate_at = Some(again.clone());
     }
-    let live = |uid: &str| observed.deployments.values().any(|d| d.metadata.uid.as_deref() == Some(uid));
+    let live = |uid: &str| observed.deployments.values().any(|d| *d.uid == *uid);
     new.applied_deployments = observed.applied.iter().filter(|a| live(&a.uid)).cloned().collect();
     new
 }
@@ -85,7 +131,8 @@ pub(super) fn passed(from: CsvPhase, to: CsvPhase, reason: &str) -> Vec<Step> {
         CsvPhase::Installing if to == from && reason == "InstallSucceeded" => steps.push(READY),
         _ => {}
     }
-    if to == CsvPhase::Succeeded && matches!(from, CsvPhase::None | CsvPhase::Pending) {
+    let waits = to == CsvPhase::Installing && reason != "InstallSucceeded";
+    if (to == CsvPhase::Succeeded || waits) && matches!(from, CsvPhase::None | CsvPhase::Pending) {
         steps.push(STARTED);
     }
     steps
@@ -104,15 +151,22 @@ fn push(
         message: Some(message),
         last_update_time: Some(Time(now)),
         last_transition_time: Some(Time(now)),
+        ..CsvCondition::default()
     });
-    let surplus = status.conditions.len().saturating_sub(HISTORY);
-    status.conditions.drain(..surplus);
+    let phases = status.conditions.iter().filter(|entry| entry.type_.is_none()).count();
+    let mut surplus = phases.saturating_sub(HISTORY);
+    status.conditions.retain(|entry| {
+        let goes = surplus > 0 && entry.type_.is_none();
+        surplus -= usize::from(goes);
+        !goes
+    });
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::decide::Act;
     use super::*;
+    use crate::controllers::health::judges::{self, Argo, Kstatus};
 
     fn decision(phase: CsvPhase, reason: &'static str) -> Decision {
         Decision { phase, reason, message: format!("{phase}"), requirements: Vec::new(), act: Act::Nothing }
@@ -130,12 +184,10 @@ mod tests {
             csv.status = Some(status(&csv, &next, Timestamp::from_second(turn).unwrap()));
         }
         let status = csv.status.unwrap();
-        assert_eq!(status.conditions.len(), HISTORY);
-        assert_eq!(
-            status.conditions[0].last_transition_time,
-            Some(Time(Timestamp::from_second(10).unwrap()))
-        );
-        assert_eq!(status.conditions[HISTORY - 1].phase, CsvPhase::Succeeded);
+        let history: Vec<_> = status.conditions.iter().filter(|entry| entry.type_.is_none()).collect();
+        assert_eq!(history.len(), HISTORY);
+        assert_eq!(history[0].last_transition_time, Some(Time(Timestamp::from_second(10).unwrap())));
+        assert_eq!(history[HISTORY - 1].phase, CsvPhase::Succeeded);
     }
 
     #[test]
@@ -145,6 +197,7 @@ mod tests {
         let steps: Vec<String> = status
             .conditions
             .iter()
+            .filter(|entry| entry.type_.is_none())
             .map(|c| format!("{}/{}", c.phase, c.reason.as_deref().unwrap_or_default()))
             .collect();
         let all =
@@ -159,5 +212,46 @@ mod tests {
         let same = decision(CsvPhase::Succeeded, "InstallSucceeded");
         csv.status = Some(status(&csv, &same, Timestamp::from_second(1).unwrap()));
         assert_eq!(csv.status.clone().unwrap(), status(&csv, &same, Timestamp::from_second(2).unwrap()));
+    }
+
+    /// What Flux and Argo CD make of each phase.
+    #[test]
+    fn tools_that_know_only_the_usual_conditions_see_how_it_stands() {
+        let cases = [
+            (CsvPhase::Pending, "RequirementsNotMet", Kstatus::InProgress, Argo::Progressing),
+            (CsvPhase::InstallReady, "AllRequirementsMet", Kstatus::InProgress, Argo::Progressing),
+            (CsvPhase::Installing, "InstallWaiting", Kstatus::InProgress, Argo::Progressing),
+            (CsvPhase::Succeeded, "InstallSucceeded", Kstatus::Current, Argo::Healthy),
+            (CsvPhase::Failed, "ComponentUnhealthy", Kstatus::Failed, Argo::Degraded),
+            (CsvPhase::Replacing, "BeingReplaced", Kstatus::InProgress, Argo::Progressing),
+            (CsvPhase::Deleting, "Replaced", Kstatus::InProgress, Argo::Progressing),
+        ];
+        // One after the other: what was true before must not be left standing.
+        let mut csv = ClusterServiceVersion::default();
+        for (turn, (phase, reason, kstatus, argo)) in (1..).zip(cases.iter().chain(cases.iter().rev())) {
+            csv.metadata.generation = Some(turn);
+            let now = Timestamp::from_second(turn).unwrap();
+            let new = status(&csv, &decision(*phase, *reason), now);
+            let seen = judges::object(&csv, &new);
+            assert_eq!(judges::kstatus(&seen), *kstatus, "{phase}: {seen}");
+            assert_eq!(judges::argo_with_our_check(&seen), *argo, "{phase}");
+            assert_eq!(judges::argo(&seen), Argo::NotLookedAt);
+            // Upstream's readers find what they look for: phases, the newest last.
+            let phases: Vec<&str> = seen["status"]["conditions"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .filter_map(|entry| entry["phase"].as_str())
+                .collect();
+            assert_eq!(phases.last(), Some(&phase.as_str()));
+            assert!(phases.len() <= HISTORY);
+            csv.status = Some(new);
+        }
+        // A change that nobody looked at yet is no success.
+        csv.metadata.generation = Some(99);
+        csv.status = Some(status(&csv, &decision(CsvPhase::Succeeded, "InstallSucceeded"), Timestamp::now()));
+        csv.metadata.generation = Some(100);
+        let seen = judges::object(&csv, csv.status.as_ref().unwrap());
+        assert_eq!(judges::kstatus(&seen), Kstatus::InProgress);
     }
 }

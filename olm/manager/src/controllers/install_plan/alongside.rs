@@ -1,5 +1,7 @@
 //! With whom a CRD came: annotations, as OLM puts them there. Pure.
 
+use std::sync::Arc;
+
 use kube::ResourceExt;
 use olm_api::names;
 use serde_json::{Value, json};
@@ -16,12 +18,12 @@ const DIGITS: usize = 16;
 /// Annotates a CRD with the version that brings it now, and with those of the namespace that own it too.
 pub(super) fn annotate(crd: &mut Value, change: &Change, snapshot: &Snapshot) {
     let name = crd["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-    let owns = |csv: &&olm_api::ClusterServiceVersion| {
+    let owns = |csv: &&Arc<olm_api::ClusterServiceVersion>| {
         csv.metadata.deletion_timestamp.is_none()
             && !csv.labels().contains_key(names::LABEL_COPIED_FROM)
             && csv.spec.owned_crds().iter().any(|crd| crd.name == name)
     };
-    let mut versions: Vec<String> = snapshot.csvs.iter().filter(owns).map(ResourceExt::name_any).collect();
+    let mut versions: Vec<String> = snapshot.csvs.iter().filter(owns).map(|csv| csv.name_any()).collect();
     versions.push(change.resolved.chosen.name.clone());
     for version in versions {
         let (key, value) = annotation(&change.plan.namespace, &version);

@@ -6,7 +6,7 @@
 //!
 //! CRDs come before the wait: operators that need each other's kinds would otherwise wait for each other for ever.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -33,6 +33,7 @@ use crate::{
     engine::{Change, Snapshot},
     ownership::{Owner, own},
     resources::{Created, ResourceError, Resources},
+    stores::Stores,
 };
 
 /// Objects of one phase are independent of each other.
@@ -95,14 +96,16 @@ pub(super) async fn apply(
     // Who waits looks again and again; what was done for the waiting is not done each time.
     let prepared =
         groups.iter().chain(&along).chain(&crds).all(|(_, reference, _)| is_done(steps, reference));
-    let mut writer = Writer { steps, warnings, resources: &ctx.resources };
+    let mut writer = Writer { steps, warnings, resources: &ctx.resources, stores: &ctx.stores };
     if !prepared {
         writer.apply_all(groups, None).await?;
         for (_, reference, manifest) in along {
             writer.subscribe(&reference, &manifest, job.resources).await?;
         }
-        let names: Vec<String> = crds.iter().map(|(_, reference, _)| reference.name.clone()).collect();
-        writer.apply_all(crds, None).await?;
+        let mut names: Vec<String> = crds.iter().map(|(_, reference, _)| reference.name.clone()).collect();
+        // Those that were there before are served already, and the answer says so.
+        let served = writer.apply_all(crds, None).await?;
+        names.retain(|name| !served.contains(name));
         // Collected first: a lazy closure over references would make the controller's future not Send.
         let waits: Vec<_> = names.iter().map(|name| established(name, ctx)).collect();
         stream::iter(waits).buffer_unordered(WRITES).try_collect::<Vec<()>>().await?;
@@ -136,32 +139,38 @@ struct Writer<'a> {
     steps: &'a mut [Step],
     warnings: &'a mut Warnings,
     resources: &'a Resources,
+    stores: &'a Stores,
 }
 
 impl Writer<'_> {
+    /// The names of those that say that they are established.
     async fn apply_all(
         &mut self,
         objects: Vec<(Op, ObjectRef, Value)>,
         owner: Option<&Owner>,
-    ) -> Result<(), Error> {
+    ) -> Result<BTreeSet<String>, Error> {
         let resources = self.resources;
         let write = |(op, reference, mut manifest): (Op, ObjectRef, Value)| async move {
             if op == Op::Noop {
-                return Ok((reference, StepStatus::Present, Vec::new()));
+                return Ok((reference, StepStatus::Present, Vec::new(), false));
             }
             if let Some(owner) = owner {
                 own(&mut manifest, owner);
             }
-            let (_, warnings) = resources.apply_told(&manifest).await?;
+            let (applied, warnings) = resources.apply_told(&manifest).await?;
             let status = if op == Op::Create { StepStatus::Created } else { StepStatus::Present };
-            Ok::<_, ResourceError>((reference, status, warnings))
+            Ok::<_, ResourceError>((reference, status, warnings, is_established(&applied)))
         };
         let mut results = stream::iter(objects).map(write).buffer_unordered(WRITES);
-        while let Some((reference, status, warnings)) = results.try_next().await? {
+        let mut ready = BTreeSet::new();
+        while let Some((reference, status, warnings, established)) = results.try_next().await? {
             set_step(self.steps, &reference, status);
             self.warnings.extend(warnings.into_iter().map(|text| format!("{reference}: {text}")));
+            if established {
+                ready.insert(reference.name);
+            }
         }
-        Ok(())
+        Ok(ready)
     }
 
     /// Makes the Subscription of what is installed along. One that is there is left as it is when it asks for the same:
@@ -202,10 +211,12 @@ impl Writer<'_> {
             Created::There(object) => (object, StepStatus::Present),
         };
         set_step(self.steps, &csv_object::reference(change), status);
-        serde_json::from_value(object).map_err(|error| Error::Bundle {
+        let csv: ClusterServiceVersion = serde_json::from_value(object).map_err(|error| Error::Bundle {
             name: change.resolved.chosen.name.clone(),
             text: error.to_string(),
-        })
+        })?;
+        self.stores.versions.wrote(csv.clone());
+        Ok(csv)
     }
 }
 
@@ -214,14 +225,21 @@ async fn forget_predecessor(change: &Change, ctx: &Ctx) -> Result<(), Error> {
     let Some(name) = &change.replaces else { return Ok(()) };
     let api = Api::<ClusterServiceVersion>::namespaced(ctx.client.clone(), &change.plan.namespace);
     let patch = serde_json::json!({ "spec": { "replaces": null } });
-    api.patch(name, &PatchParams::default(), &Patch::Merge(&patch))
+    let written = api
+        .patch(name, &PatchParams::default(), &Patch::Merge(&patch))
         .await
         .map_err(Error::kube(format!("change ClusterServiceVersion {name}")))?;
+    ctx.stores.versions.wrote(written);
     Ok(())
 }
 
 fn is<K: kube::Resource<DynamicType = ()>>(reference: &ObjectRef) -> bool {
     reference.group() == K::group(&()) && reference.kind == K::kind(&())
+}
+
+fn is_established(object: &Value) -> bool {
+    let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
+    conditions.into_iter().flatten().any(|c| c["type"] == "Established" && c["status"] == "True")
 }
 
 async fn established(name: &str, ctx: &Ctx) -> Result<(), Error> {

@@ -5,7 +5,10 @@ use olm_api::{ClusterServiceVersion, names};
 use olm_plan::ObjectRef;
 use serde_json::{Value, json};
 
-use crate::engine::{Change, Snapshot};
+use crate::{
+    controllers::csv::apis,
+    engine::{Change, Snapshot},
+};
 
 pub(super) fn reference(change: &Change) -> ObjectRef {
     ObjectRef::new(
@@ -32,12 +35,16 @@ pub(super) fn finish(mut manifest: Value, change: &Change) -> Value {
         // An upgrade along `skips` or `skipRange` replaces something else than the author's `replaces`.
         spec.insert("replaces".into(), json!(replaces));
     }
+    // Those that the version's own controller would add.
+    let csv = serde_json::from_value::<ClusterServiceVersion>(manifest.clone());
+    let apis = csv.map(|csv| apis::labels(&csv)).unwrap_or_default();
     if let Some(metadata) = manifest.get_mut("metadata").and_then(Value::as_object_mut) {
         // What it brings cluster-wide is not found by garbage collection.
         metadata.insert("finalizers".into(), json!([names::FINALIZER_CSV_CLEANUP]));
         let labels = metadata.entry("labels").or_insert_with(|| json!({}));
         if let Some(labels) = labels.as_object_mut() {
             labels.insert(names::LABEL_MANAGED.into(), json!("true"));
+            labels.extend(apis.into_iter().map(|(key, value)| (key, value.into())));
         }
     }
     manifest

@@ -17,27 +17,24 @@ mod wait;
 
 use std::sync::Arc;
 
+use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use kube::{
-    Api, Resource, ResourceExt,
-    core::PartialObjectMeta,
-    runtime::{
-        controller::Action,
-        reflector::{ObjectRef, Store},
-        watcher,
-    },
+    Resource, ResourceExt,
+    runtime::{controller::Action, reflector::ObjectRef},
 };
 use olm_api::{
-    ClusterServiceVersion, Condition, InstallPlan, InstallPlanStatus, OperatorCondition, Subscription,
-    condition, install_plan::InstallPlanPhase, names,
+    Condition, InstallPlan, InstallPlanStatus, Subscription, condition, install_plan::InstallPlanPhase, names,
 };
 use olm_plan::AlongRef;
+use tokio_stream::wrappers::WatchStream;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    catalogs::LoadedCatalog,
     context::{Ctx, Error, SAFETY_NET, drive, truncate},
-    engine::{self, Change, Outcome, Refusal, Snapshot},
-    stores,
+    engine::{self, Basis, Change, Outcome, Refusal, Snapshot},
+    stores::{OPEN_PLANS, Stores},
 };
 use apply::{Job, Progress, Warnings};
 
@@ -45,36 +42,33 @@ use apply::{Job, Progress, Warnings};
 const MESSAGE: usize = 2000;
 
 pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
-    let client = ctx.client.clone();
-    let any = watcher::Config::default;
-    let (controller, kept) = stores::controller(Api::<InstallPlan>::all(client.clone()), any());
-    let store = kept.store.clone();
-    ctx.stores.set_plans(kept);
-    let (csvs, conditions, subscriptions) = (store.clone(), store.clone(), store);
-    // Only that something happened: what a plan waits for is read when its turn comes.
-    let controller = controller
-        .watches(Api::<PartialObjectMeta<ClusterServiceVersion>>::all(client.clone()), any(), move |csv| {
-            at_work(&csvs, csv.namespace())
-        })
-        .watches(Api::<PartialObjectMeta<OperatorCondition>>::all(client.clone()), any(), move |condition| {
-            at_work(&conditions, condition.namespace())
-        })
-        .watches(Api::<PartialObjectMeta<Subscription>>::all(client), any(), move |subscription| {
-            at_work(&subscriptions, subscription.namespace())
-        })
-        .reconcile_all_on(futures::StreamExt::map(
-            tokio_stream::wrappers::WatchStream::from_changes(ctx.catalogs.changes()),
-            |_| (),
-        ));
+    let stores = Arc::clone(&ctx.stores);
+    let waiting = |stores: &Arc<Stores>| {
+        let stores = Arc::clone(stores);
+        move |namespace: Option<String>| at_work(stores.plans.in_namespace(&namespace.unwrap_or_default()))
+    };
+    let (csvs, conditions, subscriptions) = (waiting(&stores), waiting(&stores), waiting(&stores));
+    let open = Arc::clone(&stores);
+    let catalogs = WatchStream::from_changes(ctx.catalogs.changes())
+        .flat_map(move |_| stream::iter(at_work(open.plans.keyed(OPEN_PLANS))));
+    let controller = stores
+        .plans
+        .controller()
+        .reconcile_on(stores.versions.wakes(move |csv| csvs(csv.namespace())))
+        .reconcile_on(stores.conditions.wakes(move |condition| conditions(condition.namespace())))
+        .reconcile_on(stores.subscriptions.wakes(move |subscription| subscriptions(subscription.namespace())))
+        .reconcile_on(catalogs);
+    tokio::select! {
+        () = shutdown.cancelled() => return,
+        () = stores.synced() => {}
+    }
     drive("install_plan", controller, ctx, shutdown, reconcile).await;
 }
 
-/// The plans of a namespace that wait for something that others do.
-fn at_work(store: &Store<InstallPlan>, namespace: Option<String>) -> Vec<ObjectRef<InstallPlan>> {
-    let waits = |plan: &Arc<InstallPlan>| {
-        plan.namespace() == namespace && plan.spec.approved && !is_over(phase_of(plan))
-    };
-    store.state().into_iter().filter(waits).map(|plan| ObjectRef::from_obj(plan.as_ref())).collect()
+/// Those of the plans that wait for something that others do.
+fn at_work(plans: Vec<Arc<InstallPlan>>) -> Vec<ObjectRef<InstallPlan>> {
+    let waits = |plan: &&Arc<InstallPlan>| plan.spec.approved && !is_over(phase_of(plan));
+    plans.iter().filter(waits).map(|plan| ObjectRef::from_obj(plan.as_ref())).collect()
 }
 
 fn phase_of(plan: &InstallPlan) -> InstallPlanPhase {
@@ -87,34 +81,34 @@ fn is_over(phase: InstallPlanPhase) -> bool {
 
 async fn reconcile(plan: Arc<InstallPlan>, ctx: Arc<Ctx>) -> Result<Action, Error> {
     let phase = phase_of(&plan);
-    if plan.metadata.deletion_timestamp.is_some() || is_over(phase) {
+    let approved = plan.spec.approved;
+    let waits = !approved && phase == InstallPlanPhase::RequiresApproval;
+    if plan.metadata.deletion_timestamp.is_some() || is_over(phase) || waits {
         return Ok(Action::await_change());
     }
-    let Some(subscription) = owner(&plan, &ctx).await? else {
+    let begun = phase == InstallPlanPhase::Installing;
+    let Some((snapshot, subscription)) = seen(&plan, begun, &ctx).await? else {
         // Its Subscription is gone: garbage collection takes it away in a moment. A plan that never had one was
         // not made by us, and we do not carry out what we did not work out.
         return refuse(&plan, &ctx, "PlanUnknown", "the InstallPlan is not owned by a Subscription").await;
     };
-    let approved = plan.spec.approved;
-    if !approved && phase == InstallPlanPhase::RequiresApproval {
-        return Ok(Action::await_change());
-    }
-
     let namespace = plan.namespace().unwrap_or_default();
     let catalogs = ctx.catalogs.visible_from(&namespace, &ctx.namespace);
-    let snapshot = Snapshot::read(&ctx.resources, &subscription).await?;
-    let begun = phase == InstallPlanPhase::Installing;
     let bundle = plan.spec.cluster_service_version_names.first().cloned().unwrap_or_default();
     let remembered = remembered(&plan);
     let carry_on =
         || engine::change_to(&ctx.resources, &catalogs, &subscription, &snapshot, &bundle, remembered);
     let change = if begun {
-        carry_on().await
+        carry_on().await.map(Arc::new)
+    } else if let Some(change) = worked_out(&plan, &subscription, &snapshot, &catalogs, &ctx) {
+        Ok(change)
     } else {
         match engine::evaluate(&ctx.resources, &catalogs, &subscription, &snapshot).await {
-            Ok(Outcome::Change(change)) => Ok(*change),
+            Ok(Outcome::Change(change)) => Ok(Arc::from(change)),
             // Its version is there, and not everything that belongs to it: a plan before this one did not come to its end.
-            Ok(Outcome::UpToDate(resolved)) if resolved.chosen.name == bundle => carry_on().await,
+            Ok(Outcome::UpToDate(resolved)) if resolved.chosen.name == bundle => {
+                carry_on().await.map(Arc::new)
+            }
             Ok(Outcome::UpToDate(_)) => return changed(&plan, &ctx, "nothing is left to do").await,
             Err(refusal) => Err(refusal),
         }
@@ -149,8 +143,20 @@ async fn reconcile(plan: Arc<InstallPlan>, ctx: Arc<Ctx>) -> Result<Action, Erro
     carry_out(&plan, &subscription, &snapshot, &change, now, &ctx).await
 }
 
+/// What the Subscription's controller worked out when it made the plan, if nothing has changed since.
+fn worked_out(
+    plan: &InstallPlan,
+    subscription: &Subscription,
+    snapshot: &Snapshot,
+    catalogs: &[LoadedCatalog],
+    ctx: &Ctx,
+) -> Option<Arc<Change>> {
+    let basis = Basis::of(subscription, snapshot, catalogs);
+    ctx.worked_out.take(&plan.namespace().unwrap_or_default(), plan.spec.plan_digest.as_deref()?, basis)
+}
+
 /// What the plan says that it brings along. That it is the one that was approved is for the digests to say.
-fn remembered(plan: &InstallPlan) -> Vec<AlongRef> {
+pub(crate) fn remembered(plan: &InstallPlan) -> Vec<AlongRef> {
     let text = plan.annotations().get(names::ANNOTATION_PLAN_ALONG);
     text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
 }
@@ -164,7 +170,7 @@ async fn carry_out(
     mut before: InstallPlanStatus,
     ctx: &Ctx,
 ) -> Result<Action, Error> {
-    let group = snapshot.groups.iter().min_by_key(|group| group.name_any());
+    let group = snapshot.groups.iter().map(AsRef::as_ref).min_by_key(|group| group.name_any());
     let resources = match ctx.resources_for(group).await {
         Ok(resources) => resources,
         Err(error) => {
@@ -177,8 +183,8 @@ async fn carry_out(
     if before.plan.is_empty() {
         before.plan = status::steps(change);
     }
-    // The promise is on record before the first change.
-    ctx.write_status(plan, plan.status.as_ref(), &before).await?;
+    // The promise is on record before the first change; whoever looks at an older state of the plan does not get past it.
+    ctx.promise_status(plan, plan.status.as_ref(), &before).await?;
     needs::record(subscription, snapshot, change, ctx).await?;
     let (mut after, mut warnings) = (before.clone(), Warnings::new());
     let job = Job { change, subscription, snapshot, resources: &resources };
@@ -298,11 +304,26 @@ async fn refuse(plan: &InstallPlan, ctx: &Ctx, reason: &str, message: &str) -> R
     Ok(Action::requeue(SAFETY_NET))
 }
 
-async fn owner(plan: &InstallPlan, ctx: &Ctx) -> Result<Option<Subscription>, Error> {
+/// The namespace, and the Subscription that the plan is of. Before the first change as the cluster has it; what has begun is carried on
+/// with what is known: applying is idempotent.
+async fn seen(
+    plan: &InstallPlan,
+    begun: bool,
+    ctx: &Ctx,
+) -> Result<Option<(Snapshot, Arc<Subscription>)>, Error> {
     let kind = Subscription::kind(&());
     let Some(owner) = plan.owner_references().iter().find(|o| o.kind == kind) else { return Ok(None) };
-    let api = Api::<Subscription>::namespaced(ctx.client.clone(), &plan.namespace().unwrap_or_default());
-    let found =
-        api.get_opt(&owner.name).await.map_err(Error::kube(format!("get Subscription {}", owner.name)))?;
-    Ok(found.filter(|s| s.uid().as_deref() == Some(owner.uid.as_str())))
+    let namespace = plan.namespace().unwrap_or_default();
+    let ours = |snapshot: &Snapshot| {
+        let is_ours = |s: &&Arc<Subscription>| s.uid().as_deref() == Some(owner.uid.as_str());
+        snapshot.subscriptions.iter().find(is_ours).cloned()
+    };
+    if begun {
+        let snapshot = Snapshot::kept(&ctx.resources, &ctx.stores, &namespace).await;
+        if let Some(subscription) = ours(&snapshot) {
+            return Ok(Some((snapshot, subscription)));
+        }
+    }
+    let snapshot = Snapshot::read(&ctx.resources, &namespace).await?;
+    Ok(ours(&snapshot).map(|subscription| (snapshot, subscription)))
 }

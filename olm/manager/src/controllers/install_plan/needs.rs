@@ -1,5 +1,7 @@
 //! Who needs an operator that a plan installed along: recorded, so that it can go with the last of them.
 
+use std::borrow::Borrow;
+
 use kube::{
     Api, ResourceExt,
     api::{Patch, PatchParams},
@@ -29,10 +31,11 @@ pub(super) async fn record(
             "annotations": { names::ANNOTATION_REQUIRED_BY: list },
             "resourceVersion": other.resource_version(),
         } });
-        Api::<Subscription>::namespaced(ctx.client.clone(), &namespace)
+        let written = Api::<Subscription>::namespaced(ctx.client.clone(), &namespace)
             .patch(&other_name, &PatchParams::default(), &Patch::Merge(&patch))
             .await
             .map_err(Error::kube(format!("annotate Subscription {namespace}/{other_name}")))?;
+        ctx.stores.subscriptions.wrote(written);
     }
     Ok(())
 }
@@ -42,7 +45,7 @@ pub(super) async fn record(
 fn missing<'a>(
     name: &str,
     resolved: &Resolved,
-    subscriptions: &'a [Subscription],
+    subscriptions: &'a [impl Borrow<Subscription>],
 ) -> Vec<(&'a Subscription, String)> {
     let own = resolved.dependencies.iter().filter(|d| d.required_by == resolved.chosen.name);
     let provides = |other: &Subscription| {
@@ -58,7 +61,7 @@ fn missing<'a>(
         })
     };
     let mut out = Vec::new();
-    for other in subscriptions.iter().filter(|other| other.name_any() != name) {
+    for other in subscriptions.iter().map(Borrow::borrow).filter(|other| other.name_any() != name) {
         let Some(list) = other.annotations().get(names::ANNOTATION_REQUIRED_BY) else { continue };
         let mut by: Vec<&str> = list.split(',').map(str::trim).filter(|n| !n.is_empty()).collect();
         if !by.contains(&name) && provides(other) {

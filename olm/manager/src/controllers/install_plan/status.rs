@@ -154,12 +154,14 @@ pub(super) fn health(
         (_, Some((reason, message))) => Health::Working(reason.to_owned(), message.to_owned()),
         (phase, None) => Health::Working(phase.to_string(), status.message.clone().unwrap_or_default()),
     };
+    status.observed_generation = plan.metadata.generation;
     conditions(&mut status.conditions, &health, plan.metadata.generation, now);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::controllers::health::judges::{self, Argo, Kstatus};
 
     fn status(phase: InstallPlanPhase, second: i64) -> InstallPlanStatus {
         let start_time = Timestamp::from_second(second).ok().map(Time);
@@ -178,5 +180,29 @@ mod tests {
         };
         assert_eq!(at(59), (false, InstallPlanPhase::Installing));
         assert_eq!(at(60), (true, InstallPlanPhase::Installing));
+    }
+
+    /// What Flux and Argo CD make of each phase.
+    #[test]
+    fn tools_that_know_only_the_usual_conditions_see_how_it_stands() {
+        let trouble = Some(("InstallComponentFailed", "no"));
+        let cases = [
+            (InstallPlanPhase::RequiresApproval, None, 0, Kstatus::InProgress, Argo::Progressing),
+            (InstallPlanPhase::Installing, None, 999, Kstatus::InProgress, Argo::Progressing),
+            (InstallPlanPhase::Installing, trouble, 1, Kstatus::InProgress, Argo::Progressing),
+            (InstallPlanPhase::Installing, trouble, 999, Kstatus::Failed, Argo::Degraded),
+            (InstallPlanPhase::Failed, trouble, 1, Kstatus::Failed, Argo::Degraded),
+            (InstallPlanPhase::Complete, None, 1, Kstatus::Current, Argo::Healthy),
+        ];
+        let mut plan = InstallPlan::default();
+        plan.metadata.generation = Some(2);
+        for (phase, trouble, second, kstatus, argo) in cases {
+            let mut status = status(phase, 0);
+            health(&mut status, &plan, trouble, Timestamp::from_second(second).unwrap());
+            let seen = judges::object(&plan, &status);
+            assert_eq!(judges::kstatus(&seen), kstatus, "{phase}");
+            assert_eq!(judges::argo_with_our_check(&seen), argo, "{phase}");
+            assert_eq!(judges::argo(&seen), Argo::NotLookedAt);
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! What a plan waits for before it starts its operator: pure.
 
+use std::borrow::Borrow;
+
 use kube::ResourceExt;
 use olm_api::{ClusterServiceVersion, Subscription, csv::CsvPhase, names};
 use olm_plan::AlongRef;
@@ -24,14 +26,18 @@ pub(super) fn for_others(
         .find_map(|name| for_one(name, &snapshot.subscriptions, &snapshot.csvs))
 }
 
-fn for_one(name: &str, subscriptions: &[Subscription], csvs: &[ClusterServiceVersion]) -> Option<String> {
-    let Some(other) = subscriptions.iter().find(|s| s.name_any() == name) else {
+fn for_one<S, C>(name: &str, subscriptions: &[S], csvs: &[C]) -> Option<String>
+where
+    S: Borrow<Subscription>,
+    C: Borrow<ClusterServiceVersion>,
+{
+    let Some(other) = subscriptions.iter().map(Borrow::borrow).find(|s| s.name_any() == name) else {
         return Some(format!("Subscription {name}, which was made just now"));
     };
     let status = other.status.as_ref();
     let wanted = status.and_then(|s| s.installed_csv.as_ref().or(s.current_csv.as_ref()));
     let wanted = wanted.or(other.spec.starting_csv.as_ref());
-    let csv = csvs.iter().find(|csv| csv.metadata.name.as_ref() == wanted);
+    let csv = csvs.iter().map(Borrow::borrow).find(|csv| csv.metadata.name.as_ref() == wanted);
     let Some(csv) = csv else {
         let failing = status.into_iter().flat_map(|s| &s.conditions).find(|c| {
             c.is_true()
@@ -89,6 +95,9 @@ mod tests {
             Some("ClusterServiceVersion dns.v1 to run (Pending: requirements not met: x)")
         );
         assert_eq!(wait(&[csv(CsvPhase::Succeeded)]), None);
-        assert!(for_one("gone", &[], &[]).is_some_and(|text| text.contains("made just now")));
+        assert!(
+            for_one::<Subscription, ClusterServiceVersion>("gone", &[], &[])
+                .is_some_and(|text| text.contains("made just now"))
+        );
     }
 }

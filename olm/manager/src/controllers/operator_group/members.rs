@@ -2,7 +2,7 @@
 
 use kube::{
     Api, ResourceExt,
-    api::{ListParams, Patch, PatchParams},
+    api::{Patch, PatchParams},
 };
 use olm_api::{ClusterServiceVersion, OperatorGroup, names};
 use serde_json::{Value, json};
@@ -13,11 +13,11 @@ use crate::{
     resources::Id,
 };
 
-/// Brings the annotation and the roles of a group up to its members; returns whether anything changed. A group with
+/// Brings the annotation of a group up to its members; returns whether anything changed. A group with
 /// `staticProvidedAPIs` is left alone.
-pub(crate) async fn provides(
+pub(crate) async fn provides<'a>(
     group: &OperatorGroup,
-    members: &[ClusterServiceVersion],
+    members: impl IntoIterator<Item = &'a ClusterServiceVersion>,
     ctx: &Ctx,
 ) -> Result<bool, Error> {
     let provided = apis::of_members(members);
@@ -34,7 +34,8 @@ pub(crate) async fn provides(
     let api = Api::<OperatorGroup>::namespaced(ctx.client.clone(), &namespace);
     let patched = api.patch(&name, &PatchParams::default(), &Patch::Merge(&patch)).await;
     let group = patched.map_err(Error::kube(format!("annotate OperatorGroup {namespace}/{name}")))?;
-    roles(&group, ctx).await?;
+    // The group's own controller is woken by that, and sees to its roles.
+    ctx.stores.wrote(group);
     Ok(true)
 }
 
@@ -44,7 +45,12 @@ pub(super) async fn roles(group: &OperatorGroup, ctx: &Ctx) -> Result<(), Error>
     let wanted =
         olm_bundle::group_roles(&group.name_any(), &group.namespace().unwrap_or_default(), &provided);
     for role in wanted {
-        let live = ctx.resources.get(&Id::of(&role)?).await?;
+        let id = Id::of(&role)?;
+        let live = match ctx.parts.group_role(&id.name) {
+            Some(known) if same(&role, &known) => continue,
+            // One that somebody else made has no labels.
+            _ => ctx.resources.get(&id).await?,
+        };
         // Nobody misses a role that would give nothing.
         let needless = live.is_none() && provided.is_empty();
         if !needless && !live.is_some_and(|live| same(&role, &live)) {
@@ -68,17 +74,11 @@ fn same(wanted: &Value, live: &Value) -> bool {
 /// Takes what only a version provided that is gone out of its group.
 pub(crate) async fn forget_member(csv: &ClusterServiceVersion, ctx: &Ctx) -> Result<(), Error> {
     let namespace = csv.namespace().unwrap_or_default();
-    let groups =
-        Api::<OperatorGroup>::namespaced(ctx.client.clone(), &namespace).list(&ListParams::default()).await;
-    let groups = groups.map_err(Error::kube(format!("list OperatorGroups in {namespace}")))?;
-    let [group] = groups.items.as_slice() else { return Ok(()) };
-    let members = Api::<ClusterServiceVersion>::namespaced(ctx.client.clone(), &namespace)
-        .list(&ListParams::default())
-        .await;
-    let members = members.map_err(Error::kube(format!("list ClusterServiceVersions in {namespace}")))?;
-    let others: Vec<_> =
-        members.items.into_iter().filter(|other| other.metadata.uid != csv.metadata.uid).collect();
-    provides(group, &others, ctx).await.map(drop)
+    let groups = ctx.stores.groups.in_namespace(&namespace);
+    let [group] = groups.as_slice() else { return Ok(()) };
+    let members = ctx.stores.versions.in_namespace(&namespace);
+    let others = members.iter().filter(|other| other.metadata.uid != csv.metadata.uid);
+    provides(group, others.map(AsRef::as_ref), ctx).await.map(drop)
 }
 
 #[cfg(test)]
@@ -97,7 +97,9 @@ mod tests {
         assert!(same(&wanted, &live));
         live["aggregationRule"]["clusterRoleSelectors"] = json!([]);
         assert!(!same(&wanted, &live));
-        // no member provides anything, and Kubernetes leaves the empty list out
-        assert!(same(&json!({ "aggregationRule": { "clusterRoleSelectors": [] } }), &json!({})));
+        // no member provides anything
+        let none = json!({ "rules": [] });
+        assert!(same(&none, &json!({ "rules": null })));
+        assert!(!same(&none, &wanted));
     }
 }

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::{
     Api, ResourceExt,
     api::{ListParams, Patch, PatchParams},
-    core::{PartialObjectMeta, Selector},
+    core::{PartialObjectMeta, Selector, SelectorExt},
     runtime::{WatchStreamExt, watcher},
 };
 use olm_api::{OperatorGroup, names};
@@ -20,12 +20,10 @@ use crate::{
 };
 
 /// Names of the namespaces that match.
-pub(super) async fn selected(selector: &Selector, ctx: &Ctx) -> Result<BTreeSet<String>, Error> {
-    let api = Api::<Namespace>::all(ctx.client.clone());
-    let found = api.list_metadata(&ListParams::default().labels_from(selector)).await;
-    let found = found.map_err(Error::kube("list namespaces"))?;
-    let there = found.items.iter().filter(|namespace| namespace.metadata.deletion_timestamp.is_none());
-    Ok(there.map(ResourceExt::name_any).collect())
+pub(super) fn selected(selector: &Selector, ctx: &Ctx) -> BTreeSet<String> {
+    let all = ctx.stores.namespaces.all();
+    let there = all.iter().filter(|namespace| namespace.metadata.deletion_timestamp.is_none());
+    there.filter(|n| selector.matches(n.labels())).map(|namespace| namespace.name_any()).collect()
 }
 
 /// The label of a group's namespaces, once the group has a UID.
@@ -42,14 +40,30 @@ pub(super) async fn label(group: &OperatorGroup, namespaces: &[String], ctx: &Ct
     let Some(key) = key(group) else { return Ok(()) };
     let wanted: BTreeSet<&str> =
         namespaces.iter().map(String::as_str).filter(|name| !name.is_empty()).collect();
-    let labelled = labelled(&key, ctx).await?;
+    let labelled: BTreeSet<String> =
+        ctx.stores.namespaces.keyed(&key).iter().map(|namespace| namespace.name_any()).collect();
     for stale in labelled.iter().filter(|name| !wanted.contains(name.as_str())) {
         patch(stale, &key, Value::Null, ctx).await?;
     }
-    for new in wanted.iter().filter(|name| !labelled.contains(**name)) {
-        patch(new, &key, json!(""), ctx).await?;
+    let new: Vec<&str> = wanted.into_iter().filter(|name| !labelled.contains(*name)).collect();
+    for name in &new {
+        patch(name, &key, json!(""), ctx).await?;
+    }
+    // The group may have gone while this was at work. Whoever takes its labels off may then have looked before they were put
+    // on; who looks after having put them on sees that it is gone.
+    if !new.is_empty() && is_gone(group, ctx).await? {
+        for name in new {
+            patch(name, &key, Value::Null, ctx).await?;
+        }
     }
     Ok(())
+}
+
+async fn is_gone(group: &OperatorGroup, ctx: &Ctx) -> Result<bool, Error> {
+    let api = Api::<OperatorGroup>::namespaced(ctx.client.clone(), &group.namespace().unwrap_or_default());
+    let found = api.get_metadata_opt(&group.name_any()).await;
+    let found = found.map_err(Error::kube(format!("read OperatorGroup {}", group.name_any())))?;
+    Ok(found.and_then(|found| found.metadata.uid) != group.metadata.uid)
 }
 
 async fn labelled(key: &str, ctx: &Ctx) -> Result<BTreeSet<String>, Error> {
@@ -64,29 +78,63 @@ async fn patch(namespace: &str, key: &str, value: Value, ctx: &Ctx) -> Result<()
     match api.patch_metadata(namespace, &PatchParams::default(), &Patch::Merge(&patch)).await {
         // A target need not be there yet; when it comes, its group is woken.
         Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
-        Ok(_) => Ok(()),
+        Ok(labelled) => {
+            ctx.stores.wrote(labelled);
+            Ok(())
+        }
         Err(error) => Err(Error::kube(format!("label namespace {namespace}"))(error)),
     }
 }
 
-/// Takes the label of groups that are deleted off their namespaces. Best effort: the label means nothing without its group.
+/// Takes the label of groups that are deleted off their namespaces, also of those that went while nobody looked. Best effort:
+/// the label means nothing without its group.
 pub(super) async fn forget_departed(ctx: Arc<Ctx>, shutdown: CancellationToken) {
     let api = Api::<PartialObjectMeta<OperatorGroup>>::all(metadata_only(ctx.client.clone()));
     let events = watcher(api, watcher::Config::default()).default_backoff();
     let mut events = std::pin::pin!(events.take_until(shutdown.cancelled_owned()));
     while let Some(event) = events.next().await {
-        let Ok(watcher::Event::Delete(group)) = event else { continue };
-        let Some(uid) = group.metadata.uid.as_deref() else { continue };
-        let key = key_of(uid);
-        match labelled(&key, &ctx).await {
-            Ok(found) => {
-                for namespace in found {
-                    if let Err(error) = patch(&namespace, &key, Value::Null, &ctx).await {
-                        tracing::warn!(namespace, %error, "failed to take the label of a deleted OperatorGroup off");
-                    }
-                }
-            }
-            Err(error) => tracing::warn!(%error, "failed to look for namespaces of a deleted OperatorGroup"),
+        let forgotten = match event {
+            Ok(watcher::Event::Delete(group)) => match group.metadata.uid.as_deref() {
+                Some(uid) => forget(&key_of(uid), &ctx).await,
+                None => Ok(()),
+            },
+            // Now it is known which there are, and not which went before.
+            Ok(watcher::Event::InitDone) => forget_unknown(&ctx).await,
+            Ok(_) | Err(_) => Ok(()),
+        };
+        if let Err(error) = forgotten {
+            tracing::warn!(%error, "failed to take the label of a deleted OperatorGroup off");
         }
     }
+}
+
+async fn forget(key: &str, ctx: &Ctx) -> Result<(), Error> {
+    for namespace in labelled(key, ctx).await? {
+        patch(&namespace, key, Value::Null, ctx).await?;
+    }
+    Ok(())
+}
+
+/// Takes the labels of groups that there are none of off. The namespaces are read first: the group of a label that is seen is
+/// there afterwards, unless it is gone.
+async fn forget_unknown(ctx: &Ctx) -> Result<(), Error> {
+    let everywhere = ListParams::default();
+    let namespaces = Api::<Namespace>::all(ctx.client.clone()).list_metadata(&everywhere).await;
+    let mut labels: Vec<(String, String)> = Vec::new();
+    for namespace in namespaces.map_err(Error::kube("list namespaces"))? {
+        let keys =
+            namespace.labels().keys().filter(|key| key.starts_with(names::LABEL_OPERATOR_GROUP_PREFIX));
+        labels.extend(keys.map(|key| (namespace.name_any(), key.clone())));
+    }
+    if labels.is_empty() {
+        return Ok(());
+    }
+    let groups = Api::<OperatorGroup>::all(ctx.client.clone()).list_metadata(&everywhere).await;
+    let groups = groups.map_err(Error::kube("list OperatorGroups"))?;
+    let known: BTreeSet<String> =
+        groups.iter().filter_map(|group| group.metadata.uid.as_deref().map(key_of)).collect();
+    for (namespace, key) in labels.iter().filter(|(_, key)| !known.contains(key)) {
+        patch(namespace, key, Value::Null, ctx).await?;
+    }
+    Ok(())
 }

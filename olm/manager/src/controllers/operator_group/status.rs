@@ -10,6 +10,8 @@ use k8s_openapi::{
 use kube::{ResourceExt, core::SelectorExt};
 use olm_api::{Condition, OperatorGroup, OperatorGroupStatus, condition, names};
 
+use crate::controllers::health::{self, Health};
+
 /// The account that installs are limited to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Account {
@@ -34,8 +36,12 @@ pub(super) fn status(
         None if group.spec.target_namespaces.is_empty() => vec![String::new()],
         None => group.spec.target_namespaces.iter().cloned().collect::<BTreeSet<_>>().into_iter().collect(),
     };
+    let generation = group.metadata.generation;
+    new.observed_generation = generation;
+    let mut health = Health::Ready;
     if groups > 1 {
         let message = format!("{groups} OperatorGroups are in the namespace; delete all but one");
+        health = Health::Stalled("MultipleOperatorGroupsFound".into(), message.clone());
         let type_ = names::CONDITION_MULTIPLE_OPERATOR_GROUPS;
         condition::set(
             &mut new.conditions,
@@ -48,6 +54,7 @@ pub(super) fn status(
     match account {
         Account::Unusable(why) => {
             let type_ = names::CONDITION_OPERATOR_GROUP_SERVICE_ACCOUNT;
+            health = Health::Stalled("ServiceAccountNotFound".into(), why.clone());
             condition::set(
                 &mut new.conditions,
                 Condition::new(type_, true, "ServiceAccountNotFound", why),
@@ -56,6 +63,8 @@ pub(super) fn status(
         }
         _ => drop(condition::remove(&mut new.conditions, names::CONDITION_OPERATOR_GROUP_SERVICE_ACCOUNT)),
     }
+    // As upstream, a group that is as it should be has no conditions at all.
+    health::trouble(&mut new.conditions, &health, generation, now);
     new.service_account_ref = (*account == Account::Found).then(|| ObjectReference {
         api_version: Some("v1".into()),
         kind: Some("ServiceAccount".into()),
@@ -69,12 +78,14 @@ pub(super) fn status(
     new
 }
 
-/// Conditions that hold and did not before.
+/// What is wrong with the group and was not before.
 pub(super) fn news(old: Option<&OperatorGroupStatus>, new: &OperatorGroupStatus) -> Vec<Condition> {
     let held = |c: &Condition| {
         old.is_some_and(|o| condition::find(&o.conditions, &c.type_).is_some_and(Condition::is_true))
     };
-    new.conditions.iter().filter(|c| c.is_true() && !held(c)).cloned().collect()
+    let wrong = [names::CONDITION_MULTIPLE_OPERATOR_GROUPS, names::CONDITION_OPERATOR_GROUP_SERVICE_ACCOUNT];
+    let wrong = new.conditions.iter().filter(|c| wrong.contains(&c.type_.as_str()));
+    wrong.filter(|c| c.is_true() && !held(c)).cloned().collect()
 }
 
 /// Whether a change of a namespace may change what a group watches, or where it is not labelled yet.

@@ -71,6 +71,28 @@ fn bad_operator_group_multiple_operator_groups_is_told_until_the_other_goes() {
     assert!(status(&group, None, 1, &Account::NotAsked, now()).conditions.is_empty());
 }
 
+/// What Flux and Argo CD make of a group.
+#[test]
+fn tools_that_know_only_the_usual_conditions_see_how_a_group_stands() {
+    use crate::controllers::health::judges::{Argo, Kstatus, argo_with_our_check, kstatus, object};
+    let missing = Account::Unusable("ServiceAccount db/robot does not exist".into());
+    let mut group = group(&["a"]);
+    for (groups, account, expected) in [
+        (1, Account::NotAsked, (Kstatus::Current, Argo::Healthy)),
+        (2, Account::NotAsked, (Kstatus::Failed, Argo::Degraded)),
+        (1, missing, (Kstatus::Failed, Argo::Degraded)),
+        (1, Account::Found, (Kstatus::Current, Argo::Healthy)),
+    ] {
+        group.metadata.generation = group.metadata.generation.map_or(Some(1), |g| Some(g + 1));
+        let new = status(&group, None, groups, &account, now());
+        let seen = object(&group, &new);
+        assert_eq!((kstatus(&seen), argo_with_our_check(&seen)), expected, "{seen}");
+        group.status = Some(new);
+    }
+    group.metadata.generation = Some(99);
+    assert_eq!(kstatus(&object(&group, &group.status)), Kstatus::InProgress);
+}
+
 #[test]
 fn only_groups_for_which_a_namespace_is_news_are_woken() {
     let mut by_label = selecting("team");

@@ -110,7 +110,13 @@ async fn set_finalizer(subscription: &Subscription, present: bool, ctx: &Ctx) ->
         "metadata": { "finalizers": finalizers, "resourceVersion": subscription.resource_version() }
     });
     match api.patch(&name, &PatchParams::default(), &Patch::Merge(&patch)).await {
-        Ok(_) => Ok(()),
+        Ok(written) => {
+            // What is being deleted is gone with its last finalizer.
+            if written.metadata.deletion_timestamp.is_none() {
+                ctx.stores.subscriptions.wrote(written);
+            }
+            Ok(())
+        }
         Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
         Err(error) => Err(Error::kube(format!("set the finalizer of Subscription {name}"))(error)),
     }

@@ -1,5 +1,7 @@
 //! What to do for a Subscription: pure.
 
+use std::sync::Arc;
+
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 use olm_api::{
@@ -7,6 +9,7 @@ use olm_api::{
     install_plan::InstallPlanPhase, names,
 };
 use olm_plan::Finding;
+use olm_resolver::{Action, Resolved};
 
 use crate::engine::{Change, Outcome, Refusal};
 
@@ -24,9 +27,9 @@ pub(super) struct Observed<'a> {
     /// The version that the Subscription has on the cluster.
     pub(super) installed: Option<&'a ClusterServiceVersion>,
     /// All of the namespace.
-    pub(super) csvs: &'a [ClusterServiceVersion],
+    pub(super) csvs: &'a [Arc<ClusterServiceVersion>],
     /// Those that the Subscription owns, oldest first.
-    pub(super) plans: &'a [InstallPlan],
+    pub(super) plans: &'a [Arc<InstallPlan>],
     pub(super) now: Timestamp,
 }
 
@@ -61,7 +64,7 @@ pub(super) enum Hold {
 pub(super) enum Next {
     Hold(Hold),
     /// Have this plan.
-    Plan(Box<Change>),
+    Plan(Arc<Change>),
     /// A plan for that very version is approved and about to be carried out.
     Keep {
         plan: String,
@@ -132,7 +135,7 @@ fn goes_back(observed: &Observed<'_>) -> bool {
 pub(super) fn unfinished<'a>(observed: &Observed<'a>) -> Option<&'a ClusterServiceVersion> {
     let csv = observed.installed?;
     let name = csv.metadata.name.as_deref();
-    let of_it: Vec<&InstallPlan> = observed.plans.iter().filter(|p| csv_of(p) == name).collect();
+    let of_it: Vec<&Arc<InstallPlan>> = observed.plans.iter().filter(|p| csv_of(p) == name).collect();
     if of_it.iter().any(|p| phase(p) != InstallPlanPhase::Failed) {
         return None;
     }
@@ -146,6 +149,18 @@ pub(super) fn unfinished<'a>(observed: &Observed<'a>) -> Option<&'a ClusterServi
 pub(super) fn is_stalled(plan: &InstallPlan) -> bool {
     let conditions = plan.status.as_ref().map(|s| s.conditions.as_slice()).unwrap_or_default();
     condition::find(conditions, names::CONDITION_STALLED).is_some_and(Condition::is_true)
+}
+
+/// The approved plan that brings what was chosen, unless there is a reason to look closer: before it changes anything it looks for
+/// itself whether it may.
+pub(super) fn at_work(
+    observed: &Observed<'_>,
+    resolved: &Resolved,
+    upgradeable: &Result<(), String>,
+) -> Option<String> {
+    let same = |plan: &&InstallPlan| csv_of(plan) == Some(resolved.chosen.name.as_str());
+    let goes_on = resolved.action != Action::None && upgradeable.is_ok();
+    in_flight(observed).filter(same).filter(|plan| goes_on && !is_stalled(plan)).map(ResourceExt::name_any)
 }
 
 /// What the engine's answer means.
@@ -186,7 +201,7 @@ pub(super) fn next(
     if let Some(plan) = wanted {
         return Next::Keep { plan: plan.name_any() };
     }
-    Next::Plan(change)
+    Next::Plan(Arc::from(change))
 }
 
 /// The newest bundle that can be reached.
@@ -229,7 +244,13 @@ pub(super) fn obsolete<'a>(observed: &'a Observed<'_>, next: &Next) -> Vec<&'a I
 }
 
 fn finished_surplus<'a>(observed: &'a Observed<'_>, wanted: Option<&str>) -> Vec<&'a InstallPlan> {
-    let others = || observed.plans.iter().filter(|p| wanted != Some(p.name_any().as_str()));
+    let others = || {
+        observed
+            .plans
+            .iter()
+            .map(AsRef::as_ref)
+            .filter(|p: &&InstallPlan| wanted != Some(p.name_any().as_str()))
+    };
     let surplus = |of: InstallPlanPhase, keep: usize| {
         let finished: Vec<&InstallPlan> = others().filter(|p| phase(p) == of).collect();
         finished[..finished.len().saturating_sub(keep)].to_vec()
@@ -241,7 +262,12 @@ fn finished_surplus<'a>(observed: &'a Observed<'_>, wanted: Option<&str>) -> Vec
 
 /// The approved plan that is not finished.
 pub(super) fn in_flight<'a>(observed: &Observed<'a>) -> Option<&'a InstallPlan> {
-    observed.plans.iter().rev().find(|plan| plan.spec.approved && !is_finished(plan))
+    observed
+        .plans
+        .iter()
+        .map(AsRef::as_ref)
+        .rev()
+        .find(|plan: &&InstallPlan| plan.spec.approved && !is_finished(plan))
 }
 
 pub(super) fn is_finished(plan: &InstallPlan) -> bool {

@@ -5,68 +5,95 @@
 
 mod cleanup;
 mod decide;
+mod live;
 mod plan_object;
+mod settled;
+mod sources;
 mod status;
 
 use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use kube::{
-    Api, ResourceExt,
-    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions},
-    runtime::{
-        controller::Action,
-        reflector::{ObjectRef, Store},
-        watcher,
-    },
+    Api, Resource, ResourceExt,
+    api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
+    runtime::{controller::Action, reflector::ObjectRef},
 };
-use olm_api::{
-    CatalogSource, ClusterServiceVersion, InstallPlan, OperatorCondition, OperatorGroup, Subscription, names,
-};
+use olm_api::{InstallPlan, Subscription, names};
 use tokio_stream::wrappers::WatchStream;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     catalogs::LoadedCatalog,
     context::{Ctx, Error, SAFETY_NET, drive},
-    engine::{self, Outcome, Refusal, Snapshot},
-    stores,
+    engine::{self, Basis, Outcome, Refusal, Snapshot},
+    stores::Stores,
 };
 use decide::{Catalog, Hold, Next, Observed};
 #[cfg(test)]
 pub(crate) use plan_object::parts;
 pub(crate) use plan_object::{SUMMARY, summary};
+use settled::Settled;
+use sources::Sources;
 
 pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
-    let client = ctx.client.clone();
-    let any = watcher::Config::default;
-    let (controller, kept) = stores::controller(Api::<Subscription>::all(client.clone()), any());
-    let store = kept.store.clone();
-    ctx.stores.set_subscriptions(kept);
-    let (csvs, groups, conditions) = (store.clone(), store.clone(), store);
-    let controller = controller
-        .owns(Api::<InstallPlan>::all(client.clone()), any())
-        .watches(Api::<ClusterServiceVersion>::all(client.clone()), any(), move |csv| {
-            in_namespace(&csvs, csv.namespace())
-        })
-        .watches(Api::<OperatorGroup>::all(client.clone()), any(), move |group| {
-            in_namespace(&groups, group.namespace())
-        })
-        .watches(Api::<OperatorCondition>::all(client), any(), move |condition| {
-            in_namespace(&conditions, condition.namespace())
-        })
+    let stores = Arc::clone(&ctx.stores);
+    let others = |stores: &Arc<Stores>| {
+        let stores = Arc::clone(stores);
+        move |namespace: Option<String>| in_namespace(&stores, namespace)
+    };
+    let (csvs, groups, conditions) = (others(&stores), others(&stores), others(&stores));
+    let controller = stores
+        .subscriptions
+        .controller()
+        .reconcile_on(stores.plans.wakes(owners))
+        .reconcile_on(stores.versions.wakes(move |csv| csvs(csv.namespace())))
+        .reconcile_on(stores.groups.wakes(move |group| groups(group.namespace())))
+        .reconcile_on(stores.conditions.wakes(move |condition| conditions(condition.namespace())))
+        // Whom it does not concern, notices so without asking the engine.
         .reconcile_all_on(futures::StreamExt::map(WatchStream::from_changes(ctx.catalogs.changes()), |_| ()));
-    drive("subscription", controller, ctx, shutdown, reconcile).await;
+    tokio::select! {
+        () = shutdown.cancelled() => return,
+        () = stores.synced() => {}
+    }
+    let memory = Arc::<Memory>::default();
+    drive("subscription", controller, ctx, shutdown, move |subscription, ctx| {
+        let memory = Arc::clone(&memory);
+        async move { reconcile(subscription, ctx, memory).await }
+    })
+    .await;
 }
 
-fn in_namespace(store: &Store<Subscription>, namespace: Option<String>) -> Vec<ObjectRef<Subscription>> {
-    let same = |s: &Arc<Subscription>| s.namespace() == namespace;
-    store.state().into_iter().filter(same).map(|s| ObjectRef::from_obj(s.as_ref())).collect()
+fn in_namespace(stores: &Stores, namespace: Option<String>) -> Vec<ObjectRef<Subscription>> {
+    let all = stores.subscriptions.in_namespace(&namespace.unwrap_or_default());
+    all.iter().map(|subscription| ObjectRef::from_obj(subscription.as_ref())).collect()
 }
 
-async fn reconcile(subscription: Arc<Subscription>, ctx: Arc<Ctx>) -> Result<Action, Error> {
+fn owners(plan: &InstallPlan) -> Vec<ObjectRef<Subscription>> {
+    let (namespace, kind) = (plan.namespace().unwrap_or_default(), Subscription::kind(&()));
+    let ours = plan.owner_references().iter().filter(|owner| owner.kind == kind);
+    ours.map(|owner| ObjectRef::new(&owner.name).within(&namespace)).collect()
+}
+
+/// What this controller remembers beside the stores.
+#[derive(Default)]
+struct Memory {
+    settled: Settled,
+    sources: Sources,
+}
+
+/// When to look again at what was decided on an older state than that of the cluster. The news wakes it before.
+const NEWS: Duration = Duration::from_secs(1);
+
+async fn reconcile(
+    subscription: Arc<Subscription>,
+    ctx: Arc<Ctx>,
+    memory: Arc<Memory>,
+) -> Result<Action, Error> {
+    let settled = &memory.settled;
     ctx.metrics.synced(&subscription);
     if subscription.metadata.deletion_timestamp.is_some() {
+        settled.forget(&subscription);
         return cleanup::on_deletion(&subscription, &ctx).await;
     }
     cleanup::ensure_finalizer(&subscription, &ctx).await?;
@@ -74,8 +101,14 @@ async fn reconcile(subscription: Arc<Subscription>, ctx: Arc<Ctx>) -> Result<Act
 
     let namespace = subscription.namespace().unwrap_or_default();
     let catalogs = ctx.catalogs.visible_from(&namespace, &ctx.namespace);
-    let snapshot = Snapshot::read(&ctx.resources, &subscription).await?;
-    let plans = plans_of(&subscription, &ctx).await?;
+    let snapshot = Snapshot::kept(&ctx.resources, &ctx.stores, &namespace).await;
+    let plans = plans_of(&subscription, &ctx.stores);
+    let basis = Basis::of(&subscription, &snapshot, &catalogs);
+    // With what became of it so far.
+    let whole = basis.and(&plans).and(std::slice::from_ref(&subscription));
+    if settled.holds(&subscription, whole, &catalogs, &snapshot).await {
+        return Ok(Action::requeue(SAFETY_NET));
+    }
     let source = engine::source_of(&catalogs, &subscription).ok();
     let package = match source {
         Some(source) => engine::prepared(source, &subscription.spec.name).await?,
@@ -83,7 +116,7 @@ async fn reconcile(subscription: Arc<Subscription>, ctx: Arc<Ctx>) -> Result<Act
     };
     let observed = Observed {
         subscription: &subscription,
-        catalog: catalog_state(&subscription, source, &ctx).await?,
+        catalog: catalog_state(&subscription, source, &memory.sources, &ctx).await?,
         installed: snapshot.installed(&subscription, package.as_deref()),
         csvs: &snapshot.csvs,
         plans: &plans,
@@ -97,11 +130,22 @@ async fn reconcile(subscription: Arc<Subscription>, ctx: Arc<Ctx>) -> Result<Act
     }
 
     let hold = decide::hold(&observed);
+    let upgradeable = observed.installed.map_or(Ok(()), |csv| snapshot.upgradeable(&csv.name_any()));
     let answer = match &hold {
         Some(_) => None,
         None => {
             let asked = std::time::Instant::now();
-            let answer = engine::evaluate(&ctx.resources, &catalogs, &subscription, &snapshot).await;
+            let chosen = engine::choose(&ctx.resources, &catalogs, &subscription, &snapshot).await;
+            let answer = match chosen {
+                Ok(resolved) => match decide::at_work(&observed, &resolved, &upgradeable) {
+                    // What it changes is known, and was said.
+                    Some(plan) => return follow(&observed, plan, &ctx).await,
+                    None => {
+                        engine::work_out(&ctx.resources, &catalogs, &subscription, &snapshot, resolved).await
+                    }
+                },
+                Err(refusal) => Err(refusal),
+            };
             let outcome = if answer.is_ok() { "succeeded" } else { "failed" };
             ctx.metrics.resolved(outcome, asked.elapsed());
             match answer {
@@ -116,28 +160,82 @@ async fn reconcile(subscription: Arc<Subscription>, ctx: Arc<Ctx>) -> Result<Act
     let retry = answer.as_ref().and_then(|answer| answer.as_ref().err()).and_then(Refusal::retry);
     let next = match (hold, answer) {
         (Some(hold), _) => Next::Hold(hold),
-        (None, Some(answer)) => {
-            let upgradeable = observed.installed.map_or(Ok(()), |csv| snapshot.upgradeable(&csv.name_any()));
-            decide::next(&observed, answer, upgradeable)
-        }
+        (None, Some(answer)) => decide::next(&observed, answer, upgradeable),
         // hold() and evaluate() cannot both be silent.
         (None, None) => return Ok(Action::requeue(Duration::from_secs(1))),
     };
 
-    let current = apply(&observed, &next, &ctx).await?;
-    let new = status::status(&observed, &next, current.as_ref());
-    if status::is_passing(subscription.status.as_ref(), &new, current.as_ref(), observed.now) {
-        return Ok(Action::requeue(status::PASSING.unsigned_abs()));
+    // A second plan for what another is bringing, or has brought, could not be taken back.
+    if matches!(next, Next::Plan(_)) && !live::is_current(&observed, &ctx).await? {
+        return Ok(Action::requeue(NEWS));
     }
-    report(&subscription, &new, &ctx).await?;
+    if let Next::Plan(change) = &next {
+        // Before the plan is there: it is looked at at once.
+        ctx.worked_out.put(basis, Arc::clone(change));
+    }
+    let current = apply(&observed, &next, &ctx).await?;
+    let said = tell(&observed, &next, current.as_deref(), &ctx).await?;
     Ok(match next {
+        _ if said == Said::Later => Action::requeue(status::PASSING.unsigned_abs()),
         Next::Hold(Hold::Settling { until }) => {
             let left = until.duration_since(observed.now).as_secs().clamp(1, 300);
             Action::requeue(Duration::from_secs(left.unsigned_abs()))
         }
-        Next::Hold(Hold::Catalog) => Action::requeue(Duration::from_secs(30)),
+        Next::UpToDate { .. } => {
+            // What was just written is a basis of its own: it comes by here once more.
+            if said == Said::Already {
+                settled.note(&subscription, whole, &catalogs, &snapshot).await;
+            }
+            Action::requeue(SAFETY_NET)
+        }
+        Next::Refused(refused) if UNWATCHED.contains(&refused.reason.as_str()) => Action::requeue(LOOK_AGAIN),
         _ => Action::requeue(retry.unwrap_or(SAFETY_NET)),
     })
+}
+
+/// Refusals for what is not watched: webhooks and who is behind them, rights, quotas, other people's objects.
+const UNWATCHED: [&str; 6] = [
+    "WebhookUnavailable",
+    "InstallerLacksRights",
+    "InstallerCannotGrant",
+    "QuotaExceeded",
+    "PriorityClassMissing",
+    "NameCollision",
+];
+/// How soon it is seen that the cause of such a refusal is gone. Working it out again costs a read for each object of the bundle.
+const LOOK_AGAIN: Duration = Duration::from_secs(15);
+
+/// An approved plan for what would be chosen is about to be carried out.
+async fn follow(observed: &Observed<'_>, plan: String, ctx: &Ctx) -> Result<Action, Error> {
+    let next = Next::Keep { plan };
+    let current = apply(observed, &next, ctx).await?;
+    Ok(match tell(observed, &next, current.as_deref(), ctx).await? {
+        Said::Later => Action::requeue(status::PASSING.unsigned_abs()),
+        Said::Now | Said::Already => Action::requeue(SAFETY_NET),
+    })
+}
+
+/// What became of a status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Said {
+    Now,
+    Already,
+    /// It is about to be another one.
+    Later,
+}
+
+async fn tell(
+    observed: &Observed<'_>,
+    next: &Next,
+    current: Option<&InstallPlan>,
+    ctx: &Ctx,
+) -> Result<Said, Error> {
+    let subscription = observed.subscription;
+    let new = status::status(observed, next, current);
+    if status::is_passing(observed, next, &new, current) {
+        return Ok(Said::Later);
+    }
+    Ok(if report(subscription, &new, ctx).await? { Said::Now } else { Said::Already })
 }
 
 /// The label by which a Subscription is a component of its operator.
@@ -148,10 +246,11 @@ async fn ensure_label(subscription: &Subscription, ctx: &Ctx) -> Result<(), Erro
         return Ok(());
     }
     let patch = serde_json::json!({ "metadata": { "labels": { label: "" } } });
-    Api::<Subscription>::namespaced(ctx.client.clone(), &namespace)
+    let labelled = Api::<Subscription>::namespaced(ctx.client.clone(), &namespace)
         .patch(&name, &PatchParams::default(), &Patch::Merge(&patch))
         .await
         .map_err(Error::kube(format!("label Subscription {namespace}/{name}")))?;
+    ctx.stores.subscriptions.wrote(labelled);
     Ok(())
 }
 
@@ -173,26 +272,22 @@ async fn completed(
 }
 
 /// The plans that this Subscription owns, oldest first.
-async fn plans_of(subscription: &Subscription, ctx: &Ctx) -> Result<Vec<InstallPlan>, Error> {
-    let namespace = subscription.namespace().unwrap_or_default();
-    let api = Api::<InstallPlan>::namespaced(ctx.client.clone(), &namespace);
-    let list = api
-        .list(&ListParams::default())
-        .await
-        .map_err(Error::kube(format!("list InstallPlans in {namespace}")))?;
+fn plans_of(subscription: &Subscription, stores: &Stores) -> Vec<Arc<InstallPlan>> {
     let uid = subscription.uid();
-    let ours = |plan: &InstallPlan| {
+    let ours = |plan: &Arc<InstallPlan>| {
         plan.metadata.deletion_timestamp.is_none()
             && plan.owner_references().iter().any(|owner| Some(&owner.uid) == uid.as_ref())
     };
-    let mut plans: Vec<InstallPlan> = list.items.into_iter().filter(ours).collect();
+    let mut plans = stores.plans.in_namespace(&subscription.namespace().unwrap_or_default());
+    plans.retain(ours);
     plans.sort_by_key(|plan| (plan.spec.generation, plan.name_any()));
-    Ok(plans)
+    plans
 }
 
 async fn catalog_state(
     subscription: &Subscription,
     source: Option<&LoadedCatalog>,
+    sources: &Sources,
     ctx: &Ctx,
 ) -> Result<Catalog, Error> {
     let spec = &subscription.spec;
@@ -215,17 +310,14 @@ async fn catalog_state(
             (None, None) => Catalog::Loading,
         });
     }
-    let api = Api::<CatalogSource>::namespaced(ctx.client.clone(), namespace);
-    let found =
-        api.get_opt(name).await.map_err(Error::kube(format!("get CatalogSource {namespace}/{name}")))?;
-    Ok(match found {
-        Some(_) => Catalog::Loading,
-        None => Catalog::Missing(format!("targeted catalogsource {namespace}/{name} missing")),
+    Ok(match sources.exists(namespace, name, ctx).await? {
+        true => Catalog::Loading,
+        false => Catalog::Missing(format!("targeted catalogsource {namespace}/{name} missing")),
     })
 }
 
 /// Creates the plan that is wanted and deletes those that are not; returns the one that counts now.
-async fn apply(observed: &Observed<'_>, next: &Next, ctx: &Ctx) -> Result<Option<InstallPlan>, Error> {
+async fn apply(observed: &Observed<'_>, next: &Next, ctx: &Ctx) -> Result<Option<Arc<InstallPlan>>, Error> {
     let namespace = observed.subscription.namespace().unwrap_or_default();
     let api = Api::<InstallPlan>::namespaced(ctx.client.clone(), &namespace);
     for plan in decide::obsolete(observed, next) {
@@ -250,10 +342,11 @@ async fn apply(observed: &Observed<'_>, next: &Next, ctx: &Ctx) -> Result<Option
             }
             match api.create(&PostParams::default(), &wanted).await {
                 Ok(created) => {
+                    ctx.stores.plans.wrote(created.clone());
                     let note = created.annotations().get(plan_object::SUMMARY).cloned().unwrap_or_default();
                     ctx.event(observed.subscription, false, "InstallPlanCreated", &format!("{name}: {note}"))
                         .await;
-                    Ok(Some(created))
+                    Ok(Some(Arc::new(created)))
                 }
                 Err(error) => Err(Error::kube(format!("create InstallPlan {namespace}/{name}"))(error)),
             }
@@ -272,14 +365,15 @@ async fn apply(observed: &Observed<'_>, next: &Next, ctx: &Ctx) -> Result<Option
     }
 }
 
+/// Writes the status, where it says something new; whether it does.
 async fn report(
     subscription: &Subscription,
     new: &olm_api::SubscriptionStatus,
     ctx: &Ctx,
-) -> Result<(), Error> {
+) -> Result<bool, Error> {
     let old = subscription.status.as_ref();
     if !ctx.write_status(subscription, old, new).await? {
-        return Ok(());
+        return Ok(false);
     }
     for type_ in [
         names::CONDITION_RESOLUTION_FAILED,
@@ -296,7 +390,7 @@ async fn report(
             ctx.event(subscription, true, type_, now.message.as_deref().unwrap_or_default()).await;
         }
     }
-    Ok(())
+    Ok(true)
 }
 
 /// Why the engine says no, as the conditions have it.

@@ -1,6 +1,6 @@
 //! The status of a Subscription: pure.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::Time};
 use kube::{Resource, ResourceExt};
 use olm_api::{
@@ -52,6 +52,7 @@ pub(super) fn status(
     status.catalog_health = catalog_health(observed, &old);
     conditions(&mut status.conditions, observed, next, current);
     let generation = observed.subscription.metadata.generation;
+    status.observed_generation = generation;
     health::conditions(&mut status.conditions, &health(observed, next, current), generation, observed.now);
     if status != old {
         status.last_updated = Some(Time(observed.now));
@@ -63,14 +64,21 @@ pub(super) fn status(
 /// a write.
 pub(super) const PASSING: SignedDuration = SignedDuration::from_secs(2);
 
-/// Whether only words differ, about a plan that has just begun.
+/// Whether a status is about to be another one: only words differ, about a plan that has just begun; or its version is there and
+/// has just begun to come up.
 pub(super) fn is_passing(
-    old: Option<&SubscriptionStatus>,
+    observed: &Observed<'_>,
+    next: &Next,
     new: &SubscriptionStatus,
     current: Option<&InstallPlan>,
-    now: Timestamp,
 ) -> bool {
-    let Some(old) = old else { return false };
+    let (Some(old), now) = (observed.subscription.status.as_ref(), observed.now) else { return false };
+    let made = observed.installed.and_then(|csv| csv.metadata.creation_timestamp.as_ref());
+    if let (Next::Hold(Hold::Settling { .. }), Some(made)) = (next, made)
+        && old.state == SubscriptionState::UpgradePending
+    {
+        return now.duration_since(made.0) < PASSING;
+    }
     let begun = current.filter(|plan| !decide::is_finished(plan)).and_then(|plan| plan.status.as_ref());
     let begun = begun.and_then(|status| status.start_time.as_ref());
     if begun.is_none_or(|begun| now.duration_since(begun.0) >= PASSING) || old == new {
@@ -299,11 +307,14 @@ fn conditions(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use olm_api::{
         ClusterServiceVersion, ClusterServiceVersionSpec, InstallPlanSpec, Subscription, SubscriptionSpec,
     };
 
     use super::{super::decide::Refused, *};
+    use crate::controllers::health::judges::{self, Argo, Kstatus};
 
     fn subscription() -> Subscription {
         let spec = SubscriptionSpec {
@@ -317,13 +328,13 @@ mod tests {
 
     fn observed<'a>(
         subscription: &'a Subscription,
-        csvs: &'a [ClusterServiceVersion],
-        plans: &'a [InstallPlan],
+        csvs: &'a [Arc<ClusterServiceVersion>],
+        plans: &'a [Arc<InstallPlan>],
     ) -> Observed<'a> {
         Observed {
             subscription,
             catalog: Catalog::Ready,
-            installed: csvs.first(),
+            installed: csvs.first().map(AsRef::as_ref),
             csvs,
             plans,
             now: jiff::Timestamp::from_second(7).unwrap(),
@@ -337,9 +348,10 @@ mod tests {
             cluster_service_version_names: vec!["etcd.v1".into()],
             ..InstallPlanSpec::default()
         };
-        let plans = [InstallPlan::new("install-a", spec)];
+        let plans = [Arc::new(InstallPlan::new("install-a", spec))];
         let observed = observed(&subscription, &[], &plans);
-        let status = status(&observed, &Next::Keep { plan: "install-a".into() }, plans.first());
+        let status =
+            status(&observed, &Next::Keep { plan: "install-a".into() }, plans.first().map(AsRef::as_ref));
         assert_eq!(status.state, SubscriptionState::UpgradePending);
         assert_eq!(status.current_csv.as_deref(), Some("etcd.v1"));
         assert_eq!(status.installed_csv, None);
@@ -356,7 +368,7 @@ mod tests {
         assert!(condition::find(&first.conditions, names::CONDITION_RESOLUTION_FAILED).unwrap().is_true());
 
         subscription.status = Some(first);
-        let csvs = [ClusterServiceVersion::new("etcd.v1", ClusterServiceVersionSpec::default())];
+        let csvs = [Arc::new(ClusterServiceVersion::new("etcd.v1", ClusterServiceVersionSpec::default()))];
         let done = Next::UpToDate { deprecations: Vec::new() };
         let second = status(&observed(&subscription, &csvs, &[]), &done, None);
         assert!(condition::find(&second.conditions, names::CONDITION_RESOLUTION_FAILED).is_none());
@@ -373,5 +385,122 @@ mod tests {
         let mut later = observed(&subscription, &[], &[]);
         later.now = jiff::Timestamp::from_second(99).unwrap();
         assert_eq!(status(&later, &done, None), first);
+    }
+
+    /// What Flux and Argo CD make of each state. Argo CD's own check looks at four conditions of OLM v0 and takes everything
+    /// else for healthy; ours (docs/running.md) looks at the usual ones.
+    #[test]
+    fn tools_that_know_only_the_usual_conditions_see_how_it_stands() {
+        let csv = |phase: CsvPhase| {
+            let mut csv = ClusterServiceVersion::new("etcd.v1", ClusterServiceVersionSpec::default());
+            csv.status = Some(olm_api::ClusterServiceVersionStatus { phase, ..Default::default() });
+            vec![Arc::new(csv)]
+        };
+        let plan = |approved: bool, phase: InstallPlanPhase| {
+            let spec = InstallPlanSpec { approved, ..InstallPlanSpec::default() };
+            let mut plan = InstallPlan::new("install-a", spec);
+            plan.status = Some(olm_api::InstallPlanStatus { phase, ..Default::default() });
+            vec![Arc::new(plan)]
+        };
+        let keep = || Next::Keep { plan: "install-a".into() };
+        let refused =
+            || Next::Refused(Refused { reason: "ConstraintsNotSatisfiable".into(), message: "no".into() });
+        let done = || Next::UpToDate { deprecations: Vec::new() };
+        let missing = Catalog::Missing("no CatalogSource community".into());
+        type Case = (
+            &'static str,
+            Catalog,
+            Vec<Arc<ClusterServiceVersion>>,
+            Vec<Arc<InstallPlan>>,
+            Next,
+            (Kstatus, Argo, Argo),
+        );
+        let cases: Vec<Case> = vec![
+            (
+                "being resolved",
+                Catalog::Loading,
+                vec![],
+                vec![],
+                Next::Hold(Hold::Paused),
+                (Kstatus::InProgress, Argo::Healthy, Argo::Progressing),
+            ),
+            (
+                "no catalog",
+                missing,
+                vec![],
+                vec![],
+                refused(),
+                (Kstatus::Failed, Argo::Degraded, Argo::Degraded),
+            ),
+            (
+                "nothing fits",
+                Catalog::Ready,
+                vec![],
+                vec![],
+                refused(),
+                (Kstatus::Failed, Argo::Degraded, Argo::Degraded),
+            ),
+            (
+                "waits for approval",
+                Catalog::Ready,
+                vec![],
+                plan(false, InstallPlanPhase::RequiresApproval),
+                keep(),
+                (Kstatus::InProgress, Argo::Progressing, Argo::Progressing),
+            ),
+            (
+                "being installed",
+                Catalog::Ready,
+                vec![],
+                plan(true, InstallPlanPhase::Installing),
+                keep(),
+                (Kstatus::InProgress, Argo::Progressing, Argo::Progressing),
+            ),
+            (
+                "does not run yet",
+                Catalog::Ready,
+                csv(CsvPhase::Installing),
+                vec![],
+                done(),
+                (Kstatus::InProgress, Argo::Healthy, Argo::Progressing),
+            ),
+            (
+                "runs",
+                Catalog::Ready,
+                csv(CsvPhase::Succeeded),
+                vec![],
+                done(),
+                (Kstatus::Current, Argo::Healthy, Argo::Healthy),
+            ),
+            (
+                "upgrade waits for approval",
+                Catalog::Ready,
+                csv(CsvPhase::Succeeded),
+                plan(false, InstallPlanPhase::RequiresApproval),
+                keep(),
+                (Kstatus::InProgress, Argo::Progressing, Argo::Progressing),
+            ),
+            (
+                "does not run any more",
+                Catalog::Ready,
+                csv(CsvPhase::Failed),
+                vec![],
+                done(),
+                (Kstatus::Failed, Argo::Healthy, Argo::Degraded),
+            ),
+        ];
+        for (name, catalog, csvs, plans, next, expected) in cases {
+            let mut subscription = subscription();
+            subscription.metadata.generation = Some(3);
+            let mut observed = observed(&subscription, &csvs, &plans);
+            observed.catalog = catalog;
+            let new = status(&observed, &next, plans.first().map(AsRef::as_ref));
+            let seen = judges::object(&subscription, &new);
+            let judged = (judges::kstatus(&seen), judges::argo(&seen), judges::argo_with_our_check(&seen));
+            assert_eq!(judged, expected, "{name}: {seen}");
+            // A change that nobody looked at yet is no success.
+            subscription.metadata.generation = Some(4);
+            assert_eq!(judges::kstatus(&judges::object(&subscription, &new)), Kstatus::InProgress, "{name}");
+        }
     }
 }

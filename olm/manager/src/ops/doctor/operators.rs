@@ -8,6 +8,7 @@ use olm_api::{
 };
 
 use super::{
+    super::waits::{held, unmet, unresolved},
     ailment::{Ailment, Code},
     facts::Facts,
     installation::named,
@@ -29,23 +30,14 @@ pub(super) fn check(facts: &Facts, now: Timestamp) -> Vec<Ailment> {
 }
 
 fn subscription(subscription: &Subscription) -> Option<Ailment> {
-    let conditions = &subscription.status.as_ref()?.conditions;
-    let holds = |type_: &str| condition::find(conditions, type_).filter(|c| c.is_true());
-    let place = format!("-n {}", subscription.namespace().unwrap_or_default());
-    let object = named("Subscription", subscription);
-    let text = |c: &olm_api::Condition| {
-        format!("{}: {}", c.reason.as_deref().unwrap_or_default(), c.message.as_deref().unwrap_or_default())
-    };
-    if let Some(held) =
-        holds(names::CONDITION_DELETION_HELD).filter(|_| subscription.metadata.deletion_timestamp.is_some())
-    {
-        let fix = format!("olm uninstall {} {place}", subscription.name_any());
-        return Some(Ailment::new(Code::DeletionHeld, object, text(held)).fix(fix));
-    }
-    let failed =
-        holds(names::CONDITION_RESOLUTION_FAILED).or(holds(names::CONDITION_CATALOG_SOURCES_UNHEALTHY))?;
-    let fix = format!("olm why {} {place}", subscription.name_any());
-    Some(Ailment::new(Code::SubscriptionUnresolved, object, text(failed)).fix(fix))
+    let held = held(subscription).map(|wait| (Code::DeletionHeld, wait));
+    let (code, wait) =
+        held.or_else(|| unresolved(subscription).map(|wait| (Code::SubscriptionUnresolved, wait)))?;
+    let ailment = Ailment::new(code, Some(wait.object), format!("{}: {}", wait.reason, wait.text));
+    Some(match wait.fix {
+        Some(fix) => ailment.fix(fix),
+        None => ailment,
+    })
 }
 
 fn plan(plan: &InstallPlan, now: Timestamp) -> Option<Ailment> {
@@ -98,10 +90,7 @@ fn version(csv: &ClusterServiceVersion, now: Timestamp) -> Vec<Ailment> {
     };
     if ill {
         // The first requirement that is not met is the cause; the message lists what follows from it.
-        let missing = status.requirement_status.iter().find(|r| {
-            r.status != olm_api::csv::RequirementState::Present
-                && r.status != olm_api::csv::RequirementState::DeploymentFound
-        });
+        let missing = unmet(csv).next();
         let cause = match missing {
             Some(r) => format!("{} {}: {}", r.kind, r.name, r.message),
             None => status.message.clone().unwrap_or_default(),

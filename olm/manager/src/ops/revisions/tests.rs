@@ -52,6 +52,10 @@ fn revisions_are_the_plans_that_were_carried_out_newest_first() {
     let list = revisions(&plans, &subscription(), Some("p.v1.0.0"));
     let told: Vec<(&str, bool)> = list.iter().map(|r| (r.plan.as_str(), r.current)).collect();
     assert_eq!(told, [("d", true), ("c", false), ("a", false)]);
+    assert!(list.iter().all(|r| !r.older), "what is newer, and what is there, is not older");
+    let older: Vec<bool> =
+        revisions(&plans, &subscription(), Some("p.v3.0.0")).iter().map(|r| r.older).collect();
+    assert_eq!(older, [true, false, true]);
     assert_eq!((list[0].version.as_str(), list[0].catalog.as_str()), ("1.0.0", "olm/cat"));
 }
 

@@ -13,8 +13,10 @@ fn csv(namespace: &str, name: &str, targets: &str, second: i64) -> ClusterServic
         ..Default::default()
     };
     let definitions = CustomResourceDefinitions { owned: vec![crd], required: Vec::new() };
-    let spec =
-        ClusterServiceVersionSpec { custom_resource_definitions: Some(definitions), ..Default::default() };
+    let spec = ClusterServiceVersionSpec {
+        custom_resource_definitions: Some(definitions.into()),
+        ..Default::default()
+    };
     let mut csv = ClusterServiceVersion::new(name, spec);
     csv.metadata.namespace = Some(namespace.into());
     csv.metadata.uid = Some(format!("{namespace}/{name}"));

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
 use k8s_openapi::{api::apps::v1::Deployment, apimachinery::pkg::apis::meta::v1::Time};
@@ -10,7 +10,10 @@ use olm_api::{
 use serde_json::{Value, json};
 
 use super::{
-    super::facts::{Account, Desired, Needs, Rival, ServingFacts, Successor, WantedRule},
+    super::{
+        facts::{Account, Desired, Needs, Rival, ServingFacts, Successor, WantedRule},
+        workload::Workload,
+    },
     *,
 };
 use crate::engine::targets::Targets;
@@ -30,7 +33,7 @@ pub(super) fn observed(csv: &ClusterServiceVersion) -> Observed<'_> {
     let deployment = json!({ "metadata": { "name": "operator", "labels": {} }, "spec": {} });
     Observed {
         csv,
-        groups: vec![OperatorGroup::new("og", OperatorGroupSpec::default())],
+        groups: vec![Arc::new(OperatorGroup::new("og", OperatorGroupSpec::default()))],
         successor: None,
         predecessor: None,
         upgradeable: Ok(()),
@@ -64,7 +67,7 @@ pub(super) fn running(observed: &mut Observed<'_>, status: Value) {
     }))
     .unwrap();
     observed.applied = vec![AppliedDeployment { uid: "u".into(), generation: 1 }];
-    observed.deployments.insert("operator".into(), deployment);
+    observed.deployments.insert("operator".into(), Workload::of(&deployment));
 }
 
 pub(super) fn up() -> Value {
@@ -196,13 +199,13 @@ fn what_somebody_changed_by_hand_is_put_right_while_it_stays_succeeded() {
     let csv = csv("v1", CsvPhase::Succeeded, "InstallSucceeded");
     let mut observed = observed(&csv);
     running(&mut observed, up());
-    observed.deployments.get_mut("operator").unwrap().metadata.generation = Some(2);
-    observed.deployments.get_mut("operator").unwrap().status.as_mut().unwrap().observed_generation = Some(2);
+    let deployment = observed.deployments.get_mut("operator").unwrap();
+    (deployment.generation, deployment.observed_generation) = (Some(2), 2);
     assert_eq!(verdict(&observed), (CsvPhase::Succeeded, "InstallSucceeded", Act::Install));
     // once applied it is known
     let fresh = observed.deployments["operator"].clone();
     assert_eq!(
-        verdict(&observed.with_applied(vec![fresh])),
+        verdict(&observed.with_applied(vec![("operator".into(), fresh)])),
         (CsvPhase::Succeeded, "InstallSucceeded", Act::Nothing)
     );
 }
@@ -220,10 +223,8 @@ fn what_it_no_longer_describes_is_an_orphan() {
     let csv = csv("v1", CsvPhase::Succeeded, "");
     let mut observed = observed(&csv);
     running(&mut observed, up());
-    let mut old = observed.deployments["operator"].clone();
-    old.metadata.name = Some("old".into());
-    let mut others = old.clone();
-    others.metadata.labels.as_mut().unwrap().insert("olm.owner".into(), "another".into());
+    let old = observed.deployments["operator"].clone();
+    let others = Workload { labelled: Some(("db".into(), "another".into())), ..old.clone() };
     observed.deployments.extend([("old".to_owned(), old), ("others".to_owned(), others)]);
     assert_eq!(observed.orphans(), ["old"]);
 }

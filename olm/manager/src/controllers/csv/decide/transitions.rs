@@ -3,6 +3,8 @@
 //! Upstream takes one step a pass, we go as far as nothing has to be waited for; so a case holds when upstream's outcome is on the
 //! way that the conditions of the status record, or is its end. Where the outcome differs on purpose, the row says why.
 
+use std::sync::Arc;
+
 use CsvPhase::{Deleting, Failed, InstallReady, Installing, None as Nothing, Pending, Replacing, Succeeded};
 use olm_api::{
     ClusterServiceVersion, OperatorGroup,
@@ -52,7 +54,7 @@ fn owns_c1(csv: &mut ClusterServiceVersion) {
         ..Default::default()
     };
     csv.spec.custom_resource_definitions =
-        Some(CustomResourceDefinitions { owned: vec![crd], required: Vec::new() });
+        Some(CustomResourceDefinitions { owned: vec![crd], required: Vec::new() }.into());
 }
 
 fn with_crd(o: &mut Observed<'_>) {
@@ -62,7 +64,7 @@ fn with_crd(o: &mut Observed<'_>) {
                   "versions": [{ "name": "v1", "served": true, "storage": true }] },
         "status": { "conditions": [{ "type": "Established", "status": "True" }, { "type": "NamesAccepted", "status": "True" }] }
     });
-    o.needs.crds.insert("c1.g1".into(), Some(serde_json::from_value(crd).unwrap()));
+    o.needs.crds.insert("c1.g1".into(), Some(Arc::new(serde_json::from_value(crd).unwrap())));
 }
 
 fn ready(o: &mut Observed<'_>) {
@@ -81,8 +83,7 @@ fn required_api(o: &mut Observed<'_>, state: ApiService) {
 
 fn changed(o: &mut Observed<'_>) {
     ready(o);
-    let labels = o.deployments.get_mut("operator").unwrap().metadata.labels.as_mut().unwrap();
-    labels.insert(names::LABEL_DEPLOYMENT_SPEC_HASH.into(), "of another spec".into());
+    o.deployments.get_mut("operator").unwrap().hash = Some("of another spec".into());
 }
 
 fn broken(o: &mut Observed<'_>) {
@@ -102,7 +103,7 @@ fn unsupported(o: &mut Observed<'_>) {
 
 fn two_groups(o: &mut Observed<'_>) {
     ready(o);
-    o.groups.push(OperatorGroup::new("other", Default::default()));
+    o.groups.push(Arc::new(OperatorGroup::new("other", Default::default())));
 }
 
 fn conflict(o: &mut Observed<'_>) {
@@ -113,9 +114,10 @@ fn conflict(o: &mut Observed<'_>) {
 
 fn fixed(o: &mut Observed<'_>, listed: &str) {
     with_crd(o);
-    o.groups[0].spec.static_provided_apis = true;
+    let group = Arc::make_mut(&mut o.groups[0]);
+    group.spec.static_provided_apis = true;
     let annotation = (names::ANNOTATION_PROVIDED_APIS.to_owned(), listed.to_owned());
-    o.groups[0].metadata.annotations = Some([annotation].into());
+    group.metadata.annotations = Some([annotation].into());
 }
 
 fn replaced_by(o: &mut Observed<'_>, name: &str, runs: bool) {
@@ -249,7 +251,7 @@ fn table() -> Vec<Row> {
         row("SingleCSVInstallingToSucceeded/UnmanagedDeploymentNotAffected", (Installing, ""), (Succeeded, "InstallSucceeded"), |o| {
             ready(o);
             let mut other = o.deployments["operator"].clone();
-            other.metadata.labels = None;
+            other.labelled = None;
             o.deployments.insert("extra-dep".into(), other);
             assert!(o.orphans().is_empty());
         }),
@@ -258,7 +260,7 @@ fn table() -> Vec<Row> {
         row("SingleCSVSucceededToSucceeded/UnmanagedDeploymentInNamespace", (Succeeded, ""), (Succeeded, ""), |o| {
             ready(o);
             let mut other = o.deployments["operator"].clone();
-            other.metadata.labels = None;
+            other.labelled = None;
             o.deployments.insert("extra-dep".into(), other);
         }),
         row("SingleCSVSucceededToFailed/CRD", (Succeeded, ""), (Failed, "RequirementsNotMet"), no_crd),

@@ -1,6 +1,6 @@
 //! Reading what serves requests of the API server.
 
-use std::collections::BTreeSet;
+use std::{borrow::Borrow, collections::BTreeSet};
 
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use jiff::Timestamp;
@@ -65,7 +65,7 @@ impl Wants {
 pub(in crate::controllers::csv) async fn observe(
     csv: &ClusterServiceVersion,
     wants: Wants,
-    csvs: &[ClusterServiceVersion],
+    csvs: &[impl Borrow<ClusterServiceVersion>],
     needs: &Needs,
     known: &Known,
     ctx: &Ctx,
@@ -151,11 +151,11 @@ async fn served(
 /// Pure. Who serves an APIService that the version wants to serve, if that is neither itself nor a version that steps aside.
 pub(super) fn conflict(
     csv: &ClusterServiceVersion,
-    csvs: &[ClusterServiceVersion],
+    csvs: &[impl Borrow<ClusterServiceVersion>],
     switches: &[Wanted],
 ) -> Option<String> {
     let namespace = csv.namespace().unwrap_or_default();
-    let leaving = csvs.iter().filter(|other| {
+    let leaving = csvs.iter().map(Borrow::<ClusterServiceVersion>::borrow).filter(|other| {
         matches!(other.status.as_ref().map(|s| s.phase), Some(CsvPhase::Replacing | CsvPhase::Deleting))
     });
     let mut adoptable: BTreeSet<String> = leaving.map(ResourceExt::name_any).collect();

@@ -250,7 +250,7 @@ fn an_api_service_of_somebody_else_is_a_conflict() {
     let conflict = |labels: Value| {
         let mut serving = complete(api);
         service(&mut serving)["metadata"]["labels"] = labels;
-        observe::conflict(&version, &[], &serving.switches)
+        observe::conflict(&version, &[] as &[olm_api::ClusterServiceVersion], &serving.switches)
     };
     let owned = |csv: &str, namespace: &str| json!({ "olm.owner": csv, "olm.owner.namespace": namespace });
     assert_eq!(conflict(owned("thing.v1", "ns")), None);

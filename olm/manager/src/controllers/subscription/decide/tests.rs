@@ -14,14 +14,14 @@ fn subscription() -> Subscription {
     Subscription::new("etcd", SubscriptionSpec { name: "etcd".into(), ..SubscriptionSpec::default() })
 }
 
-fn csv(name: &str, phase: CsvPhase) -> ClusterServiceVersion {
+fn csv(name: &str, phase: CsvPhase) -> Arc<ClusterServiceVersion> {
     let mut csv = ClusterServiceVersion::new(name, ClusterServiceVersionSpec::default());
     csv.metadata.creation_timestamp = Some(Time(at(0)));
     csv.status = Some(ClusterServiceVersionStatus { phase, ..Default::default() });
-    csv
+    Arc::new(csv)
 }
 
-fn plan(name: &str, csv: &str, approved: bool, phase: InstallPlanPhase) -> InstallPlan {
+fn plan(name: &str, csv: &str, approved: bool, phase: InstallPlanPhase) -> Arc<InstallPlan> {
     let spec = InstallPlanSpec {
         cluster_service_version_names: vec![csv.into()],
         approved,
@@ -29,13 +29,13 @@ fn plan(name: &str, csv: &str, approved: bool, phase: InstallPlanPhase) -> Insta
     };
     let mut plan = InstallPlan::new(name, spec);
     plan.status = Some(InstallPlanStatus { phase, ..Default::default() });
-    plan
+    Arc::new(plan)
 }
 
 struct World {
     subscription: Subscription,
-    csvs: Vec<ClusterServiceVersion>,
-    plans: Vec<InstallPlan>,
+    csvs: Vec<Arc<ClusterServiceVersion>>,
+    plans: Vec<Arc<InstallPlan>>,
     now: Timestamp,
 }
 
@@ -44,7 +44,7 @@ impl World {
         Observed {
             subscription: &self.subscription,
             catalog: Catalog::Ready,
-            installed: self.csvs.first(),
+            installed: self.csvs.first().map(AsRef::as_ref),
             csvs: &self.csvs,
             plans: &self.plans,
             now: self.now,
@@ -144,10 +144,11 @@ fn a_rollback_is_not_held_up_by_the_pause_that_follows_it() {
 }
 
 /// A plan that has not got on for a while.
-fn stalled(mut plan: InstallPlan) -> InstallPlan {
+fn stalled(plan: Arc<InstallPlan>) -> Arc<InstallPlan> {
+    let mut plan = Arc::unwrap_or_clone(plan);
     let status = plan.status.as_mut().unwrap();
     status.conditions.push(Condition::new(names::CONDITION_STALLED, true, "InstallComponentFailed", "no"));
-    plan
+    Arc::new(plan)
 }
 
 #[test]

@@ -1,0 +1,374 @@
+//! What ClusterServiceVersions are made of and need on the cluster, kept as little as it matters, so that a look at a version that
+//! runs asks the API server nothing.
+//!
+//! What is here may be older than the cluster for a moment. So what is there is believed, and hearing that it changed wakes the
+//! version; what is not there is asked for.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::{Arc, Mutex, PoisonError, Weak},
+};
+
+use futures::{Stream, StreamExt, stream};
+use k8s_openapi::{
+    api::{
+        admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
+        apps::v1::Deployment,
+        core::v1::{Service, ServiceAccount},
+        rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding},
+    },
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+    kube_aggregator::pkg::apis::apiregistration::v1::APIService,
+};
+use kube::{Api, Client, Resource, ResourceExt, core::PartialObjectMeta, runtime::watcher};
+use olm_api::names;
+use olm_plan::Rule;
+use serde_json::{Value, json};
+
+use super::{facts::ApiService, workload::Workload};
+use crate::{
+    context::{Ctx, Error},
+    controllers::ledger::{Ledger, Touched, components},
+    metadata::metadata_only,
+};
+
+/// Versions that went in an orderly way and are remembered: more than go at a time. One that is forgotten is looked after in vain.
+const REMEMBERED: usize = 1_024;
+/// Objects of one page of a list: a page is held whole until it is read.
+const PAGE: u32 = 100;
+
+/// A ServiceAccount.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct AccountSeen {
+    pub(super) uid: Box<str>,
+    /// UID and name of the versions that own it.
+    pub(super) owners: Box<[(Box<str>, Box<str>)]>,
+}
+
+impl AccountSeen {
+    pub(super) fn of(account: &PartialObjectMeta<ServiceAccount>) -> Self {
+        let owners = account.owner_references().iter().filter(|owner| owner.kind == "ClusterServiceVersion");
+        Self {
+            uid: account.metadata.uid.as_deref().unwrap_or_default().into(),
+            owners: owners.map(|owner| (owner.uid.as_str().into(), owner.name.as_str().into())).collect(),
+        }
+    }
+}
+
+/// A CustomResourceDefinition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct DefinitionSeen {
+    version: Box<str>,
+    components: Box<[String]>,
+}
+
+/// The rules of a role. Roles of one operator in many namespaces have the same, and share them.
+pub(super) type Rules = Arc<Vec<Rule>>;
+
+/// A ClusterRole.
+#[derive(Debug, Clone, PartialEq)]
+struct ClusterRoleSeen {
+    rules: Rules,
+    /// Labels and aggregation of one that belongs to an OperatorGroup.
+    aggregates: Option<Arc<Value>>,
+}
+
+impl ClusterRoleSeen {
+    fn of(role: &ClusterRole, rules: Rules) -> Self {
+        let of_group = role.labels().get(names::LABEL_OWNER_KIND).is_some_and(|kind| kind == "OperatorGroup");
+        let aggregates = of_group.then(|| {
+            Arc::new(
+                json!({ "metadata": { "labels": role.labels() }, "aggregationRule": role.aggregation_rule }),
+            )
+        });
+        // What Kubernetes adds up for it is nobody's business here.
+        let rules = if of_group { Rules::default() } else { rules };
+        Self { rules, aggregates }
+    }
+}
+
+/// Which there are.
+#[derive(Debug, Default)]
+pub(crate) struct Parts {
+    pub(super) deployments: Ledger<Workload>,
+    pub(super) accounts: Ledger<AccountSeen>,
+    roles: Ledger<Rules>,
+    cluster_roles: Ledger<ClusterRoleSeen>,
+    bindings: Ledger<()>,
+    cluster_bindings: Ledger<()>,
+    definitions: Ledger<DefinitionSeen>,
+    api_services: Ledger<(ApiService, Box<str>)>,
+    /// Of these it matters only that something happened to them.
+    services: Ledger<Box<str>>,
+    validating: Ledger<Box<str>>,
+    mutating: Ledger<Box<str>>,
+    /// CustomResourceDefinitions that were read.
+    read: Mutex<HashMap<String, Arc<CustomResourceDefinition>>>,
+    rules: Mutex<HashMap<u64, Weak<Vec<Rule>>>>,
+    cleaned: Mutex<VecDeque<Box<str>>>,
+}
+
+impl Parts {
+    /// Keeps them current until it is dropped.
+    pub(crate) async fn follow(&self, client: &Client) {
+        let managed = labelled(&format!("{}=true,{}", names::LABEL_MANAGED, names::LABEL_OWNER));
+        let owned = labelled(names::LABEL_OWNER);
+        let any = watcher::Config::default().page_size(PAGE);
+        let rules = |rules: Option<&Vec<PolicyRule>>| self.shared(rules.into_iter().flatten());
+        let lean = &metadata_only(client.clone());
+        let deployments = watcher(Api::<Deployment>::all(client.clone()), managed.clone());
+        let accounts = watcher(Api::<PartialObjectMeta<ServiceAccount>>::all(lean.clone()), owned.clone());
+        let roles = watcher(Api::<Role>::all(client.clone()), owned.clone());
+        let cluster_roles = watcher(Api::<ClusterRole>::all(client.clone()), owned.clone());
+        let bindings = watcher(Api::<PartialObjectMeta<RoleBinding>>::all(lean.clone()), owned.clone());
+        let cluster_bindings =
+            watcher(Api::<PartialObjectMeta<ClusterRoleBinding>>::all(lean.clone()), owned);
+        let definitions =
+            watcher(Api::<PartialObjectMeta<CustomResourceDefinition>>::all(lean.clone()), any.clone());
+        let api_services = watcher(Api::<APIService>::all(client.clone()), any);
+        let services = watcher(Api::<PartialObjectMeta<Service>>::all(lean.clone()), managed.clone());
+        let validating = watcher(
+            Api::<PartialObjectMeta<ValidatingWebhookConfiguration>>::all(lean.clone()),
+            managed.clone(),
+        );
+        let mutating =
+            watcher(Api::<PartialObjectMeta<MutatingWebhookConfiguration>>::all(lean.clone()), managed);
+        tokio::join!(
+            self.deployments.follow(deployments, Workload::of),
+            self.accounts.follow(accounts, AccountSeen::of),
+            self.roles.follow(roles, |role| rules(role.rules.as_ref())),
+            self.cluster_roles
+                .follow(cluster_roles, |role| ClusterRoleSeen::of(role, rules(role.rules.as_ref()))),
+            self.bindings.follow(bindings, |_| ()),
+            self.cluster_bindings.follow(cluster_bindings, |_| ()),
+            self.definitions.follow(definitions, |crd| DefinitionSeen {
+                version: version(crd),
+                components: components(&crd.metadata).into(),
+            }),
+            self.api_services.follow(api_services, |api| (availability(api), version(api))),
+            self.services.follow(services, version),
+            self.validating.follow(validating, version),
+            self.mutating.follow(mutating, version),
+        );
+    }
+
+    /// Returns when the cluster has been seen once.
+    pub(crate) async fn filled(&self) {
+        tokio::join!(
+            self.deployments.filled(),
+            self.accounts.filled(),
+            self.roles.filled(),
+            self.cluster_roles.filled(),
+            self.bindings.filled(),
+            self.cluster_bindings.filled(),
+            self.definitions.filled(),
+            self.api_services.filled(),
+            self.services.filled(),
+            self.validating.filled(),
+            self.mutating.filled(),
+        );
+    }
+
+    /// Whatever happens to what versions own, with them in its labels.
+    pub(crate) fn owned(&self) -> impl Stream<Item = Touched> + Send + 'static + use<> {
+        let all: Vec<futures::stream::BoxStream<'static, Touched>> = vec![
+            Box::pin(self.deployments.touched()),
+            Box::pin(self.accounts.touched()),
+            Box::pin(self.roles.touched()),
+            Box::pin(self.cluster_roles.touched()),
+            Box::pin(self.bindings.touched()),
+            Box::pin(self.cluster_bindings.touched()),
+            Box::pin(self.services.touched()),
+            Box::pin(self.validating.touched()),
+            Box::pin(self.mutating.touched()),
+        ];
+        stream::select_all(all)
+    }
+
+    /// Whatever happens, and matters to them, to what versions name in their spec: CustomResourceDefinitions and APIServices.
+    pub(super) fn named(ctx: &Arc<Ctx>) -> impl Stream<Item = Touched> + Send + 'static + use<> {
+        let reader = Arc::clone(ctx);
+        let definitions = ctx.parts.definitions.touched().filter_map(move |touched| {
+            let ctx = Arc::clone(&reader);
+            async move { ctx.parts.is_news(&touched.name, &ctx).await.then_some(touched) }
+        });
+        stream::select(definitions.boxed(), ctx.parts.api_services.touched().boxed())
+    }
+
+    /// Which Operators each CustomResourceDefinition belongs to.
+    pub(crate) fn memberships(&self) -> Vec<(String, Vec<String>)> {
+        let all = self.definitions.within("").into_iter();
+        all.map(|(name, seen)| (name, seen.components.into_vec())).filter(|(_, of)| !of.is_empty()).collect()
+    }
+
+    /// Whatever happens to CustomResourceDefinitions.
+    pub(crate) fn definitions(&self) -> impl Stream<Item = Touched> + Send + 'static + use<> {
+        self.definitions.touched()
+    }
+
+    /// A CustomResourceDefinition as it is now, without its schemas; read again only when it is another than last time, or was not
+    /// served yet.
+    pub(super) async fn definition(
+        &self,
+        name: &str,
+        ctx: &Ctx,
+    ) -> Result<Option<Arc<CustomResourceDefinition>>, Error> {
+        let seen = self.definitions.get("", name).map(|seen| seen.version);
+        let same = |known: &Arc<CustomResourceDefinition>| {
+            known.metadata.resource_version.as_deref() == seen.as_deref() && is_established(known)
+        };
+        match self.known(name).filter(same) {
+            Some(known) => Ok(Some(known)),
+            None => self.read_definition(name, ctx).await,
+        }
+    }
+
+    /// Whether something happened to a CustomResourceDefinition that versions look at. Every operator that shares it leaves
+    /// a label on it, which is no work for all the others.
+    async fn is_news(&self, name: &str, ctx: &Ctx) -> bool {
+        let before = self.known(name);
+        let now = self.definition(name, ctx).await;
+        match (before, now) {
+            (Some(before), Ok(Some(now))) => content(&before) != content(&now),
+            // Nobody has asked for it yet, or nobody knows.
+            _ => true,
+        }
+    }
+
+    fn known(&self, name: &str) -> Option<Arc<CustomResourceDefinition>> {
+        self.read.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+
+    async fn read_definition(
+        &self,
+        name: &str,
+        ctx: &Ctx,
+    ) -> Result<Option<Arc<CustomResourceDefinition>>, Error> {
+        let api = Api::<CustomResourceDefinition>::all(ctx.client.clone());
+        let found = api.get_opt(name).await;
+        let found = found.map_err(Error::kube(format!("get CustomResourceDefinition {name}")))?;
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(mut found) = found else {
+            read.remove(name);
+            return Ok(None);
+        };
+        found.metadata.managed_fields = None;
+        found.metadata.annotations = None;
+        found.metadata.labels = None;
+        found.spec.versions.iter_mut().for_each(|version| version.schema = None);
+        let found = Arc::new(found);
+        read.insert(name.to_owned(), Arc::clone(&found));
+        Ok(Some(found))
+    }
+
+    /// What is known of an APIService.
+    pub(super) fn api_service(&self, name: &str) -> ApiService {
+        self.api_services.get("", name).map_or(ApiService::Absent, |(state, _)| state)
+    }
+
+    /// Whether a binding of a version is known to be there.
+    pub(super) fn has_binding(&self, namespace: Option<&str>, name: &str) -> bool {
+        match namespace {
+            Some(namespace) => self.bindings.get(namespace, name),
+            None => self.cluster_bindings.get("", name),
+        }
+        .is_some()
+    }
+
+    /// The rules of a role of a version, where it is known to be there.
+    pub(super) fn rules(&self, namespace: Option<&str>, name: &str) -> Option<Rules> {
+        match namespace {
+            Some(namespace) => self.roles.get(namespace, name),
+            None => self.cluster_roles.get("", name).map(|role| role.rules),
+        }
+    }
+
+    /// Takes in the answer to a write.
+    pub(super) fn wrote(&self, deployment: &Deployment) -> Workload {
+        let workload = Workload::of(deployment);
+        self.deployments.put(&deployment.metadata, workload.clone());
+        workload
+    }
+
+    /// Notes that nothing of a version is left out of reach of garbage collection, before it goes.
+    pub(super) fn cleaned(&self, uid: &str) {
+        let mut cleaned = self.cleaned.lock().unwrap_or_else(PoisonError::into_inner);
+        cleaned.push_back(uid.into());
+        if cleaned.len() > REMEMBERED {
+            cleaned.pop_front();
+        }
+    }
+
+    /// Whether a version that is gone was seen to leave nothing behind.
+    pub(crate) fn left_nothing(&self, uid: &str) -> bool {
+        self.cleaned.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|cleaned| **cleaned == *uid)
+    }
+
+    /// A group's ClusterRole, where it is known to be there.
+    pub(crate) fn group_role(&self, name: &str) -> Option<Arc<Value>> {
+        self.cluster_roles.get("", name)?.aggregates
+    }
+
+    /// The rules, once for all roles that have the same.
+    fn shared<'a>(&self, rules: impl Iterator<Item = &'a PolicyRule>) -> Rules {
+        let rules: Vec<Rule> = rules.map(rule).collect();
+        let mut hasher = DefaultHasher::new();
+        for rule in &rules {
+            (&rule.verbs, &rule.groups, &rule.resources, &rule.names, &rule.urls).hash(&mut hasher);
+        }
+        let key = hasher.finish();
+        let mut known = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(same) = known.get(&key).and_then(Weak::upgrade).filter(|same| **same == rules) {
+            return same;
+        }
+        known.retain(|_, rules| rules.strong_count() > 0);
+        let rules = Arc::new(rules);
+        known.insert(key, Arc::downgrade(&rules));
+        rules
+    }
+}
+
+fn rule(rule: &PolicyRule) -> Rule {
+    let list = |list: &Option<Vec<String>>| list.clone().unwrap_or_default();
+    Rule {
+        verbs: rule.verbs.clone(),
+        groups: list(&rule.api_groups),
+        resources: list(&rule.resources),
+        names: list(&rule.resource_names),
+        urls: list(&rule.non_resource_urls),
+    }
+}
+
+/// The rules of a role as it came from the API server.
+pub(super) fn rules_of(role: &Value) -> Rules {
+    Arc::new(role["rules"].as_array().into_iter().flatten().map(Rule::of).collect())
+}
+
+fn labelled(selector: &str) -> watcher::Config {
+    watcher::Config::default().labels(selector).page_size(PAGE)
+}
+
+fn version<K: Resource>(object: &K) -> Box<str> {
+    object.meta().resource_version.as_deref().unwrap_or_default().into()
+}
+
+fn is_established(crd: &CustomResourceDefinition) -> bool {
+    let conditions = crd.status.as_ref().and_then(|status| status.conditions.as_ref());
+    conditions.into_iter().flatten().any(|c| c.type_ == "Established" && c.status == "True")
+}
+
+/// What versions look at.
+fn content(crd: &CustomResourceDefinition) -> Value {
+    let versions: Vec<Value> = crd.spec.versions.iter().map(|v| json!([v.name, v.served])).collect();
+    let conditions = crd.status.as_ref().and_then(|status| status.conditions.as_ref());
+    let conditions: Vec<Value> =
+        conditions.into_iter().flatten().map(|c| json!([c.type_, c.status])).collect();
+    json!([crd.metadata.uid, versions, crd.spec.conversion, conditions])
+}
+
+fn availability(api: &APIService) -> ApiService {
+    let conditions = api.status.as_ref().and_then(|status| status.conditions.as_ref());
+    let available = conditions.into_iter().flatten().any(|c| c.type_ == "Available" && c.status == "True");
+    if available { ApiService::Available } else { ApiService::Unavailable }
+}

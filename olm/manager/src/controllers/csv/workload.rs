@@ -1,0 +1,76 @@
+//! What is read of a Deployment.
+
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::ResourceExt;
+use olm_api::names;
+
+/// A Deployment, as far as the phase of a version depends on it: a few hundred bytes, because every one of every operator
+/// is kept in memory.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Workload {
+    pub(super) uid: Box<str>,
+    pub(super) generation: Option<i64>,
+    /// Namespace and name of the version in its labels.
+    pub(super) labelled: Option<(Box<str>, Box<str>)>,
+    /// The hash in its label.
+    pub(super) hash: Option<Box<str>>,
+    /// UIDs of its owners.
+    pub(super) owners: Box<[Box<str>]>,
+    pub(super) wanted: i32,
+    pub(super) observed_generation: i64,
+    pub(super) updated: i32,
+    pub(super) replicas: i32,
+    pub(super) available_replicas: i32,
+    /// Condition `Available`.
+    pub(super) available: Option<Told>,
+    /// Condition `Progressing`.
+    pub(super) progressing: Option<Told>,
+}
+
+/// A condition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Told {
+    pub(super) holds: bool,
+    pub(super) reason: Box<str>,
+    pub(super) message: Box<str>,
+}
+
+impl Workload {
+    pub(crate) fn of(deployment: &Deployment) -> Self {
+        let label = |key: &str| deployment.labels().get(key).map(|value| Box::from(value.as_str()));
+        let status = deployment.status.as_ref();
+        let told = |type_: &str| {
+            let mut conditions = status?.conditions.iter().flatten();
+            let found = conditions.find(|c| c.type_.as_deref() == Some(type_))?;
+            Some(Told {
+                holds: found.status.as_deref() == Some("True"),
+                reason: found.reason.as_deref().unwrap_or_default().into(),
+                message: found.message.as_deref().unwrap_or_default().into(),
+            })
+        };
+        let count = |count: Option<i32>| count.unwrap_or_default();
+        Self {
+            uid: deployment.metadata.uid.as_deref().unwrap_or_default().into(),
+            generation: deployment.metadata.generation,
+            labelled: label(names::LABEL_OWNER_NAMESPACE).zip(label(names::LABEL_OWNER)),
+            hash: label(names::LABEL_DEPLOYMENT_SPEC_HASH),
+            owners: deployment.owner_references().iter().map(|owner| owner.uid.as_str().into()).collect(),
+            wanted: deployment.spec.replicas.unwrap_or(1),
+            observed_generation: status.and_then(|s| s.observed_generation).unwrap_or_default(),
+            updated: count(status.and_then(|s| s.updated_replicas)),
+            replicas: count(status.and_then(|s| s.replicas)),
+            available_replicas: count(status.and_then(|s| s.available_replicas)),
+            available: told("Available"),
+            progressing: told("Progressing"),
+        }
+    }
+
+    /// Whether its labels are those of a version.
+    pub(super) fn is_labelled(&self, namespace: &str, name: &str) -> bool {
+        self.labelled.as_ref().is_some_and(|(ns, n)| &**ns == namespace && &**n == name)
+    }
+
+    pub(super) fn is_owned_by(&self, uid: Option<&str>) -> bool {
+        uid.is_some_and(|uid| self.owners.iter().any(|owner| &**owner == uid))
+    }
+}

@@ -1,0 +1,240 @@
+//! Objects of which little matters: a few words of each are kept in memory, and not the objects.
+//!
+//! There are tens of thousands of roles, accounts and Deployments on a cluster with many operators. What a decision asks of them is
+//! a few bytes each; whole objects, as kube's stores keep them, are fifty times that.
+
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use futures::{Stream, StreamExt};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::{
+    Resource,
+    runtime::{
+        WatchStreamExt,
+        watcher::{self, Event},
+    },
+};
+use olm_api::names;
+use tokio::sync::{mpsc, watch};
+use tokio_stream::wrappers::UnboundedReceiverStream;
+
+use crate::ownership::OwnerKey;
+
+/// Deletions that are remembered, so that the answer to a write that was under way meanwhile brings nothing back. Far more than
+/// there are writes at a time.
+const REMEMBERED: usize = 1_024;
+
+/// An object that is new, or gone, or of which something that matters changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Touched {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    /// Whom its labels name as its owner.
+    pub(crate) owner: Option<OwnerKey>,
+    /// It is not there any more.
+    pub(crate) gone: bool,
+    /// Operators whose component label it has.
+    pub(crate) components: Vec<String>,
+}
+
+/// What is known of the objects of a kind.
+#[derive(Debug)]
+pub(crate) struct Ledger<V> {
+    book: Mutex<Book<V>>,
+    filled: watch::Sender<bool>,
+}
+
+impl<V> Default for Ledger<V> {
+    fn default() -> Self {
+        Self { book: Mutex::default(), filled: watch::Sender::new(false) }
+    }
+}
+
+type Spaces<V> = HashMap<Box<str>, BTreeMap<Box<str>, Entry<V>>>;
+
+#[derive(Debug)]
+struct Book<V> {
+    /// By namespace; cluster-wide objects are in that without a name.
+    spaces: Spaces<V>,
+    gone: VecDeque<(String, String, u64)>,
+    listeners: Vec<mpsc::UnboundedSender<Touched>>,
+}
+
+impl<V> Default for Book<V> {
+    fn default() -> Self {
+        Self { spaces: HashMap::new(), gone: VecDeque::new(), listeners: Vec::new() }
+    }
+}
+
+#[derive(Debug)]
+struct Entry<V> {
+    version: u64,
+    value: V,
+}
+
+impl<V> Book<V> {
+    fn get(&self, namespace: &str, name: &str) -> Option<&Entry<V>> {
+        self.spaces.get(namespace)?.get(name)
+    }
+
+    fn tell(&mut self, touched: &Touched) {
+        self.listeners.retain(|listener| listener.send(touched.clone()).is_ok());
+    }
+}
+
+impl<V: Clone + PartialEq> Ledger<V> {
+    /// Follows a watch to its end; `read` takes from each object what is kept.
+    pub(crate) async fn follow<K: Resource<DynamicType = ()>>(
+        &self,
+        events: impl Stream<Item = watcher::Result<Event<K>>> + Send,
+        read: impl Fn(&K) -> V,
+    ) {
+        let mut events = std::pin::pin!(events.default_backoff());
+        let mut list = Spaces::new();
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(Event::Init) => list = Spaces::new(),
+                Ok(Event::InitApply(object)) => {
+                    let (namespace, name) = place(object.meta());
+                    let entry = Entry { version: version(object.meta()), value: read(&object) };
+                    list.entry(namespace.into()).or_default().insert(name.into(), entry);
+                }
+                Ok(Event::InitDone) => self.listed(std::mem::take(&mut list)),
+                Ok(Event::Apply(object)) => self.put(object.meta(), read(&object)),
+                Ok(Event::Delete(object)) => self.remove(object.meta()),
+                Err(error) => {
+                    tracing::warn!(kind = &*K::kind(&()), %error, "watch failed; it is tried again")
+                }
+            }
+        }
+    }
+
+    /// A whole list takes the place of what was known.
+    fn listed(&self, list: Spaces<V>) {
+        let mut book = self.book();
+        let before = std::mem::replace(&mut book.spaces, list);
+        // What is there when the manager starts is looked at anyway.
+        if self.filled.send_replace(true) {
+            let mut news = Vec::new();
+            for (namespace, name, entry) in flat(&before) {
+                let now = book.get(namespace, name);
+                if now.is_none_or(|now| now.value != entry.value) {
+                    news.push(Touched { gone: now.is_none(), ..plain(namespace, name) });
+                }
+            }
+            for (namespace, name, _) in flat(&book.spaces) {
+                if before.get(namespace).is_none_or(|space| !space.contains_key(name)) {
+                    news.push(plain(namespace, name));
+                }
+            }
+            news.iter().for_each(|touched| book.tell(touched));
+        }
+    }
+
+    /// Takes in an object, from a watch or as the answer to a write of ours; the later state stays.
+    pub(crate) fn put(&self, metadata: &ObjectMeta, value: V) {
+        let (namespace, name) = place(metadata);
+        let version = version(metadata);
+        let mut book = self.book();
+        let old = book.get(namespace, name);
+        let went = |(ns, n, went): &(String, String, u64)| ns == namespace && n == name && *went >= version;
+        if old.is_some_and(|old| old.version >= version) || book.gone.iter().any(went) {
+            return;
+        }
+        let same = old.is_some_and(|old| old.value == value);
+        let space = book.spaces.entry(namespace.into()).or_default();
+        space.insert(name.into(), Entry { version, value });
+        if !same {
+            book.tell(&touched(metadata));
+        }
+    }
+
+    fn remove(&self, metadata: &ObjectMeta) {
+        let (namespace, name) = place(metadata);
+        let version = version(metadata);
+        let mut book = self.book();
+        book.gone.push_back((namespace.to_owned(), name.to_owned(), version));
+        if book.gone.len() > REMEMBERED {
+            book.gone.pop_front();
+        }
+        // Another of that name was made meanwhile.
+        if book.get(namespace, name).is_some_and(|kept| kept.version > version) {
+            return;
+        }
+        if let Some(space) = book.spaces.get_mut(namespace) {
+            space.remove(name);
+            if space.is_empty() {
+                book.spaces.remove(namespace);
+            }
+        }
+        book.tell(&Touched { gone: true, ..touched(metadata) });
+    }
+
+    /// What is known of one; `None` when it is not there, or not heard of yet. Cluster-wide objects are in the namespace
+    /// without a name.
+    pub(crate) fn get(&self, namespace: &str, name: &str) -> Option<V> {
+        self.book().get(namespace, name).map(|entry| entry.value.clone())
+    }
+
+    /// Those of a namespace, by name.
+    pub(crate) fn within(&self, namespace: &str) -> Vec<(String, V)> {
+        let book = self.book();
+        let space = book.spaces.get(namespace).into_iter().flatten();
+        space.map(|(name, entry)| (name.to_string(), entry.value.clone())).collect()
+    }
+
+    /// Everything that happens to them from now on. Of what a list shows to have changed while the watch was interrupted the
+    /// owner is not known.
+    pub(crate) fn touched(&self) -> impl Stream<Item = Touched> + Send + 'static + use<V> {
+        let (listener, touched) = mpsc::unbounded_channel();
+        self.book().listeners.push(listener);
+        UnboundedReceiverStream::new(touched)
+    }
+
+    /// Returns when the cluster has been seen once.
+    pub(crate) async fn filled(&self) {
+        // The sender is `self`: it is there.
+        let _ = self.filled.subscribe().wait_for(|filled| *filled).await;
+    }
+
+    fn book(&self) -> MutexGuard<'_, Book<V>> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn flat<V>(spaces: &Spaces<V>) -> impl Iterator<Item = (&str, &str, &Entry<V>)> {
+    spaces.iter().flat_map(|(namespace, space)| {
+        space.iter().map(move |(name, entry)| (namespace.as_ref(), name.as_ref(), entry))
+    })
+}
+
+fn place(metadata: &ObjectMeta) -> (&str, &str) {
+    (metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default())
+}
+
+/// Versions of resources can be compared, since the API promises so.
+fn version(metadata: &ObjectMeta) -> u64 {
+    metadata.resource_version.as_deref().and_then(|version| version.parse().ok()).unwrap_or_default()
+}
+
+fn plain(namespace: &str, name: &str) -> Touched {
+    let (namespace, name) = (namespace.to_owned(), name.to_owned());
+    Touched { namespace, name, owner: None, gone: false, components: Vec::new() }
+}
+
+fn touched(metadata: &ObjectMeta) -> Touched {
+    let (namespace, name) = place(metadata);
+    Touched { owner: OwnerKey::of(metadata), components: components(metadata), ..plain(namespace, name) }
+}
+
+/// The Operators whose component label an object has.
+pub(crate) fn components(metadata: &ObjectMeta) -> Vec<String> {
+    let keys = metadata.labels.iter().flat_map(|labels| labels.keys());
+    keys.filter_map(|key| key.strip_prefix(names::LABEL_COMPONENT_PREFIX)).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests;

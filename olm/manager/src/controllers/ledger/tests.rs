@@ -1,0 +1,85 @@
+use futures::{FutureExt, stream};
+use k8s_openapi::api::core::v1::ConfigMap;
+use serde_json::json;
+
+use super::*;
+
+fn object(name: &str, version: u64, value: &str) -> ConfigMap {
+    serde_json::from_value(json!({
+        "metadata": { "name": name, "namespace": "ns", "resourceVersion": version.to_string(), "labels": {
+            "olm.owner": "a.v1", "olm.owner.namespace": "ns", "olm.owner.kind": "ClusterServiceVersion",
+            "operators.coreos.com/a.ns": "",
+        } },
+        "data": { "value": value },
+    }))
+    .unwrap()
+}
+
+fn read(object: &ConfigMap) -> String {
+    object.data.as_ref().unwrap()["value"].clone()
+}
+
+/// Has a ledger follow these events.
+fn tell(ledger: &Ledger<String>, events: Vec<Event<ConfigMap>>) {
+    let events = stream::iter(events.into_iter().map(Ok));
+    ledger.follow(events, read).now_or_never().expect("nothing to wait for");
+}
+
+fn heard(touched: &mut (impl Stream<Item = Touched> + Unpin)) -> Vec<(String, bool)> {
+    let mut all = Vec::new();
+    while let Some(Some(one)) = touched.next().now_or_never() {
+        all.push((one.name, one.gone));
+    }
+    all
+}
+
+#[test]
+fn only_what_matters_is_told_and_the_later_state_stays() {
+    // given a list
+    let ledger = Ledger::default();
+    let list = vec![Event::Init, Event::InitApply(object("one", 1, "x")), Event::InitDone];
+    let mut touched = Box::pin(ledger.touched());
+    tell(&ledger, list);
+    // then nobody is told of what was there at the start
+    assert_eq!((heard(&mut touched), ledger.get("ns", "one").as_deref()), (vec![], Some("x")));
+    // when something else of it changes, and then what matters
+    tell(&ledger, vec![Event::Apply(object("one", 2, "x"))]);
+    assert_eq!(heard(&mut touched), []);
+    tell(&ledger, vec![Event::Apply(object("one", 4, "y"))]);
+    assert_eq!(heard(&mut touched), [("one".to_owned(), false)]);
+    // and an older state comes late
+    ledger.put(&object("one", 3, "z").metadata, "z".into());
+    assert_eq!((heard(&mut touched), ledger.get("ns", "one").as_deref()), (vec![], Some("y")));
+    assert_eq!(ledger.within("ns"), [("one".to_owned(), "y".to_owned())]);
+    // when it goes, and the answer to a write from before comes after that
+    tell(&ledger, vec![Event::Delete(object("one", 6, "y"))]);
+    ledger.put(&object("one", 5, "y").metadata, "y".into());
+    assert_eq!((heard(&mut touched), ledger.get("ns", "one")), (vec![("one".to_owned(), true)], None));
+}
+
+#[test]
+fn a_list_anew_tells_what_changed_meanwhile_and_nothing_else() {
+    let ledger = Ledger::default();
+    let first = ["stays", "changes", "goes"].map(|name| Event::InitApply(object(name, 1, "x")));
+    tell(&ledger, [Event::Init].into_iter().chain(first).chain([Event::InitDone]).collect());
+    let mut touched = Box::pin(ledger.touched());
+    let again = [("stays", "x"), ("changes", "y"), ("comes", "x")];
+    let again = again.map(|(name, value)| Event::InitApply(object(name, 2, value)));
+    tell(&ledger, [Event::Init].into_iter().chain(again).chain([Event::InitDone]).collect());
+    let mut all = heard(&mut touched);
+    all.sort();
+    let wanted =
+        [("changes", false), ("comes", false), ("goes", true)].map(|(name, gone)| (name.to_owned(), gone));
+    assert_eq!(all, wanted);
+}
+
+#[test]
+fn whoever_is_told_hears_whose_it_is() {
+    let ledger = Ledger::default();
+    tell(&ledger, vec![Event::Init, Event::InitDone]);
+    let mut touched = Box::pin(ledger.touched());
+    tell(&ledger, vec![Event::Apply(object("one", 1, "x"))]);
+    let one = touched.next().now_or_never().unwrap().unwrap();
+    assert_eq!(one.owner, Some(OwnerKey::new("ClusterServiceVersion", "ns", "a.v1")));
+    assert_eq!(one.components, ["a.ns"]);
+}

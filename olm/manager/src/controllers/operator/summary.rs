@@ -1,0 +1,104 @@
+//! An Operator as it is kept in memory: what tells whether its status is as it should be, and not the status.
+
+use std::{
+    borrow::Cow,
+    hash::{DefaultHasher, Hash, Hasher},
+};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+use olm_api::{Operator, operator::RichReference};
+use serde::{Deserialize, Deserializer};
+
+/// Kinds of components that the controllers know without asking, and that change with all others.
+const COMPARED: [&str; 3] = ["ClusterServiceVersion", "Subscription", "Namespace"];
+
+/// An Operator.
+#[derive(Debug, Clone)]
+pub(super) struct Summary {
+    pub(super) metadata: ObjectMeta,
+    /// Of the components in the status.
+    pub(super) digest: u64,
+}
+
+impl<'de> Deserialize<'de> for Summary {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let Operator { metadata, status, .. } = Operator::deserialize(deserializer)?;
+        let refs = status.and_then(|status| status.components).map(|components| components.refs);
+        Ok(Self { metadata, digest: digest(&refs.unwrap_or_default()) })
+    }
+}
+
+impl Resource for Summary {
+    type DynamicType = ();
+    type Scope = <Operator as Resource>::Scope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        Operator::kind(&())
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        Operator::group(&())
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        Operator::version(&())
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        Operator::plural(&())
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+/// Pure. The same for the same components of the kinds that are compared, in whatever order.
+pub(super) fn digest(refs: &[RichReference]) -> u64 {
+    let mut compared: Vec<_> = refs
+        .iter()
+        .filter(|r| r.kind.as_deref().is_some_and(|kind| COMPARED.contains(&kind)))
+        .map(|r| {
+            let conditions = r.conditions.iter().map(|c| {
+                let since = c.last_transition_time.as_ref().map(|time| time.0);
+                (c.type_.as_str(), c.reason.as_deref(), c.message.as_deref(), since)
+            });
+            (r.kind.as_deref(), r.namespace.as_deref(), r.name.as_deref(), conditions.collect::<Vec<_>>())
+        })
+        .collect();
+    compared.sort();
+    let mut hasher = DefaultHasher::new();
+    compared.hash(&mut hasher);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use olm_api::Condition;
+
+    use super::*;
+
+    fn reference(kind: &str, name: &str) -> RichReference {
+        RichReference { kind: Some(kind.into()), name: Some(name.into()), ..RichReference::default() }
+    }
+
+    #[test]
+    fn what_is_compared_is_what_the_controllers_know() {
+        let version = |reason: &str| RichReference {
+            conditions: vec![Condition::new("Succeeded", true, reason, "")],
+            ..reference("ClusterServiceVersion", "a.v1")
+        };
+        let once = digest(&[version("x"), reference("Subscription", "a"), reference("Role", "r")]);
+        assert_eq!(once, digest(&[reference("Subscription", "a"), version("x")]));
+        assert_ne!(once, digest(&[version("y"), reference("Subscription", "a")]));
+        assert_ne!(
+            once,
+            digest(&[version("x"), reference("Subscription", "a"), reference("Namespace", "n")])
+        );
+    }
+}

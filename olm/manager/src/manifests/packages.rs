@@ -1,0 +1,77 @@
+//! The API of PackageManifests: only where it is asked for.
+
+use serde_json::{Value, json};
+
+use super::{MANAGER, ManifestOptions};
+use crate::packages::{GROUP, VERSION};
+
+/// Name of the Service that the API server reaches the API by, and of what it needs.
+pub(crate) const PACKAGES: &str = "olm-packages";
+/// Name of the APIService. Upstream's packageserver has the same: there can be one of them.
+pub(crate) const PACKAGES_API: &str = "v1.packages.operators.coreos.com";
+/// Port of the manager's pods.
+pub(super) const PORT: u16 = 8443;
+/// Name of that port.
+pub(super) const PORT_NAME: &str = "packages";
+
+pub(super) fn objects(options: &ManifestOptions) -> Vec<Value> {
+    if !options.package_manifests {
+        return Vec::new();
+    }
+    let namespace = &options.namespace;
+    vec![
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRole",
+            "metadata": { "name": PACKAGES },
+            // Whether whoever asks may; the answer tells nothing else.
+            "rules": [{ "apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"], "verbs": ["create"] }]
+        }),
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": { "name": PACKAGES },
+            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": PACKAGES },
+            "subjects": [{ "kind": "ServiceAccount", "name": MANAGER, "namespace": namespace }]
+        }),
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRole",
+            "metadata": {
+                "name": format!("{PACKAGES}-view"),
+                "labels": {
+                    "rbac.authorization.k8s.io/aggregate-to-view": "true",
+                    "rbac.authorization.k8s.io/aggregate-to-edit": "true",
+                    "rbac.authorization.k8s.io/aggregate-to-admin": "true",
+                },
+            },
+            "rules": [{
+                "apiGroups": [GROUP],
+                "resources": ["packagemanifests", "packagemanifests/icon"],
+                "verbs": ["get", "list", "watch"],
+            }]
+        }),
+        json!({
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": { "name": PACKAGES, "namespace": namespace },
+            "spec": {
+                "selector": { "app.kubernetes.io/name": MANAGER },
+                "ports": [{ "name": PORT_NAME, "port": 443, "targetPort": PORT_NAME, "protocol": "TCP" }]
+            }
+        }),
+        // Whom to trust is written by the manager, which makes the certificate.
+        json!({
+            "apiVersion": "apiregistration.k8s.io/v1",
+            "kind": "APIService",
+            "metadata": { "name": PACKAGES_API },
+            "spec": {
+                "group": GROUP,
+                "version": VERSION,
+                "groupPriorityMinimum": 2000,
+                "versionPriority": 15,
+                "service": { "name": PACKAGES, "namespace": namespace, "port": 443 }
+            }
+        }),
+    ]
+}

@@ -1,0 +1,128 @@
+//! Connections: TLS, and by whom they are made.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{Extension, Router};
+use http::HeaderMap;
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+    server::{conn::auto, graceful::GracefulShutdown},
+    service::TowerToHyperService,
+};
+use rustls::{ServerConfig, pki_types::CertificateDer};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::{Notify, Semaphore, watch},
+};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+
+use super::access::{Asker, Front};
+
+/// How long a client may take to introduce itself.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// How long answers that are under way are waited for when the manager stops.
+const DRAIN: Duration = Duration::from_millis(500);
+/// Connections at a time. The API servers of a cluster make a few and keep them.
+const CONNECTIONS: usize = 64;
+
+/// What a connection is made with.
+pub(super) struct Settings {
+    pub(super) tls: Arc<ServerConfig>,
+    pub(super) front: Arc<Front>,
+}
+
+/// What is known of connections to come; nothing before there is a certificate.
+#[derive(Clone)]
+pub(super) struct Current {
+    pub(super) settings: watch::Receiver<Option<Arc<Settings>>>,
+    /// Rung when somebody was not recognised: what others are recognised by may be old.
+    pub(super) stranger: Arc<Notify>,
+}
+
+/// Who made a connection.
+#[derive(Clone)]
+pub(super) struct Caller {
+    front: Arc<Front>,
+    certificate: Option<CertificateDer<'static>>,
+    stranger: Arc<Notify>,
+}
+
+impl Caller {
+    /// Whom it speaks for.
+    pub(super) fn asker(&self, headers: &HeaderMap) -> Option<Asker> {
+        let asker = self.front.asker(self.certificate.as_ref(), headers);
+        if asker.is_none() {
+            self.stranger.notify_one();
+        }
+        asker
+    }
+
+    #[cfg(test)]
+    pub(super) fn new(front: Front, certificate: Option<CertificateDer<'static>>) -> Self {
+        Self { front: Arc::new(front), certificate, stranger: Arc::default() }
+    }
+}
+
+/// Serves until `stop`.
+pub(super) async fn serve(listener: TcpListener, current: Current, router: Router, stop: &CancellationToken) {
+    let graceful = GracefulShutdown::new();
+    let slots = Arc::new(Semaphore::new(CONNECTIONS));
+    loop {
+        let stream = tokio::select! {
+            () = stop.cancelled() => break,
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    tracing::warn!(%error, "failed to accept a connection for PackageManifests");
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    continue;
+                }
+            },
+        };
+        // Whoever comes too early, or on top, comes again.
+        let Some(settings) = current.settings.borrow().clone() else { continue };
+        let Ok(slot) = Arc::clone(&slots).try_acquire_owned() else { continue };
+        let (router, watcher, stop) = (router.clone(), graceful.watcher(), stop.clone());
+        let stranger = Arc::clone(&current.stranger);
+        tokio::spawn(async move {
+            let _slot = slot;
+            let Some((stream, caller)) = shake_hands(stream, &settings, stranger).await else { return };
+            let mut builder = auto::Builder::new(TokioExecutor::new());
+            builder.http1().timer(TokioTimer::new());
+            builder.http2().timer(TokioTimer::new());
+            let service = TowerToHyperService::new(router.layer(Extension(caller)));
+            let connection = builder.serve_connection(TokioIo::new(stream), service);
+            let served = watcher.watch(connection.into_owned());
+            tokio::select! {
+                result = served => if let Err(error) = result {
+                    tracing::debug!(%error, "a connection for PackageManifests ended");
+                },
+                () = async { stop.cancelled().await; tokio::time::sleep(DRAIN).await } => {}
+            }
+        });
+    }
+    let _ = tokio::time::timeout(DRAIN, graceful.shutdown()).await;
+}
+
+async fn shake_hands(
+    stream: TcpStream,
+    settings: &Settings,
+    stranger: Arc<Notify>,
+) -> Option<(tokio_rustls::server::TlsStream<TcpStream>, Caller)> {
+    let _ = stream.set_nodelay(true);
+    let accepted = TlsAcceptor::from(Arc::clone(&settings.tls)).accept(stream);
+    let stream = match tokio::time::timeout(HANDSHAKE, accepted).await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => {
+            tracing::debug!(%error, "a TLS handshake for PackageManifests failed");
+            stranger.notify_one();
+            return None;
+        }
+        Err(_) => return None,
+    };
+    let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
+    let certificate = shown.map(|certificate| certificate.clone().into_owned());
+    let caller = Caller { front: Arc::clone(&settings.front), certificate, stranger };
+    Some((stream, caller))
+}

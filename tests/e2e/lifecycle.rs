@@ -1,0 +1,187 @@
+//! The life of an operator by the command line: not offered, offered, held, upgraded, taken back, removed at three levels.
+
+use anyhow::{Context as _, Result, bail, ensure};
+use olm_tests::{Cluster, etcd, eventually};
+use serde_json::Value;
+
+use crate::{
+    operator::{LIMIT, csv_succeeded, delete_namespace, get, namespace, subscription},
+    scenario,
+};
+
+const OLD: &str = "etcdoperator.v0.10.0";
+const NEW: &str = "etcdoperator.v0.10.1";
+const CRDS: [&str; 3] = [
+    "etcdbackups.etcd.database.coreos.com",
+    "etcdclusters.etcd.database.coreos.com",
+    "etcdrestores.etcd.database.coreos.com",
+];
+
+/// Waits until a version is offered for approval, or none is.
+async fn offered(cluster: &Cluster, ns: &str, wanted: bool) -> Result<()> {
+    eventually(&format!("an upgrade to be offered: {wanted}"), LIMIT, async || {
+        let listed = cluster.olm_ok(&["list", "-n", ns])?;
+        if listed.contains("Needs approval") == wanted { Ok(Some(())) } else { bail!("{listed}") }
+    })
+    .await
+}
+
+async fn gone(cluster: &Cluster, ns: &str, kinds: &[&str]) -> Result<()> {
+    for kind in kinds {
+        eventually(&format!("no {kind} to be left"), LIMIT, async || {
+            let list = get(cluster, &[kind, "-n", ns])?;
+            let left = list["items"].as_array().context("items")?.len();
+            if left > 0 { bail!("{left} left") } else { Ok(Some(())) }
+        })
+        .await?;
+    }
+    Ok(())
+}
+
+fn history(cluster: &Cluster, ns: &str) -> Result<Vec<(String, bool)>> {
+    let rows: Value = serde_json::from_str(&cluster.olm_ok(&["history", "etcd", "-n", ns, "-o", "json"])?)?;
+    let rows = rows.as_array().with_context(|| format!("a list: {rows}"))?;
+    Ok(rows
+        .iter()
+        .map(|row| {
+            (row["version"].as_str().unwrap_or_default().to_owned(), row["current"] == Value::Bool(true))
+        })
+        .collect())
+}
+
+/// What is offered is skipped, snoozed, held back, taken; what was taken is taken back; `history` and `doctor` tell it.
+#[test]
+fn an_upgrade_is_put_off_taken_and_taken_back() {
+    scenario("an_upgrade_is_put_off_taken_and_taken_back", async |cluster| {
+        let ns = "put-off";
+        namespace(&cluster, ns)?;
+        cluster.kubectl_in(&["apply", "-f", "-"], Some(&subscription(ns, "Manual", Some(OLD))))?;
+        offered(&cluster, ns, true).await?;
+        cluster.olm_ok(&["approve", "etcd", "-n", ns, "--wait", "--timeout", "60s"])?;
+        csv_succeeded(&cluster, ns, OLD).await?;
+        offered(&cluster, ns, true).await?;
+
+        // never this version
+        cluster.olm_ok(&["skip", "etcd", "0.10.1", "-n", ns])?;
+        offered(&cluster, ns, false).await?;
+        cluster.olm_ok(&["skip", "etcd", "0.10.1", "--undo", "-n", ns])?;
+        offered(&cluster, ns, true).await?;
+        // not until there is a newer one
+        cluster.olm_ok(&["snooze", "etcd", "-n", ns])?;
+        offered(&cluster, ns, false).await?;
+        let told = cluster.olm_ok(&["status", "etcd", "-n", ns])?;
+        ensure!(told.contains("0.10.1"), "what it sleeps over is not named: {told}");
+        cluster.olm_ok(&["snooze", "etcd", "--undo", "-n", ns])?;
+        offered(&cluster, ns, true).await?;
+        // nothing at all
+        cluster.olm_ok(&["pause", "etcd", "-n", ns])?;
+        eventually("it to be paused", LIMIT, async || {
+            let told = cluster.olm_ok(&["status", "etcd", "-n", ns])?;
+            if told.to_lowercase().contains("paused") { Ok(Some(())) } else { bail!("{told}") }
+        })
+        .await?;
+        let csvs = get(&cluster, &["csv", "-n", ns])?;
+        ensure!(csvs["items"].as_array().is_some_and(|list| list.len() == 1), "{csvs}");
+        cluster.olm_ok(&["resume", "etcd", "-n", ns])?;
+        offered(&cluster, ns, true).await?;
+
+        // taken
+        cluster.olm_ok(&["upgrade", "etcd", "-n", ns, "--wait", "--timeout", "60s"])?;
+        csv_succeeded(&cluster, ns, NEW).await?;
+        gone_version(&cluster, ns, OLD).await?;
+        ensure!(
+            history(&cluster, ns)? == [("0.10.1".to_owned(), true), ("0.10.0".to_owned(), false)],
+            "{:?}",
+            history(&cluster, ns)?
+        );
+        // and taken back, to stay there
+        cluster.olm_ok(&["rollback", "etcd", "-n", ns, "--wait", "--timeout", "60s"])?;
+        csv_succeeded(&cluster, ns, OLD).await?;
+        gone_version(&cluster, ns, NEW).await?;
+        let listed: Value = serde_json::from_str(&cluster.olm_ok(&["list", "-n", ns, "-o", "json"])?)?;
+        ensure!(listed[0]["version"] == "0.10.0", "{listed}");
+        let rows = history(&cluster, ns)?;
+        ensure!(rows.first() == Some(&("0.10.0".to_owned(), true)), "{rows:?}");
+        let image = get(&cluster, &["deployment", "etcd-operator", "-n", ns])?;
+        let image = image["spec"]["template"]["spec"]["containers"][0]["image"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
+        ensure!(image.ends_with("etcd-operator:0.10.0"), "{image}");
+
+        // all of it is in order
+        let out = cluster.olm(&["doctor", "-n", ns])?;
+        let text =
+            format!("{}{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+        ensure!(out.status.success(), "{text}");
+        delete_namespace(&cluster, ns)
+    });
+}
+
+async fn gone_version(cluster: &Cluster, ns: &str, csv: &str) -> Result<()> {
+    eventually(&format!("{csv} to be gone"), LIMIT, async || {
+        let found = cluster.try_kubectl(&["get", "csv", csv, "-n", ns], None)?;
+        if found.status.success() { bail!("it is there") } else { Ok(Some(())) }
+    })
+    .await
+}
+
+/// The operator alone; its instances first; its CRDs as well. Each says beforehand what goes, to the object.
+#[test]
+fn an_operator_is_removed_at_three_levels() {
+    scenario("an_operator_is_removed_at_three_levels", async |cluster| {
+        let ns = "levels";
+        let install = ["install", "etcd", "-n", ns, "--wait", "--timeout", "60s"];
+        let rest = ["subscriptions", "installplans", "csv", "deployments", "roles", "rolebindings"];
+
+        // the operator
+        cluster.olm_ok(&install)?;
+        let plan = cluster.olm_ok(&["uninstall", "etcd", "-n", ns, "--dry-run"])?;
+        ensure!(plan.contains("etcd-operator"), "{plan}");
+        ensure!(
+            get(&cluster, &["csv", "-n", ns])?["items"].as_array().is_some_and(|l| l.len() == 1),
+            "it went"
+        );
+        cluster.olm_ok(&["uninstall", "etcd", "-n", ns, "--yes"])?;
+        gone(&cluster, ns, &rest).await?;
+        for crd in CRDS {
+            cluster.kubectl(&["get", "crd", crd])?;
+        }
+
+        // its instances
+        let Some(version) = etcd::version() else {
+            olm_tests::skipped("an_operator_is_removed_at_three_levels", "etcd is not installed");
+            return delete_namespace(&cluster, ns);
+        };
+        cluster.olm_ok(&install)?;
+        cluster.kubectl_in(&["apply", "-f", "-"], Some(&etcd::manifest(ns, "mine", 1, &version)))?;
+        let refused = cluster.olm(&["uninstall", "etcd", "-n", ns, "--yes"])?;
+        let text = String::from_utf8_lossy(&refused.stderr).to_string();
+        ensure!(refused.status.code() == Some(4) && text.contains("1 "), "{refused:?}");
+        cluster.olm_ok(&["uninstall", "etcd", "-n", ns, "--instances", "delete", "--yes"])?;
+        gone(&cluster, ns, &rest).await?;
+        gone(&cluster, ns, &["etcdclusters", "pods"]).await?;
+
+        // its CRDs
+        cluster.olm_ok(&install)?;
+        cluster.olm_ok(&[
+            "uninstall",
+            "etcd",
+            "-n",
+            ns,
+            "--instances",
+            "delete",
+            "--delete-crds",
+            "--yes",
+        ])?;
+        gone(&cluster, ns, &rest).await?;
+        for crd in CRDS {
+            eventually(&format!("{crd} to be gone"), LIMIT, async || {
+                let found = cluster.try_kubectl(&["get", "crd", crd], None)?;
+                if found.status.success() { bail!("it is there") } else { Ok(Some(())) }
+            })
+            .await?;
+        }
+        delete_namespace(&cluster, ns)
+    });
+}

@@ -1,0 +1,81 @@
+//! Who approved: said by the API server, whatever client approves.
+
+use anyhow::{Result, ensure};
+use kube::api::{Api, Patch, PatchParams};
+use olm_api::{InstallPlan, names};
+use olm_devcluster::api::Identity;
+use olm_tests::inprocess::{Catalog, World, text};
+use serde_json::{Value, json};
+
+use crate::{op, scenario};
+
+const BY: &str = "/metadata/annotations/olm.approvedBy";
+
+/// A plan that waits for somebody.
+async fn waiting(world: &World) -> Result<Value> {
+    world.publish("catalog", &Catalog::chain(&[&op("1.0.0")])).await?;
+    world.home("ns").await?;
+    world.subscribe_with("ns", "a", |s| s["installPlanApproval"] = "Manual".into()).await?;
+    world.waiting_plan("ns", &[]).await
+}
+
+/// The request of somebody who may do everything.
+async fn patch(world: &World, who: &str, plan: &str, patch: &Value) -> Result<Value, kube::Error> {
+    let client = world.client_of(Identity::user(who, ["system:masters"]));
+    let api = Api::<InstallPlan>::namespaced(client, "ns");
+    let plan = api.patch(plan, &PatchParams::default(), &Patch::Merge(patch)).await?;
+    Ok(serde_json::to_value(plan).unwrap_or_default())
+}
+
+#[test]
+fn an_approval_carries_the_name_of_whoever_made_it() {
+    scenario(async |world, _manager| {
+        // given a plan that waits
+        let plan = waiting(&world).await?;
+        let plan = text(&plan, "/metadata/name");
+        let as_somebody =
+            |name: &str| json!({ "metadata": { "annotations": { names::ANNOTATION_APPROVED_BY: name } } });
+
+        // then nobody can say that somebody approved it
+        for who in ["jane", "joe"] {
+            let refused = patch(&world, "joe", plan, &as_somebody(who)).await;
+            let refused = refused.err().map(|error| error.to_string()).unwrap_or_default();
+            ensure!(
+                refused.contains("it can only be joe, and only in the request that sets spec.approved"),
+                "{refused}"
+            );
+        }
+
+        // when jane approves it, as kubectl does
+        let approved = patch(&world, "jane", plan, &json!({ "spec": { "approved": true } })).await?;
+
+        // then it carries her name, for good
+        ensure!(text(&approved, BY) == "jane", "{approved}");
+        let refused = patch(&world, "joe", plan, &as_somebody("joe")).await;
+        ensure!(refused.is_err(), "joe took it over");
+        world.installed("ns", "a", "a.v1.0.0").await?;
+        let history = olm_manager::ops::history(&world.client, Some("ns"), "a").await?;
+        let by: Vec<Option<&str>> = history.iter().map(|r| r.approval.by.as_deref()).collect();
+        ensure!(by == [Some("jane")], "{by:?}");
+        Ok(())
+    });
+}
+
+#[test]
+fn an_approval_in_the_name_of_another_is_made_in_the_own() {
+    scenario(async |world, _manager| {
+        // given
+        let plan = waiting(&world).await?;
+        let plan = text(&plan, "/metadata/name");
+
+        // when joe approves and says that jane did
+        let lie = json!({
+            "metadata": { "annotations": { names::ANNOTATION_APPROVED_BY: "jane" } }, "spec": { "approved": true },
+        });
+        let approved = patch(&world, "joe", plan, &lie).await?;
+
+        // then it is his
+        ensure!(text(&approved, BY) == "joe", "{approved}");
+        Ok(())
+    });
+}

@@ -1,0 +1,290 @@
+//! A cluster with many namespaces that are all alike, in the state in which a manager leaves them. Two of them were installed
+//! by a manager; the others are written as copies.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use futures::{StreamExt as _, TryStreamExt as _};
+use http::{Method, Request, header};
+use kube::{
+    Api, Client,
+    api::{DynamicObject, ListParams},
+    client::Body,
+    discovery::{ApiResource, Discovery, Scope, verbs},
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::template::{Pattern, bare};
+
+/// Kinds of which nothing is copied: what only the cluster's own controllers look at, and what tells of the past.
+const LEFT_OUT: &[&str] =
+    &["Event", "Pod", "ReplicaSet", "Endpoints", "EndpointSlice", "Lease", "Node", "ComponentStatus"];
+
+/// The OperatorGroup of a namespace ([`olm_tests::inprocess::World::group`]).
+const GROUP: &str = "own";
+
+/// What the cluster itself puts into every namespace.
+const OF_CLUSTER: &[&str] = &["ServiceAccount/default", "ConfigMap/kube-root-ca.crt"];
+
+/// Namespaces that are written at a time.
+const AT_ONCE: usize = 4;
+
+/// An object of a cluster with its endpoint.
+struct Found {
+    resource: ApiResource,
+    namespaced: bool,
+    has_status: bool,
+    object: Value,
+}
+
+impl Found {
+    fn text(&self, pointer: &str) -> &str {
+        self.object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// What tells it from all others.
+    fn key(&self) -> String {
+        let (namespace, name) = (self.text("/metadata/namespace"), self.text("/metadata/name"));
+        format!("{}.{} {namespace}/{name}", self.resource.kind, self.resource.group)
+    }
+
+    /// Where it is created.
+    fn collection(&self) -> String {
+        let ApiResource { group, version, plural, .. } = &self.resource;
+        let root =
+            if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
+        match self.text("/metadata/namespace") {
+            namespace if self.namespaced => format!("{root}/namespaces/{namespace}/{plural}"),
+            _ => format!("{root}/{plural}"),
+        }
+    }
+
+    fn is_namespace(&self) -> bool {
+        self.resource.kind == "Namespace"
+    }
+
+    /// Whether its labels say that somebody in the namespace owns it.
+    fn is_owned_in(&self, namespace: &str) -> bool {
+        let labels = &self.object["metadata"]["labels"];
+        labels["olm.owner.namespace"] == namespace
+    }
+
+    fn owners(&self) -> impl Iterator<Item = &str> {
+        let owners = self.object["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+        owners.filter_map(|owner| owner["uid"].as_str())
+    }
+}
+
+/// Every object of the cluster that counts here.
+async fn read(client: &Client) -> Result<Vec<Found>> {
+    let discovered = Discovery::new(client.clone()).run().await.context("failed to discover the kinds")?;
+    let mut kinds = BTreeMap::new();
+    for group in discovered.groups() {
+        for (resource, capabilities) in group.resources_by_stability() {
+            if capabilities.supports_operation(verbs::LIST) && !LEFT_OUT.contains(&resource.kind.as_str()) {
+                kinds.insert((resource.group.clone(), resource.kind.clone()), (resource, capabilities));
+            }
+        }
+    }
+    let mut all = Vec::new();
+    for (resource, capabilities) in kinds.into_values() {
+        let has_status = capabilities.subresources.iter().any(|(sub, _)| sub.plural.ends_with("status"));
+        let api = Api::<DynamicObject>::all_with(client.clone(), &resource);
+        for object in api.list(&ListParams::default()).await? {
+            let mut object = serde_json::to_value(object)?;
+            // Lists name neither.
+            object["apiVersion"] = resource.api_version.clone().into();
+            object["kind"] = resource.kind.clone().into();
+            let name = object["metadata"]["name"].as_str().unwrap_or_default();
+            if OF_CLUSTER.contains(&format!("{}/{name}", resource.kind).as_str()) {
+                continue;
+            }
+            let (resource, namespaced) = (resource.clone(), capabilities.scope == Scope::Namespaced);
+            all.push(Found { resource, namespaced, has_status, object });
+        }
+    }
+    Ok(all)
+}
+
+/// An object that every namespace has.
+struct Part {
+    kind: String,
+    collection: Pattern,
+    name: Pattern,
+    body: Pattern,
+    /// What is written when everything is there, and to which subresource.
+    then: Option<(Pattern, &'static str)>,
+}
+
+/// What one namespace has, as a pattern for others.
+pub(crate) struct Settled {
+    parts: Vec<Part>,
+    /// What is there once for all namespaces: where it is, and its labels that name a namespace.
+    shared: Vec<(String, Vec<Pattern>)>,
+    client: Client,
+}
+
+impl Settled {
+    /// Of the namespace `one`, beside which `two` is installed alike.
+    pub(crate) async fn read(client: &Client, one: &str, two: &str) -> Result<Self> {
+        let all = read(client).await?;
+        let keys: BTreeSet<String> = all.iter().map(Found::key).collect();
+        let (mut words, twins) = (names(one), names(two));
+        let (mine, shared): (Vec<Found>, Vec<Found>) =
+            all.into_iter().partition(|found| words.iter().any(|name| found.key().contains(name)));
+        // Names in a namespace may be the same in all; others must be each namespace's own.
+        for found in mine.iter().filter(|found| !found.namespaced) {
+            let twin = Pattern::new(&found.key(), &words).fill(&twins);
+            ensure!(keys.contains(&twin), "{} has no twin in {two}", found.key());
+        }
+        for found in shared.iter().filter(|found| found.is_owned_in(one)) {
+            bail!("{} belongs to {one}, and how its name is made is not known here", found.key());
+        }
+        let shared = shared.iter().filter_map(|found| labelled(found, one)).collect();
+        let mine = ordered(mine)?;
+        words.extend(mine.iter().map(|found| found.text("/metadata/uid").to_owned()));
+        let parts = mine.iter().map(|found| part(found, |text| Pattern::new(text, &words))).collect();
+        Ok(Self { parts, shared, client: client.clone() })
+    }
+
+    /// How many objects a namespace has, by kind.
+    pub(crate) fn census(&self) -> String {
+        let mut count: BTreeMap<&str, usize> = BTreeMap::new();
+        for part in &self.parts {
+            *count.entry(&part.kind).or_default() += 1;
+        }
+        count.iter().map(|(kind, n)| format!("{n} {kind}")).collect::<Vec<_>>().join(", ")
+    }
+
+    /// How many objects a namespace has.
+    pub(crate) fn objects(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// Writes the same for other namespaces.
+    pub(crate) async fn copy_to(self, namespaces: Vec<String>) -> Result<()> {
+        for (path, labels) in &self.shared {
+            let filled = |namespace: &String| {
+                labels.iter().map(|label| label.fill(&[namespace.clone()])).collect::<Vec<_>>()
+            };
+            let labels = namespaces.iter().flat_map(filled);
+            let labels: serde_json::Map<String, Value> = labels.map(|label| (label, "".into())).collect();
+            self.write(Method::PATCH, path, json!({ "metadata": { "labels": labels } }).to_string()).await?;
+        }
+        let settled = Arc::new(self);
+        let copies = namespaces.into_iter().map(|namespace| {
+            let settled = Arc::clone(&settled);
+            // In tasks, so that all processors have their share.
+            async move { tokio::spawn(async move { settled.copy(&namespace).await }).await? }
+        });
+        futures::stream::iter(copies).buffer_unordered(AT_ONCE).try_collect::<()>().await
+    }
+
+    async fn copy(&self, namespace: &str) -> Result<()> {
+        let mut words = names(namespace);
+        for part in &self.parts {
+            let path = part.collection.fill(&words);
+            let body = part.body.fill(&words);
+            words.push(self.write(Method::POST, &path, body).await?);
+        }
+        for part in &self.parts {
+            if let Some((then, subresource)) = &part.then {
+                let (collection, name) = (part.collection.fill(&words), part.name.fill(&words));
+                let path = format!("{collection}/{name}{subresource}");
+                self.write(Method::PATCH, &path, then.fill(&words)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The uid of what was written.
+    async fn write(&self, method: Method, path: &str, body: String) -> Result<String> {
+        #[derive(Deserialize)]
+        struct Written {
+            metadata: Metadata,
+        }
+        #[derive(Deserialize)]
+        struct Metadata {
+            uid: String,
+        }
+        let kind = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
+        let request = Request::builder().method(&method).uri(format!("{path}?fieldManager=olm"));
+        let request = request.header(header::CONTENT_TYPE, kind).body(Body::from(body.into_bytes()))?;
+        let answer = self.client.send(request).await?;
+        let ok = answer.status().is_success();
+        let bytes = http_body_util::BodyExt::collect(answer.into_body()).await?.to_bytes();
+        ensure!(ok, "{method} {path}: {}", String::from_utf8_lossy(&bytes));
+        Ok(serde_json::from_slice::<Written>(&bytes)?.metadata.uid)
+    }
+}
+
+/// The names that are made of a namespace's: its own, and those of the roles of its OperatorGroup.
+fn names(namespace: &str) -> Vec<String> {
+    let roles = olm_bundle::group_roles(GROUP, namespace, &[]);
+    let role = |role: &Value| role["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    std::iter::once(namespace.to_owned()).chain(roles.iter().map(role)).collect()
+}
+
+/// Where a shared object is and which of its labels name a namespace, where any do.
+fn labelled(found: &Found, namespace: &str) -> Option<(String, Vec<Pattern>)> {
+    let labels = found.object["metadata"]["labels"].as_object()?;
+    let ours = labels.keys().filter(|key| key.contains(namespace));
+    let ours: Vec<Pattern> = ours.map(|key| Pattern::new(key, &[namespace.to_owned()])).collect();
+    (!ours.is_empty()).then(|| (format!("{}/{}", found.collection(), found.text("/metadata/name")), ours))
+}
+
+/// Whom others name as their owner comes before them; the namespace before all.
+fn ordered(mut rest: Vec<Found>) -> Result<Vec<Found>> {
+    let mut out: Vec<Found> = Vec::with_capacity(rest.len());
+    let uids: BTreeSet<String> = rest.iter().map(|found| found.text("/metadata/uid").to_owned()).collect();
+    let mut there = BTreeSet::new();
+    rest.sort_by_key(|found| !found.is_namespace());
+    while !rest.is_empty() {
+        let free = |found: &Found| found.owners().all(|owner| !uids.contains(owner) || there.contains(owner));
+        let next = rest.iter().position(free).context("objects own each other in a circle")?;
+        let found = rest.remove(next);
+        there.insert(found.text("/metadata/uid").to_owned());
+        out.push(found);
+    }
+    Ok(out)
+}
+
+fn part(found: &Found, pattern: impl Fn(&str) -> Pattern) -> Part {
+    let mut object = bare(found.object.clone());
+    let status = object.as_object_mut().and_then(|fields| fields.remove("status"));
+    let then = if found.is_namespace() {
+        // Its labels name what is in it.
+        let metadata = json!({ "labels": object["metadata"]["labels"], "annotations": object["metadata"]["annotations"] });
+        object["metadata"] = json!({ "name": object["metadata"]["name"] });
+        Some((json!({ "metadata": metadata }), ""))
+    } else {
+        status.filter(|_| found.has_status).map(|status| (json!({ "status": of_first(status) }), "/status"))
+    };
+    Part {
+        kind: found.resource.kind.clone(),
+        collection: pattern(&found.collection()),
+        name: pattern(found.text("/metadata/name")),
+        body: pattern(&object.to_string()),
+        then: then.map(|(value, subresource)| (pattern(&value.to_string()), subresource)),
+    }
+}
+
+/// Copies are written once: a status that says which generation it is about is about the first.
+fn of_first(mut status: Value) -> Value {
+    match &mut status {
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                let generation =
+                    matches!(key.as_str(), "observedGeneration" | "generation") && value.is_number();
+                *value = if generation { 1.into() } else { of_first(value.take()) };
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(|value| *value = of_first(value.take())),
+        _ => {}
+    }
+    status
+}

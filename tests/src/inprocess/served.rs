@@ -1,0 +1,206 @@
+//! Managers that are processes: the API of a world at a port, and `olm manager` as cargo built it.
+
+use std::{
+    net::{Ipv4Addr, SocketAddr, TcpListener},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use axum::{Router, body::Body, response::IntoResponse as _};
+use http::{Request, StatusCode, header};
+use kube::Client;
+use olm_devcluster::api::ApiServer;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    faults::Faults,
+    world::{OLM, PATIENCE},
+};
+
+/// The largest request that Kubernetes takes.
+const LARGEST: usize = 3 << 20;
+/// Between two looks at a process.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// The API of a world at a port of 127.0.0.1.
+pub struct Served {
+    /// For whoever may be told apart from nobody else: all that comes through the port is the manager's.
+    pub kubeconfig: PathBuf,
+    folder: PathBuf,
+}
+
+impl Served {
+    pub(super) fn start(server: &ApiServer, client: Client, faults: &Faults, folder: &Path) -> Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("a port for the API")?;
+        let address = listener.local_addr()?;
+        let client = faults.client(client, CancellationToken::new());
+        let router = Router::new().fallback(move |request: Request<Body>| {
+            let client = client.clone();
+            async move {
+                // As a proxy whose server is away.
+                let gone = |error: String| (StatusCode::BAD_GATEWAY, error).into_response();
+                let (mut head, body) = request.into_parts();
+                let body = match axum::body::to_bytes(body, LARGEST).await {
+                    Ok(body) => body,
+                    Err(error) => return gone(error.to_string()),
+                };
+                // Who asks is known: the token is for the door alone.
+                head.headers.remove(header::AUTHORIZATION);
+                let request = Request::from_parts(head, body.to_vec().into());
+                match client.send(request).await {
+                    Ok(answer) => answer.map(Body::new),
+                    Err(error) => gone(error.to_string()),
+                }
+            }
+        });
+        server.serve_router(router, listener)?;
+        let kubeconfig = folder.join(format!("kubeconfig-{}", address.port()));
+        std::fs::write(&kubeconfig, server.admin_kubeconfig(address))
+            .with_context(|| format!("failed to write {}", kubeconfig.display()))?;
+        Ok(Self { kubeconfig, folder: folder.to_owned() })
+    }
+}
+
+/// A manager that is a process of its own. It is killed when this goes.
+pub struct Process {
+    child: Child,
+    address: SocketAddr,
+    log: PathBuf,
+}
+
+impl Process {
+    /// Starts `olm manager`; what it says is in a file.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start(served: &Served, identity: &str) -> Result<Self> {
+        Self::start_with(served, identity, |_| {})
+    }
+
+    /// The same with a change to the command.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start_with(served: &Served, identity: &str, change: impl FnOnce(&mut Command)) -> Result<Self> {
+        // Free at this moment; nobody else of this process asks for ports in between.
+        let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
+        let log = served.folder.join(format!("{identity}.log"));
+        let file = std::fs::OpenOptions::new().create(true).append(true).open(&log)?;
+        let mut command: Command = crate::cluster::olm();
+        let command = command
+            .arg("--kubeconfig")
+            .arg(&served.kubeconfig)
+            .args(["manager", "--listen", &address.to_string(), "--cache-dir"])
+            .arg(served.folder.join(format!("{identity}-cache")))
+            .env("POD_NAME", identity)
+            .env("POD_NAMESPACE", OLM)
+            .stdin(Stdio::null())
+            .stdout(file.try_clone()?)
+            .stderr(file);
+        change(command);
+        let child = command.spawn().context("failed to start olm manager (are the binaries built?)")?;
+        Ok(Self { child, address, log })
+    }
+
+    /// Its process id.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends a signal, by its name without `SIG`.
+    ///
+    /// # Errors
+    /// When it is gone.
+    pub fn signal(&self, name: &str) -> Result<()> {
+        let sent = Command::new("kill").args([&format!("-{name}"), &self.pid().to_string()]).status()?;
+        ensure!(sent.success(), "kill -{name} failed; the manager said:\n{}", self.said());
+        Ok(())
+    }
+
+    /// Whether it runs.
+    ///
+    /// # Errors
+    /// When the kernel does not know it.
+    pub fn runs(&mut self) -> Result<bool> {
+        Ok(self.child.try_wait()?.is_none())
+    }
+
+    /// Waits for its end; the code is `None` when a signal ended it.
+    ///
+    /// # Errors
+    /// When it goes on.
+    pub async fn ended(&mut self) -> Result<Option<i32>> {
+        let start = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait()? {
+                return Ok(status.code());
+            }
+            ensure!(start.elapsed() < PATIENCE, "the manager did not end; it said:\n{}", self.said());
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// The end of what it said.
+    #[must_use]
+    pub fn said(&self) -> String {
+        let text = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(20)..].join("\n")
+    }
+
+    /// Waits until it says that it is ready.
+    ///
+    /// # Errors
+    /// When it ends, or the patience does.
+    pub async fn ready(&mut self, patience: Duration) -> Result<()> {
+        let start = Instant::now();
+        loop {
+            // Before it listens nobody answers.
+            if self.get("/readyz").await.is_ok_and(|(code, _)| code == 200) {
+                return Ok(());
+            }
+            ensure!(self.runs()?, "the manager ended:\n{}", self.said());
+            if start.elapsed() > patience {
+                bail!("the manager is not ready after {} s:\n{}", patience.as_secs(), self.said());
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// A metric, summed over the series that have this in their labels.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub async fn metric(&self, name: &str, label: &str) -> Result<f64> {
+        let (_, text) = self.get("/metrics").await?;
+        let series = text.lines().filter(|line| {
+            line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' '])) && line.contains(label)
+        });
+        let values = series.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
+        Ok(values.sum())
+    }
+
+    /// Asks its port: code and body.
+    async fn get(&self, path: &str) -> Result<(u16, String)> {
+        let mut stream = tokio::net::TcpStream::connect(self.address).await?;
+        // Of HTTP/1.0: the answer ends with the connection.
+        stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        let code = answer.split(' ').nth(1).and_then(|code| code.parse().ok()).context("no HTTP answer")?;
+        let body = answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default();
+        Ok((code, body))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // One that ended by itself is as good.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,240 @@
+//! One thing to say about updates: what it leads to, and then it is said.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{Path, RawQuery, State},
+    response::{IntoResponse, Redirect, Response},
+};
+use http::StatusCode;
+use maud::{Markup, html};
+use olm_manager::ops::{self, Foreseen, Wish};
+use olm_plan::PlanAction;
+use serde_json::json;
+
+use super::installed::{cannot, home};
+use crate::{
+    app::App,
+    caller::{Caller, Page},
+    error::{WebError, sentence},
+    links::clean,
+    posted::{Fields, Posted},
+    rights,
+    view::{
+        layout::Section,
+        parts::{self, Tone},
+        plan,
+    },
+};
+
+/// `what`, with the version or the channel that it is about.
+fn read(fields: &Fields) -> Result<Wish, WebError> {
+    let text = |name: &str| fields.text(name).map(str::to_owned);
+    let versions = || text("version").into_iter().collect();
+    Ok(match fields.text("what").unwrap_or_default() {
+        "skip" => Wish::Skip(versions()),
+        "unskip" => Wish::Unskip(versions()),
+        "snooze" => Wish::Snooze,
+        "unsnooze" => Wish::Unsnooze,
+        "pause" => Wish::Pause,
+        "resume" => Wish::Resume,
+        "unpin" => Wish::Unpin,
+        "channel" => {
+            Wish::Channel(text("channel").ok_or_else(|| WebError::bad_request("`channel` is missing"))?)
+        }
+        _ => {
+            return Err(WebError::bad_request(
+                "`what` has to be skip, unskip, snooze, unsnooze, pause, resume, unpin or channel",
+            ));
+        }
+    })
+}
+
+/// As fields of a form.
+fn fields(wish: &Wish) -> Vec<(&'static str, &str)> {
+    match wish {
+        Wish::Skip(versions) => with("skip", "version", versions.first()),
+        Wish::Unskip(versions) => with("unskip", "version", versions.first()),
+        Wish::Snooze => with("snooze", "", None),
+        Wish::Unsnooze => with("unsnooze", "", None),
+        Wish::Pause => with("pause", "", None),
+        Wish::Resume => with("resume", "", None),
+        Wish::Unpin => with("unpin", "", None),
+        Wish::Channel(channel) => with("channel", "channel", Some(channel)),
+    }
+}
+
+fn with<'a>(
+    what: &'static str,
+    name: &'static str,
+    value: Option<&'a String>,
+) -> Vec<(&'static str, &'a str)> {
+    let value = value.map(|value| (name, value.as_str()));
+    [("what", what)].into_iter().chain(value).collect()
+}
+
+/// What the button says.
+fn label(wish: &Wish) -> String {
+    match wish {
+        Wish::Skip(versions) => format!("Skip {}", versions.join(", ")),
+        Wish::Unskip(versions) => format!("Allow {}", versions.join(", ")),
+        Wish::Snooze => "Snooze".into(),
+        Wish::Unsnooze => "Offer again".into(),
+        Wish::Pause => "Pause".into(),
+        Wish::Resume => "Resume".into(),
+        Wish::Unpin => "Unpin".into(),
+        Wish::Channel(channel) => format!("Follow {channel}"),
+    }
+}
+
+/// The same on the command line.
+fn command(wish: &Wish, name: &str, namespace: &str) -> String {
+    let said = match wish {
+        Wish::Skip(versions) => format!("skip {name} {}", versions.join(" ")),
+        Wish::Unskip(versions) => format!("skip {name} {} --undo", versions.join(" ")),
+        Wish::Snooze => format!("snooze {name}"),
+        Wish::Unsnooze => format!("snooze {name} --undo"),
+        Wish::Pause => format!("pause {name}"),
+        Wish::Resume => format!("resume {name}"),
+        Wish::Unpin => format!("unpin {name}"),
+        Wish::Channel(channel) => format!("set-channel {name} {channel}"),
+    };
+    clean(&format!("olm {said} -n {namespace}"))
+}
+
+/// `GET /installed/{namespace}/{name}/change?what=...`: what it leads to.
+pub(crate) async fn page(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path((namespace, target)): Path<(String, String)>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, WebError> {
+    let wish = read(&Fields::parse(query.unwrap_or_default().as_bytes()))?;
+    show(&app, &caller, &namespace, &target, &wish, None).await
+}
+
+/// `POST /installed/{namespace}/{name}/change`: says it.
+pub(crate) async fn submit(
+    State(app): State<Arc<App>>,
+    Path((namespace, target)): Path<(String, String)>,
+    posted: Posted,
+) -> Result<Response, WebError> {
+    let Posted { caller, fields } = posted;
+    let wish = read(&fields)?;
+    let snapshot = app.catalogs.read().await;
+    match ops::set(&caller.client, &snapshot.loaded, Some(&namespace), &target, &wish).await {
+        Ok(setting) if caller.wants_json => Ok(axum::Json(json!(setting)).into_response()),
+        Ok(_) => Ok(Redirect::to(&home(&namespace, &target)).into_response()),
+        Err(error) => {
+            let error = WebError::from(error);
+            if caller.wants_json || error.status == StatusCode::UNAUTHORIZED {
+                return Err(error);
+            }
+            show(&app, &caller, &namespace, &target, &wish, Some(error)).await
+        }
+    }
+}
+
+async fn show(
+    app: &App,
+    caller: &Caller,
+    namespace: &str,
+    target: &str,
+    wish: &Wish,
+    failed: Option<WebError>,
+) -> Result<Response, WebError> {
+    let snapshot = app.catalogs.read().await;
+    let (foreseen, missing) = tokio::join!(
+        ops::preview_set(&caller.client, &snapshot.loaded, Some(namespace), target, wish),
+        rights::missing(&caller.client, "patch", "subscriptions", namespace)
+    );
+    let foreseen = match foreseen {
+        Ok(foreseen) => foreseen,
+        // What was tried says more than what is there now.
+        Err(error) => return cannot(caller, (namespace, target), failed.unwrap_or_else(|| error.into())),
+    };
+    let title = clean(&label(wish));
+    let why_not = match foreseen.setting.changed {
+        true => missing,
+        false => Some("It is like that already.".to_owned()),
+    };
+    let body = view(&foreseen, wish, (namespace, target), caller.csrf(), why_not.as_deref(), failed.as_ref());
+    let status = failed.as_ref().map_or(StatusCode::OK, |f| f.status);
+    Ok(caller.answer(Page::new(&title, Section::Installed, body).status(status), &foreseen))
+}
+
+fn view(
+    foreseen: &Foreseen,
+    wish: &Wish,
+    (namespace, target): (&str, &str),
+    csrf: &str,
+    why_not: Option<&str>,
+    failed: Option<&WebError>,
+) -> Markup {
+    let home = home(namespace, target);
+    let label = clean(&label(wish));
+    let package = clean(&foreseen.setting.package);
+    html! {
+        (parts::crumbs(&[("/installed", "Installed"), (&home, &package)], &label))
+        div.head { div.head-text { h1 { (label) } p.muted { (package) " in namespace " (clean(namespace)) } } }
+        div.stack.narrow {
+            @if let Some(failed) = failed { (parts::alert(&failed.what, &sentence(&clean(&failed.why)), failed.hint.as_deref())) }
+            div.panel { form.body.stack method="post" action={ (home) "/change" } {
+                (parts::csrf(csrf))
+                @for (name, value) in fields(wish) { input type="hidden" name=(name) value=(value); }
+                p { (parts::prose(&said(foreseen))) }
+                @if let Some(why) = why_not { (parts::note(Tone::Info, &html! { (why) })) }
+                div.actions {
+                    button.button.primary disabled[why_not.is_some()] { (label) }
+                    a.button.quiet href=(home) { "Cancel" }
+                }
+                p.small.muted { "In a terminal: " code { (command(wish, target, namespace)) } }
+            } }
+            (next(foreseen))
+        }
+    }
+}
+
+/// What the Subscription will say, as a sentence. The name of a package stays as it is, also where one begins with it.
+fn said(foreseen: &Foreseen) -> String {
+    let text = clean(&foreseen.setting.text);
+    if text.starts_with(&foreseen.setting.package) { format!("{text}.") } else { sentence(&text) }
+}
+
+/// What the controllers do then.
+fn next(foreseen: &Foreseen) -> Markup {
+    html! {
+        @if foreseen.plan.is_some() || foreseen.problem.is_some() {
+            section.panel #plan aria-labelledby="plan-h" {
+                header { h2 #plan-h { "What happens then" } }
+                div.body.stack {
+                    @match &foreseen.plan {
+                        None => {
+                            @let why = foreseen.problem.as_deref().map(clean).unwrap_or_default();
+                            (parts::note(Tone::Warn, &html! { strong { "Nothing: no version fits. " } (parts::explained(&why)) }))
+                        }
+                        Some(plan) => {
+                            (when(foreseen))
+                            @if plan.action == PlanAction::None { p { "Nothing: what is installed is what is wanted." } }
+                            @else { (plan::show(plan)) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Whether the plan is carried out at once.
+fn when(foreseen: &Foreseen) -> Markup {
+    let plan = foreseen.plan.as_ref().filter(|plan| plan.action != PlanAction::None);
+    html! {
+        @if plan.is_some() && foreseen.paused {
+            (parts::note(Tone::Info, &html! { "Not before you resume: it is paused." }))
+        } @else if plan.is_some_and(|plan| plan.requires_approval) {
+            (parts::note(Tone::Info, &html! { "The plan waits for approval." }))
+        } @else if plan.is_some() {
+            (parts::note(Tone::Warn, &html! { "At once: plans of this operator are approved automatically." }))
+        }
+    }
+}

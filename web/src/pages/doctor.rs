@@ -1,0 +1,109 @@
+//! What is not as it should be on the cluster; the same checks as `olm doctor`.
+
+use axum::response::{IntoResponse, Redirect, Response};
+use http::StatusCode;
+use maud::{Markup, html};
+use olm_manager::ops::doctor::{self, Ailment, Report, Severity};
+use serde_json::json;
+
+use crate::{
+    caller::{Caller, Page},
+    error::{WebError, sentence},
+    links::clean,
+    posted::Posted,
+    view::{
+        layout::Section,
+        parts::{self, Tone},
+    },
+};
+
+/// `GET /doctor`
+pub(crate) async fn page(caller: Caller) -> Result<Response, WebError> {
+    let report = doctor::examine(&caller.client, None).await;
+    let body = view(&report, caller.csrf());
+    Ok(caller.answer(Page::new("Doctor", Section::Doctor, body), &report))
+}
+
+/// `POST /doctor` with the UID of an object that nothing answers for: it is removed.
+pub(crate) async fn cure(posted: Posted) -> Result<Response, WebError> {
+    let Posted { caller, fields } = posted;
+    let uid = fields.text("uid").ok_or_else(|| WebError::bad_request("`uid` is missing"))?;
+    // Only what the checks find now: nobody removes anything else from here.
+    let report = doctor::examine(&caller.client, None).await;
+    let found = report.ailments.iter().filter_map(|a| a.cure.as_ref()).find(|cure| cure.uid == uid);
+    let cure = found.ok_or_else(|| {
+        WebError::new(
+            StatusCode::CONFLICT,
+            "gone",
+            "There is nothing to remove",
+            "the checks do not find that object any more",
+        )
+        .hint("reload the page")
+    })?;
+    let removed = doctor::cure(&caller.client, cure).await?;
+    if caller.wants_json {
+        return Ok(axum::Json(json!({ "removed": removed })).into_response());
+    }
+    Ok(Redirect::to("/doctor").into_response())
+}
+
+fn view(report: &Report, csrf: &str) -> Markup {
+    let of = |severity| report.ailments.iter().filter(|a| a.severity == severity).count();
+    let (errors, warnings) = (of(Severity::Error), of(Severity::Warning));
+    html! {
+        div.head {
+            div.head-text {
+                h1 { "Doctor" }
+                p.muted {
+                    @if let Some(kubernetes) = &report.kubernetes { "Kubernetes " (clean(kubernetes)) ", " }
+                    @match (&report.manager, &report.namespace) {
+                        (Some(version), Some(namespace)) => { "manager " (clean(version)) " in namespace " (clean(namespace)) },
+                        (None, Some(namespace)) => { "manager in namespace " (clean(namespace)) },
+                        _ => "no manager to be seen",
+                    }
+                    "; " (parts::plural(report.objects, "object")) " looked at"
+                }
+            }
+            div.row {
+                @if errors > 0 { (parts::chip(Tone::Bad, Tone::Bad.glyph(), &parts::plural(errors, "error"))) }
+                @if warnings > 0 { (parts::chip(Tone::Warn, Tone::Warn.glyph(), &parts::plural(warnings, "warning"))) }
+                @if errors + warnings == 0 { (parts::chip(Tone::Good, Tone::Good.glyph(), "All is well")) }
+            }
+        }
+        @if report.ailments.is_empty() {
+            (parts::note(Tone::Good, &html! { "Nothing is wrong." }))
+        } @else {
+            div.panel { ul.rows { @for ailment in &report.ailments { li { (row(ailment, csrf)) } } } }
+        }
+    }
+}
+
+fn row(ailment: &Ailment, csrf: &str) -> Markup {
+    let tone = match ailment.severity {
+        Severity::Error => Tone::Bad,
+        Severity::Warning => Tone::Warn,
+        Severity::Info => Tone::Info,
+    };
+    let object = ailment.object.as_deref().map(clean);
+    html! {
+        div.grow.stack-xs {
+            div.row {
+                (parts::chip(tone, tone.glyph(), ailment.code.as_str()))
+                @if let Some(object) = &object { span.small.muted.clip { (object) } }
+            }
+            p { (parts::prose(&sentence(&clean(&ailment.why)))) }
+            @match (&ailment.cure, &ailment.fix) {
+                (Some(_), _) => p.small.muted { "Removing it takes nothing from anybody." },
+                (None, Some(fix)) => p.small { strong { "What to do: " } (parts::prose(&clean(fix))) },
+                (None, None) => {}
+            }
+        }
+        @if let Some(cure) = &ailment.cure {
+            form method="post" action="/doctor" {
+                (parts::csrf(csrf))
+                input type="hidden" name="uid" value=(cure.uid);
+                button.button.slim.danger { "Remove" span.visually-hidden { " " (object.unwrap_or_default()) } }
+            }
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! What was installed before, and the way back.
+
+use maud::{Markup, html};
+use olm_manager::ops::{Approval, Installed, Overview, Revision};
+
+use crate::{
+    links::{clean, encode},
+    pages::installed::href,
+    view::{
+        parts::{self, Tone},
+        time,
+    },
+};
+
+/// Every revision that is kept, newest first.
+pub(super) fn show(view: &Overview) -> Markup {
+    let one = &view.timeline.installed;
+    html! {
+        @if view.subscription.is_some() {
+            section.panel #history aria-labelledby="history-h" {
+                header { h2 #history-h { "History" } }
+                @if view.history.is_empty() {
+                    div.body { p.muted { "No plan was carried out yet." } }
+                } @else {
+                    ul.rows { @for revision in &view.history { li { (row(one, revision)) } } }
+                }
+            }
+        }
+    }
+}
+
+fn row(one: &Installed, revision: &Revision) -> Markup {
+    let back = format!("{}/rollback?to={}", href(one), encode(&revision.csv));
+    html! {
+        div.grow.stack-xs {
+            div.row {
+                strong { (clean(&revision.version)) }
+                @if revision.current { (parts::chip(Tone::Good, Tone::Good.glyph(), "Installed")) }
+                @if let Some(at) = &revision.at { span.small.muted { (time::ago(at)) } }
+            }
+            p.small.muted { (approved(&revision.approval)) }
+            p.small.muted { (clean(&revision.summary)) " · " code { (clean(&revision.plan)) } }
+        }
+        @if revision.older {
+            a.button.slim href=(back) { "Roll back" span.visually-hidden { " to " (clean(&revision.version)) } }
+        }
+    }
+}
+
+/// Who approved a plan, where anybody did.
+pub(super) fn approved(approval: &Approval) -> Markup {
+    let who = approval.who();
+    html! {
+        @match who.as_str() {
+            "automatic" => "Approved automatically",
+            "unknown" => "Approved; who did it is not on record",
+            who => { "Approved by " (clean(who)) },
+        }
+        @if let (Some(_), Some(with)) = (&approval.by, &approval.with) { " with " (clean(with)) }
+        @if let Some(at) = approval.at.as_ref().filter(|_| who != "automatic") { ", " (time::ago(at)) }
+    }
+}

@@ -1,0 +1,145 @@
+//! What the user says about updates. Each choice leads to a page that shows what it does; nothing is changed from here.
+
+use maud::{Markup, html};
+use olm_api::{Subscription, subscription::SubscriptionState};
+use olm_manager::ops::{Installed, Overview};
+
+use crate::{
+    links::{clean, encode},
+    pages::installed::href,
+    view::{glyph::Glyph, parts, parts::Tone},
+};
+
+/// One thing that can be said.
+struct Choice {
+    title: String,
+    /// What it means; why it cannot be said, where it cannot.
+    text: String,
+    button: String,
+    /// The query of the page that shows what it does; absent where it cannot be said.
+    query: Option<String>,
+}
+
+impl Choice {
+    fn new(title: &str, text: impl Into<String>, button: impl Into<String>, what: &str) -> Self {
+        Self {
+            title: title.into(),
+            text: text.into(),
+            button: button.into(),
+            query: Some(format!("what={what}")),
+        }
+    }
+
+    /// The same, which cannot be said now.
+    fn not_now(title: &str, why: &str, button: &str) -> Self {
+        Self { title: title.into(), text: why.into(), button: button.into(), query: None }
+    }
+}
+
+/// `channels` are those of the package, as its catalog has them.
+pub(super) fn show(view: &Overview, channels: &[String]) -> Markup {
+    let one = &view.timeline.installed;
+    html! {
+        @if let Some(subscription) = &view.subscription {
+            section.panel #updates aria-labelledby="updates-h" {
+                header { h2 #updates-h { "Updates" } div.row { (marks(subscription)) } }
+                ul.rows {
+                    @for choice in choices(one, subscription) { li { (row(one, &choice)) } }
+                    li { (channel(one, subscription, channels)) }
+                }
+            }
+        }
+    }
+}
+
+/// What holds already.
+fn marks(subscription: &Subscription) -> Markup {
+    let spec = &subscription.spec;
+    html! {
+        @if spec.paused { (parts::chip(Tone::Plain, Glyph::Pause, "Paused")) }
+        @if let Some(pin) = &spec.version { (parts::chip(Tone::Plain, Glyph::Dot, &clean(&format!("Pinned to {}", pin.trim_start_matches('='))))) }
+        @if spec.snooze.is_some() { (parts::chip(Tone::Plain, Glyph::Clock, "Snoozed")) }
+    }
+}
+
+fn choices(one: &Installed, subscription: &Subscription) -> Vec<Choice> {
+    let spec = &subscription.spec;
+    let state = subscription.status.as_ref().map(|status| status.state).unwrap_or_default();
+    let offered = one.csv.is_some()
+        && matches!(state, SubscriptionState::UpgradeAvailable | SubscriptionState::UpgradePending);
+    let none = "No newer version is offered.";
+    let mut out = vec![match &one.next {
+        Some(next) if one.csv.is_some() => Choice::new(
+            "Skip",
+            format!("Never installs {next}. What is newer than it still comes."),
+            format!("Skip {next}"),
+            &format!("skip&version={}", encode(next)),
+        ),
+        _ => Choice::not_now("Skip", none, "Skip"),
+    }];
+    out.extend(spec.skip_versions.iter().map(|version| {
+        let what = format!("unskip&version={}", encode(version));
+        Choice::new("Skipped", format!("{version} is never installed."), format!("Allow {version}"), &what)
+    }));
+    out.push(match &spec.snooze {
+        Some(snooze) => {
+            let text =
+                format!("Nothing is offered until something newer than {} can be reached.", snooze.newest);
+            Choice::new("Snoozed", text, "Offer again", "unsnooze")
+        }
+        None if offered => {
+            let text = "Offers nothing until something newer than now can be reached.";
+            Choice::new("Snooze", text, "Snooze", "snooze")
+        }
+        None => Choice::not_now("Snooze", none, "Snooze"),
+    });
+    out.push(match spec.paused {
+        true => Choice::new("Paused", "Nothing is changed until you resume.", "Resume", "resume"),
+        false => Choice::new("Pause", "Changes nothing until you resume.", "Pause", "pause"),
+    });
+    out.push(match &spec.version {
+        Some(pin) => {
+            Choice::new("Pinned", format!("Stays at {pin}, whatever its channel has."), "Unpin", "unpin")
+        }
+        None if spec.upgrade_constraint_policy.is_some() => {
+            Choice::new("Pinned", "May go against the edges of its catalog.", "Unpin", "unpin")
+        }
+        None => Choice::not_now("Pin", "It is not pinned: it follows its channel.", "Unpin"),
+    });
+    out
+}
+
+fn row(one: &Installed, choice: &Choice) -> Markup {
+    html! {
+        div.grow { strong { (choice.title) } p.small.muted { (clean(&choice.text)) } }
+        @match &choice.query {
+            Some(query) => a.button.slim href={ (href(one)) "/change?" (query) } { (clean(&choice.button)) },
+            None => button.button.slim disabled { (choice.button) },
+        }
+    }
+}
+
+fn channel(one: &Installed, subscription: &Subscription, channels: &[String]) -> Markup {
+    let followed = subscription.spec.channel.as_deref();
+    let others = channels.iter().any(|channel| Some(channel.as_str()) != followed);
+    let why = match (channels.is_empty(), followed) {
+        (true, _) => "Its catalog cannot be read.".to_owned(),
+        (false, None) => "It follows the default channel of the package.".to_owned(),
+        (false, Some(followed)) if others => format!("It follows {}.", clean(followed)),
+        (false, Some(followed)) => format!("It follows {}, the only one of the package.", clean(followed)),
+    };
+    html! {
+        div.grow { strong #channel-h { "Channel" } p.small.muted { (why) } }
+        @if others {
+            form.row action={ (href(one)) "/change" } {
+                input type="hidden" name="what" value="channel";
+                select.slim name="channel" aria-labelledby="channel-h" {
+                    @for channel in channels { option value=(channel) selected[Some(channel.as_str()) == followed] { (clean(channel)) } }
+                }
+                button.button.slim { "Change" }
+            }
+        } @else {
+            button.button.slim disabled { "Change" }
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! What an operator waits for, what of it needs the user, and what to do.
+
+use maud::{Markup, html};
+use olm_manager::ops::{Overview, Status, Wait};
+use olm_plan::AlongRef;
+
+use crate::{
+    error::sentence,
+    links::{clean, encode},
+    pages::installed::{approve, href},
+    view::parts::{self, Tone},
+};
+
+/// A plan that waits for the user.
+pub(super) fn approval(view: &Overview, csrf: &str) -> Markup {
+    let one = &view.timeline.installed;
+    let steps =
+        view.plan.as_ref().and_then(|p| p.status.as_ref()).map(|s| s.plan.as_slice()).unwrap_or_default();
+    html! {
+        section.panel #waiting aria-labelledby="waiting-h" {
+            header { h2 #waiting-h { "A plan waits for you" } }
+            div.body.stack {
+                (along(&view.along))
+                @if !steps.is_empty() {
+                    details.fold #waiting-objects {
+                        summary { (parts::plural(steps.len(), "object")) " in this plan" }
+                        div.body {
+                            ul.objects {
+                                @for step in steps {
+                                    li { span.what { span.kind { (clean(&step.resource.kind)) } " " (clean(&step.resource.name)) } }
+                                }
+                            }
+                        }
+                    }
+                }
+                div.actions {
+                    (approve(one, csrf, ""))
+                    a.button href={ (href(one)) "/plan" } { "Review the plan" }
+                }
+                p.small.muted {
+                    @if let Some(digest) = &one.plan_digest { "It approves exactly the plan " code title=(digest) { (short(digest)) } ", and no other. " }
+                    "In a terminal: " code { "olm approve " (clean(&one.package)) " -n " (one.namespace) }
+                }
+            }
+        }
+    }
+}
+
+/// The operators that come along: who approves the plan approves them too.
+fn along(list: &[AlongRef]) -> Markup {
+    html! {
+        @if !list.is_empty() {
+            div.stack-s #waiting-along {
+                h3 { "Installed along" }
+                ul.objects {
+                    @for other in list {
+                        li { span.what {
+                            span.kind { (clean(&other.bundle.package)) } " " (clean(&other.bundle.version_text()))
+                            span.muted { " · needed by " (clean(&other.required_by.join(", "))) }
+                        } }
+                    }
+                }
+                p.small.muted { "Approving the plan approves them too." }
+            }
+        }
+    }
+}
+
+/// As many digits of a digest as people compare.
+fn short(digest: &str) -> &str {
+    let digits = digest.split_once(':').map_or(digest, |(_, digits)| digits);
+    digits.get(..12).unwrap_or(digits)
+}
+
+/// What holds it up.
+pub(super) fn troubles(view: &Overview) -> Markup {
+    let waits = &view.timeline.waits;
+    let status = view.timeline.installed.status;
+    let wrong = matches!(status, Status::Failed | Status::Degraded | Status::CannotUpdate);
+    let (title, tone) = if wrong { ("What is wrong", Tone::Bad) } else { ("What it waits for", Tone::Warn) };
+    html! {
+        @if !waits.is_empty() {
+            section.panel #waits aria-labelledby="waits-h" {
+                header { h2 #waits-h { (title) } }
+                ul.rows { @for wait in waits { li { (trouble(wait, tone)) } } }
+            }
+        }
+    }
+}
+
+fn trouble(wait: &Wait, tone: Tone) -> Markup {
+    html! {
+        div.grow.stack-xs {
+            div.row {
+                (parts::chip(tone, tone.glyph(), &clean(if wait.reason.is_empty() { "Waiting" } else { &wait.reason })))
+                span.small.muted.clip { (clean(&wait.object)) }
+            }
+            p { (parts::prose(&sentence(&clean(&wait.text)))) }
+            @if let Some(fix) = &wait.fix { p.small { strong { "What to do: " } (parts::prose(&clean(fix))) } }
+        }
+    }
+}
+
+/// Without a Subscription nothing keeps it up to date.
+pub(super) fn unmanaged(view: &Overview, source: Option<&str>) -> Markup {
+    let one = &view.timeline.installed;
+    html! {
+        @if view.subscription.is_none() {
+            section.panel #updates aria-labelledby="updates-h" {
+                header { h2 #updates-h { "Updates" } }
+                div.body.stack-s {
+                    p { "It has no Subscription, so it gets no updates." }
+                    div.actions {
+                        @if let Some(source) = source {
+                            a.button href={ "/install/" (encode(source)) "/" (encode(&one.package)) "?namespace=" (encode(&one.namespace)) } { "Keep it up to date" }
+                        } @else {
+                            span.muted.small { "No catalog that is being served has its package." }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

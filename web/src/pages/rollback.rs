@@ -1,0 +1,139 @@
+//! Going back to an older version: the plan with its findings, and then it is asked for.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{Path, RawQuery, State},
+    response::{IntoResponse, Redirect, Response},
+};
+use http::StatusCode;
+use maud::{Markup, html};
+use olm_manager::ops::{self, RolledBack};
+use serde_json::json;
+
+use super::installed::{cannot, home};
+use crate::{
+    app::App,
+    caller::{Caller, Page},
+    error::{WebError, sentence},
+    links::clean,
+    posted::{Fields, Posted},
+    rights,
+    view::{
+        layout::Section,
+        parts::{self, Tone},
+        plan,
+    },
+};
+
+/// `GET /installed/{namespace}/{name}/rollback?to=VERSION`: what it does.
+pub(crate) async fn page(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path((namespace, target)): Path<(String, String)>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, WebError> {
+    let fields = Fields::parse(query.unwrap_or_default().as_bytes());
+    show(&app, &caller, (&namespace, &target), fields.text("to"), None).await
+}
+
+/// `POST /installed/{namespace}/{name}/rollback` with the version and the digest of the plan that was looked at.
+pub(crate) async fn submit(
+    State(app): State<Arc<App>>,
+    Path((namespace, target)): Path<(String, String)>,
+    posted: Posted,
+) -> Result<Response, WebError> {
+    let Posted { caller, fields } = posted;
+    let to = fields.text("to");
+    let digest = fields.text("digest").ok_or_else(|| {
+        WebError::bad_request("the digest of the plan is missing")
+            .hint("open the rollback on the operator's page, and look at its plan")
+    })?;
+    let snapshot = app.catalogs.read().await;
+    let done =
+        ops::rollback(&caller.client, &snapshot.loaded, Some(&namespace), &target, to, Some(digest)).await;
+    match done {
+        Ok(back) if caller.wants_json => Ok((StatusCode::ACCEPTED, axum::Json(json!(back))).into_response()),
+        Ok(_) => Ok(Redirect::to(&home(&namespace, &target)).into_response()),
+        Err(error) => {
+            let error = WebError::from(error);
+            if caller.wants_json || error.status == StatusCode::UNAUTHORIZED {
+                return Err(error);
+            }
+            show(&app, &caller, (&namespace, &target), to, Some(error)).await
+        }
+    }
+}
+
+async fn show(
+    app: &App,
+    caller: &Caller,
+    (namespace, target): (&str, &str),
+    to: Option<&str>,
+    failed: Option<WebError>,
+) -> Result<Response, WebError> {
+    let snapshot = app.catalogs.read().await;
+    let (back, missing) = tokio::join!(
+        ops::preview_rollback(&caller.client, &snapshot.loaded, Some(namespace), target, to),
+        rights::missing(&caller.client, "patch", "subscriptions", namespace)
+    );
+    let back = match back {
+        Ok(back) => back,
+        Err(error) => {
+            let mut error = WebError::from(error);
+            if error.status == StatusCode::CONFLICT {
+                error.what = "There is no way back".into();
+            }
+            return cannot(caller, (namespace, target), failed.unwrap_or(error));
+        }
+    };
+    let why_not = if back.plan.is_blocked() {
+        Some("A finding below stands in the way.".to_owned())
+    } else if !back.changed {
+        Some("That was asked for already.".to_owned())
+    } else {
+        missing
+    };
+    let title = format!("Roll back to {}", clean(&back.to));
+    let body = view(&back, &home(namespace, target), caller.csrf(), why_not.as_deref(), failed.as_ref());
+    let status = failed.as_ref().map_or(StatusCode::OK, |f| f.status);
+    Ok(caller.answer(Page::new(&title, Section::Installed, body).status(status), &back))
+}
+
+fn view(
+    back: &RolledBack,
+    home: &str,
+    csrf: &str,
+    why_not: Option<&str>,
+    failed: Option<&WebError>,
+) -> Markup {
+    let package = clean(&back.package);
+    let label = format!("Roll back to {}", clean(&back.to));
+    html! {
+        (parts::crumbs(&[("/installed", "Installed"), (home, &package)], &label))
+        div.head { div.head-text { h1 { (label) } p.muted { (package) " " (clean(&back.from)) " in namespace " (clean(&back.namespace)) } } }
+        div.stack.narrow {
+            @if let Some(failed) = failed { (parts::alert(&failed.what, &sentence(&clean(&failed.why)), failed.hint.as_deref())) }
+            div.panel { form.body.stack method="post" action={ (home) "/rollback" } {
+                (parts::csrf(csrf))
+                input type="hidden" name="to" value=(back.csv);
+                input type="hidden" name="digest" value=(back.plan.digest);
+                p { "It goes back from " (clean(&back.from)) " to " strong { (clean(&back.to)) } ", is pinned to it and paused there. To go on later: unpin, then resume." }
+                @if back.plan.requires_approval && why_not.is_none() { (parts::note(Tone::Info, &html! { "Its plan waits for approval then." })) }
+                @if let Some(why) = why_not { (parts::note(Tone::Warn, &html! { (why) })) }
+                div.actions {
+                    button.button.danger.solid disabled[why_not.is_some()] { "Roll back" }
+                    a.button.quiet href=(home) { "Cancel" }
+                }
+                p.small.muted { "In a terminal: " code { "olm rollback " (clean(&back.subscription)) " --to " (clean(&back.to)) " -n " (clean(&back.namespace)) } }
+            } }
+            section.panel #plan aria-labelledby="plan-h" {
+                header {
+                    h2 #plan-h { "What will happen" }
+                    @if back.plan.is_blocked() { (parts::chip(Tone::Bad, Tone::Bad.glyph(), "Cannot be done")) }
+                }
+                div.body { (plan::show(&back.plan)) }
+            }
+        }
+    }
+}

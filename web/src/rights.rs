@@ -1,0 +1,23 @@
+//! What the user may do, as the API server says: a button that would be refused says so before it is pressed.
+
+use k8s_openapi::api::authorization::v1::{
+    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
+};
+use kube::{Api, Client, api::PostParams};
+
+/// Why the user may not do that to the objects of a namespace; `None` when it is allowed, or nobody can say.
+pub(crate) async fn missing(client: &Client, verb: &str, plural: &str, namespace: &str) -> Option<String> {
+    let attributes = ResourceAttributes {
+        verb: Some(verb.to_owned()),
+        group: Some("operators.coreos.com".to_owned()),
+        resource: Some(plural.to_owned()),
+        namespace: Some(namespace.to_owned()),
+        ..ResourceAttributes::default()
+    };
+    let spec = SelfSubjectAccessReviewSpec { resource_attributes: Some(attributes), ..Default::default() };
+    let review = SelfSubjectAccessReview { spec, ..Default::default() };
+    let api = Api::<SelfSubjectAccessReview>::all(client.clone());
+    let status = api.create(&PostParams::default(), &review).await.ok()?.status?;
+    let why = || format!("You may not {verb} {plural} in namespace {namespace}.");
+    (!status.allowed).then(why)
+}
