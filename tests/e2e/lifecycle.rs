@@ -11,11 +11,7 @@ use crate::{
 
 const OLD: &str = "etcdoperator.v0.10.0";
 const NEW: &str = "etcdoperator.v0.10.1";
-const CRDS: [&str; 3] = [
-    "etcdbackups.etcd.database.coreos.com",
-    "etcdclusters.etcd.database.coreos.com",
-    "etcdrestores.etcd.database.coreos.com",
-];
+const CRD: &str = "etcdclusters.etcd.database.coreos.com";
 
 /// Waits until a version is offered for approval, or none is.
 async fn offered(cluster: &Cluster, ns: &str, wanted: bool) -> Result<()> {
@@ -144,9 +140,7 @@ fn an_operator_is_removed_at_three_levels() {
         );
         cluster.olm_ok(&["uninstall", "etcd", "-n", ns, "--yes"])?;
         gone(&cluster, ns, &rest).await?;
-        for crd in CRDS {
-            cluster.kubectl(&["get", "crd", crd])?;
-        }
+        cluster.kubectl(&["get", "crd", CRD])?;
 
         // its instances
         let Some(version) = etcd::version() else {
@@ -175,13 +169,11 @@ fn an_operator_is_removed_at_three_levels() {
             "--yes",
         ])?;
         gone(&cluster, ns, &rest).await?;
-        for crd in CRDS {
-            eventually(&format!("{crd} to be gone"), LIMIT, async || {
-                let found = cluster.try_kubectl(&["get", "crd", crd], None)?;
-                if found.status.success() { bail!("it is there") } else { Ok(Some(())) }
-            })
-            .await?;
-        }
+        eventually(&format!("{CRD} to be gone"), LIMIT, async || {
+            let found = cluster.try_kubectl(&["get", "crd", CRD], None)?;
+            if found.status.success() { bail!("it is there") } else { Ok(Some(())) }
+        })
+        .await?;
         delete_namespace(&cluster, ns)
     });
 }

@@ -171,19 +171,56 @@ impl std::fmt::Display for Owned {
     }
 }
 
+/// So many objects are read at a time: what is not kept of them is given back before the next are read.
+const PAGE: u32 = 500;
+
+/// The metadata of all objects that a selector finds, a page at a time, without `managedFields`; `each` is handed one after the
+/// other.
+pub(crate) async fn each_metadata<K>(
+    api: &Api<K>,
+    selector: &str,
+    mut each: impl FnMut(ObjectMeta),
+) -> Result<(), kube::Error>
+where
+    K: kube::Resource + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
+{
+    let mut page = ListParams::default().labels(selector).limit(PAGE);
+    loop {
+        let list = api.list_metadata(&page).await?;
+        for item in list.items {
+            each(ObjectMeta { managed_fields: None, ..item.metadata });
+        }
+        match list.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => page = page.continue_token(&token),
+            None => return Ok(()),
+        }
+    }
+}
+
 /// What a label selector finds of the kinds that owners are out of reach of, in the order in which it is deleted. A kind that the
 /// cluster does not have, or that the caller may not list, has nothing of the caller's.
 pub(crate) async fn labelled(client: &Client, selector: &str) -> Result<Vec<Owned>, kube::Error> {
-    let params = ListParams::default().labels(selector);
+    labelled_if(client, selector, |_| true).await
+}
+
+/// Those of them that are wanted.
+pub(crate) async fn labelled_if(
+    client: &Client,
+    selector: &str,
+    wanted: impl Fn(&ObjectMeta) -> bool,
+) -> Result<Vec<Owned>, kube::Error> {
     let mut out = Vec::new();
     for (group, version, kind, plural) in OWNED_KINDS {
         let resource =
             ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural);
         let api = Api::<DynamicObject>::all_with(client.clone(), &resource);
-        match api.list_metadata(&params).await {
-            Ok(list) => out.extend(
-                list.items.into_iter().map(|i| Owned { resource: resource.clone(), metadata: i.metadata }),
-            ),
+        let listed = each_metadata(&api, selector, |metadata| {
+            if wanted(&metadata) {
+                out.push(Owned { resource: resource.clone(), metadata });
+            }
+        });
+        match listed.await {
+            Ok(()) => {}
             Err(kube::Error::Api(status)) if status.is_not_found() || status.is_forbidden() => {
                 tracing::debug!(plural, reason = status.message, "not looked through for owned objects");
             }

@@ -8,17 +8,16 @@
 use std::{collections::BTreeSet, fmt::Debug, sync::Arc, time::Duration};
 
 use futures::{StreamExt, future, stream};
-use kube::{
-    Api, Client, Resource, ResourceExt, api::ListParams, core::PartialObjectMeta,
-    runtime::reflector::ObjectRef,
-};
+use kube::{Api, Client, Resource, ResourceExt, runtime::reflector::ObjectRef};
 use olm_api::{ClusterServiceVersion, OperatorGroup, names};
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     context::{Ctx, Error},
-    ownership::{Owned, OwnerKey, Released, is_orphan, labelled, release, selector_of},
+    ownership::{
+        Owned, OwnerKey, Released, each_metadata, is_orphan, labelled, labelled_if, release, selector_of,
+    },
 };
 
 const VERSION: &str = "ClusterServiceVersion";
@@ -142,7 +141,10 @@ async fn left_of(owner: &OwnerKey, client: &Client) -> Result<Vec<Owned>, kube::
 /// Everything that labels say is owned by what is not there. The objects are listed before their owners: an owner that
 /// was made in between counts.
 pub(crate) async fn orphans(client: &Client) -> Result<Vec<Owned>, kube::Error> {
-    let mut owned = labelled(client, &format!("{},{}", names::LABEL_OWNER, names::LABEL_OWNER_KIND)).await?;
+    let selector = format!("{},{}", names::LABEL_OWNER, names::LABEL_OWNER_KIND);
+    // With nobody alive: whatever could be one.
+    let nobody = BTreeSet::new();
+    let mut owned = labelled_if(client, &selector, |metadata| is_orphan(metadata, &nobody)).await?;
     if owned.is_empty() {
         return Ok(owned);
     }
@@ -156,9 +158,11 @@ async fn keys<K>(client: &Client, kind: &str) -> Result<BTreeSet<OwnerKey>, kube
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
 {
-    let list = Api::<K>::all(client.clone()).list_metadata(&ListParams::default()).await?;
-    let key = |object: &PartialObjectMeta<K>| {
-        OwnerKey::new(kind, &object.namespace().unwrap_or_default(), &object.name_any())
-    };
-    Ok(list.items.iter().map(key).collect())
+    let mut keys = BTreeSet::new();
+    each_metadata(&Api::<K>::all(client.clone()), "", |metadata| {
+        let (namespace, name) = (metadata.namespace.unwrap_or_default(), metadata.name.unwrap_or_default());
+        keys.insert(OwnerKey::new(kind, &namespace, &name));
+    })
+    .await?;
+    Ok(keys)
 }

@@ -106,10 +106,12 @@ impl View {
         }
         if let Some(plan) = &self.plan
             && !plan.spec.approved
+            && !subscription.spec.paused
         {
             return (Status::NeedsApproval, plan_summary(plan));
         }
-        if let Some(plan) = self.plan.as_ref().filter(|_| plan_phase != InstallPlanPhase::Complete) {
+        let approved = self.plan.as_ref().filter(|plan| plan.spec.approved);
+        if let Some(plan) = approved.filter(|_| plan_phase != InstallPlanPhase::Complete) {
             let why = plan.status.as_ref().and_then(|s| s.message.clone());
             return (self.moving(), why.unwrap_or_else(|| plan_summary(plan)));
         }

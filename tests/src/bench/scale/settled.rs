@@ -141,7 +141,7 @@ impl Settled {
             let twin = Pattern::new(&found.key(), &words).fill(&twins);
             ensure!(keys.contains(&twin), "{} has no twin in {two}", found.key());
         }
-        for found in shared.iter().filter(|found| found.is_owned_in(one)) {
+        if let Some(found) = shared.iter().find(|found| found.is_owned_in(one)) {
             bail!("{} belongs to {one}, and how its name is made is not known here", found.key());
         }
         let shared = shared.iter().filter_map(|found| labelled(found, one)).collect();
@@ -169,7 +169,7 @@ impl Settled {
     pub(crate) async fn copy_to(self, namespaces: Vec<String>) -> Result<()> {
         for (path, labels) in &self.shared {
             let filled = |namespace: &String| {
-                labels.iter().map(|label| label.fill(&[namespace.clone()])).collect::<Vec<_>>()
+                labels.iter().map(|label| label.fill(std::slice::from_ref(namespace))).collect::<Vec<_>>()
             };
             let labels = namespaces.iter().flat_map(filled);
             let labels: serde_json::Map<String, Value> = labels.map(|label| (label, "".into())).collect();

@@ -51,9 +51,16 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
     let open = Arc::clone(&stores);
     let catalogs = WatchStream::from_changes(ctx.catalogs.changes())
         .flat_map(move |_| stream::iter(at_work(open.plans.keyed(OPEN_PLANS))));
+    // A kind that was missing may be served now.
+    let (open, resources) = (Arc::clone(&stores), ctx.resources.clone());
+    let kinds = ctx.parts.definitions().flat_map(move |_| {
+        resources.forget_missing();
+        stream::iter(at_work(open.plans.keyed(OPEN_PLANS)))
+    });
     let controller = stores
         .plans
         .controller()
+        .reconcile_on(kinds)
         .reconcile_on(stores.versions.wakes(move |csv| csvs(csv.namespace())))
         .reconcile_on(stores.conditions.wakes(move |condition| conditions(condition.namespace())))
         .reconcile_on(stores.subscriptions.wakes(move |subscription| subscriptions(subscription.namespace())))
