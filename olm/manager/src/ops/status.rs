@@ -7,6 +7,8 @@ use olm_api::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::controllers::install_plan::going_back;
+
 /// One word, worst first: lists are sorted by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Status {
@@ -106,7 +108,7 @@ impl View {
         }
         if let Some(plan) = &self.plan
             && !plan.spec.approved
-            && !subscription.spec.paused
+            && (!subscription.spec.paused || takes_back(subscription, plan))
         {
             return (Status::NeedsApproval, plan_summary(plan));
         }
@@ -176,6 +178,11 @@ pub(super) fn plan_summary(plan: &InstallPlan) -> String {
     annotated.unwrap_or_else(|| plan.spec.cluster_service_version_names.join(", "))
 }
 
+/// Whether a plan is the way back that a paused operator waits for.
+fn takes_back(subscription: &Subscription, plan: &InstallPlan) -> bool {
+    plan.spec.cluster_service_version_names.iter().any(|csv| going_back(subscription, csv))
+}
+
 #[cfg(test)]
 mod tests {
     use olm_api::{
@@ -230,6 +237,22 @@ mod tests {
     fn a_plan_that_waits_for_a_human_is_never_called_updating() {
         let view = View { plan: Some(plan("etcd.v2", false)), ..view() };
         assert_eq!(view.status().0, Status::NeedsApproval);
+    }
+
+    #[test]
+    fn a_paused_operator_is_paused_unless_its_way_back_waits() {
+        // given
+        let mut paused = View { plan: Some(plan("etcd.v0", false)), ..view() };
+        let subscription = paused.subscription.as_mut().unwrap();
+        subscription.spec.paused = true;
+        assert_eq!(paused.status().0, Status::Paused);
+
+        // when it is to go back
+        let back = (names::ANNOTATION_ROLLBACK_TO.to_owned(), "etcd.v0".to_owned());
+        paused.subscription.as_mut().unwrap().annotations_mut().extend([back]);
+
+        // then somebody has to say yes
+        assert_eq!(paused.status().0, Status::NeedsApproval);
     }
 
     #[test]

@@ -66,6 +66,6 @@ pub(super) fn may_go_on(
 }
 
 /// Whether the pause only holds from that version on.
-fn going_back(subscription: &Subscription, csv: &str) -> bool {
+pub(crate) fn going_back(subscription: &Subscription, csv: &str) -> bool {
     subscription.annotations().get(names::ANNOTATION_ROLLBACK_TO).is_some_and(|to| to == csv)
 }

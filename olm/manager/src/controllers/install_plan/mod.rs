@@ -37,6 +37,7 @@ use crate::{
     stores::{OPEN_PLANS, Stores},
 };
 use apply::{Job, Progress, Warnings};
+pub(crate) use gate::going_back;
 
 /// A message of a condition or of a status has at most this many characters.
 const MESSAGE: usize = 2000;
