@@ -231,7 +231,7 @@ mod tests {
         for (turn, (phase, reason, kstatus, argo)) in (1..).zip(cases.iter().chain(cases.iter().rev())) {
             csv.metadata.generation = Some(turn);
             let now = Timestamp::from_second(turn).unwrap();
-            let new = status(&csv, &decision(*phase, *reason), now);
+            let new = status(&csv, &decision(*phase, reason), now);
             let seen = judges::object(&csv, &new);
             assert_eq!(judges::kstatus(&seen), *kstatus, "{phase}: {seen}");
             assert_eq!(judges::argo_with_our_check(&seen), *argo, "{phase}");
