@@ -8,6 +8,7 @@ use kube::{
     api::{DynamicObject, ListParams},
     discovery::{ApiResource, Discovery, verbs},
 };
+use olm_api::names;
 use serde_json::{Map, Value, json};
 
 /// Kinds whose objects come and go by themselves, under names that chance gives them.
@@ -37,7 +38,7 @@ impl Snapshot {
         let mut out = BTreeMap::new();
         let mut kinds: BTreeMap<(String, String), ApiResource> = BTreeMap::new();
         for group in found.groups() {
-            for (resource, capabilities) in group.recommended_resources() {
+            for (resource, capabilities) in group.resources_by_stability() {
                 let listed = capabilities.supports_operation(verbs::LIST);
                 if listed && !PASSING.contains(&resource.kind.as_str()) {
                     kinds.insert((resource.group.clone(), resource.kind.clone()), resource);
@@ -127,10 +128,22 @@ fn plain(kind: &str, object: Value) -> Value {
     let Value::Object(mut object) = object else { return object };
     let metadata = object.remove("metadata").unwrap_or_default();
     let status = object.remove("status").unwrap_or_default();
+    if kind == "CatalogSource"
+        && let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut)
+    {
+        // A folder of the run's own.
+        spec.remove("directory");
+    }
     let mut kept = Map::new();
     for field in ["labels", "annotations", "finalizers"] {
-        if let Some(value) = metadata.get(field) {
-            kept.insert(field.into(), value.clone());
+        let mut value = metadata.get(field).cloned().unwrap_or_default();
+        // A group that provides nothing any more says so, as OLM's do.
+        if let Some(map) = value.as_object_mut().filter(|_| kind == "OperatorGroup") {
+            map.retain(|key, value| key != names::ANNOTATION_PROVIDED_APIS || value != "");
+        }
+        let empty = value.is_null() || value.as_object().is_some_and(Map::is_empty);
+        if !empty {
+            kept.insert(field.into(), value);
         }
     }
     if let Some(owners) = metadata["ownerReferences"].as_array() {
