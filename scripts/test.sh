@@ -32,4 +32,6 @@ skipped=$(grep '^skipped:' "$log" | sort -u | wc -l)
 echo "$passed passed, $failed failed, $skipped skipped"
 # And last of all, in a few lines each, why.
 awk '/^failures:$/ {on = 1} /^test result:/ {on = 0} on && /panicked at/ {left = 12} left > 0 {print; left--}' "$log" | cut -c 1-1500 | tail -n 60
+# A build that failed: its errors, without the thousand characters of a linker's command line.
+[ "$status" -eq 0 ] || grep -E -A 12 '^error(\[E[0-9]+\])?:' "$log" | grep -v '= note:  "cc"' | cut -c 1-300 | tail -n 40
 exit "$status"
