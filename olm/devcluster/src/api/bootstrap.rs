@@ -1,6 +1,6 @@
 //! The objects that every cluster begins with. Made when absent; what a person changed stays.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use serde_json::{Value, json};
 
@@ -18,8 +18,14 @@ const EXTENSIONS: &str = "extension-apiserver-authentication";
 
 /// Makes what is absent, and serves the stored CRDs.
 pub(crate) async fn run(server: &Arc<Server>, port: u16, client_ca: &str) -> Result<(), WriteError> {
-    for crd in server.store.list(crds::STORED, "").items {
-        crds::serve(server, &crd);
+    let definitions = server.store.list(crds::STORED, "").items;
+    for crd in &definitions {
+        crds::serve(server, crd);
+    }
+    // The server may have stopped between the end of one and the news of its names to another.
+    let groups: BTreeSet<&str> = definitions.iter().map(|crd| meta::text(crd, "/spec/group")).collect();
+    for group in groups {
+        crds::offer_names(server, group).await;
     }
     server.webhooks.reload(&server.store);
     server.policies.reload(&server.store);

@@ -52,10 +52,43 @@ pub(crate) fn before_write(call: &Call<'_>, object: &mut Value, live: Option<&Va
 pub(crate) async fn written(server: &Arc<Server>, object: &Arc<Value>) {
     let name = meta::name(object);
     follow(server, name);
+    offer_names(server, meta::text(object, "/spec/group")).await;
     aggregation::sync(server).await;
     if server.store.get(&Key::new(STORED, "", name)).is_some_and(|crd| meta::is_deleting(&crd)) {
         sweep(server, name).await;
     }
+}
+
+/// Gives names that became free to the definitions of a group that wait for them; a watch tells whoever waits for these.
+pub(crate) async fn offer_names(server: &Arc<Server>, group: &str) {
+    let waits = |crd: &&Arc<Value>| meta::text(crd, "/spec/group") == group && !crd::has_its_names(crd);
+    // One after the other: two that wait for one name do not both get it.
+    for waiting in server.store.list(STORED, "").items.iter().filter(waits) {
+        let name = meta::name(waiting);
+        if let Err(error) = offer(server, name).await {
+            tracing::warn!(name, %error, "failed to accept the names of a CustomResourceDefinition");
+        }
+        follow(server, name);
+    }
+}
+
+async fn offer(server: &Server, name: &str) -> Result<(), WriteError> {
+    let key = Key::new(STORED, "", name);
+    // Other writers of the CRD may be in between; each round sees what they wrote.
+    while let Some(object) = server.store.get(&key).filter(|crd| !meta::is_deleting(crd)) {
+        let (group, plural) = (meta::text(&object, "/spec/group"), meta::text(&object, "/spec/names/plural"));
+        let taken = |wanted: &str| server.registry.holder(group, plural, wanted);
+        let mut new = Value::clone(&object);
+        if !crd::compute_status(&mut new, &taken, &meta::now()) {
+            return Ok(());
+        }
+        match server.store.write(&key, Some(&object), Some(new)).await {
+            Ok(_) => return Ok(()),
+            Err(WriteError::Raced) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 /// Makes the registry agree with what is stored under a name.
@@ -83,8 +116,9 @@ pub(crate) fn serve(server: &Server, object: &Value) {
 /// A CRD is gone.
 pub(crate) async fn deleted(server: &Arc<Server>, object: &Value) {
     follow(server, meta::name(object));
-    let key = stored_key(meta::text(object, "/spec/group"), meta::text(object, "/spec/names/plural"));
-    server.store.close(&key);
+    let group = meta::text(object, "/spec/group");
+    server.store.close(&stored_key(group, meta::text(object, "/spec/names/plural")));
+    offer_names(server, group).await;
     aggregation::sync(server).await;
 }
 

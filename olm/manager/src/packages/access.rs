@@ -21,6 +21,11 @@ use super::{GROUP, RESOURCE, VERSION};
 
 /// Whoever is in it may do everything; Kubernetes' servers ask nobody about it.
 const MASTERS: &str = "system:masters";
+/// Whom Kubernetes' servers count among those who are somebody, whether the front proxy says so or not: the API server's own
+/// requests (for discovery and OpenAPI) name a user alone, and see nothing without it.
+const AUTHENTICATED: &str = "system:authenticated";
+const UNAUTHENTICATED: &str = "system:unauthenticated";
+const ANONYMOUS: &str = "system:anonymous";
 /// Authorities that are read of a ConfigMap at the most; an API server has one, and two while it is renewed.
 const MOST_AUTHORITIES: usize = 32;
 
@@ -114,8 +119,17 @@ impl Front {
             }
         }
         let (user, uid) = (first(&self.user)?, first(&self.uid));
-        Some(Asker { user, uid, groups: all(&self.group), extra })
+        Some(Asker { groups: groups(&user, all(&self.group)), user, uid, extra })
     }
+}
+
+/// The groups of somebody whom the front proxy names with these.
+fn groups(user: &str, mut named: Vec<String>) -> Vec<String> {
+    let said = named.iter().any(|group| group == AUTHENTICATED || group == UNAUTHENTICATED);
+    if user != ANONYMOUS && !said {
+        named.push(AUTHENTICATED.to_owned());
+    }
+    named
 }
 
 /// Keys of extras are in headers, which cannot have every character.
@@ -238,6 +252,17 @@ mod tests {
         assert_eq!(unescaped("100%"), "100%");
         assert_eq!(unescaped("%zz%2"), "%zz%2");
         assert_eq!(unescaped("%c3%a4"), "ä");
+    }
+
+    #[test]
+    fn whoever_is_somebody_is_authenticated() {
+        let named =
+            |user: &str, given: &[&str]| groups(user, given.iter().map(|g| (*g).to_owned()).collect());
+        assert_eq!(named("system:kube-aggregator", &[]), [AUTHENTICATED]);
+        assert_eq!(named("ann", &["team"]), ["team", AUTHENTICATED]);
+        assert_eq!(named("ann", &[AUTHENTICATED, "team"]), [AUTHENTICATED, "team"]);
+        assert_eq!(named(ANONYMOUS, &[]), [""; 0]);
+        assert_eq!(named("nobody", &[UNAUTHENTICATED]), [UNAUTHENTICATED]);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Remote, STORED,
-    discovery::{self, Offered, Refused},
+    discovery::{self, Asking, Offered, Refused},
 };
 use crate::api::{
     meta::{self, list, text},
@@ -125,9 +125,10 @@ async fn check(server: &Arc<Server>, remote: &Remote) -> Verdict {
     let url = format!("https://{}:{}{path}", text(&service, "/spec/clusterIP"), remote.port);
     let mut why = String::new();
     for _ in 0..endpoints.min(ATTEMPTS) {
-        match tokio::time::timeout(TIMEOUT, discovery::document(server, remote, &path)).await {
-            Ok(Ok(document)) => {
-                offer(server, remote, &document).await;
+        let asked = discovery::document(server, remote, &path, Asking::Whether);
+        match tokio::time::timeout(TIMEOUT, asked).await {
+            Ok(Ok(_)) => {
+                offer(server, remote, &path).await;
                 return Verdict { status: "True", reason: "Passed", message: "all checks passed".to_owned() };
             }
             Ok(Err(Refused::Code(code))) => {
@@ -146,14 +147,19 @@ async fn check(server: &Arc<Server>, remote: &Remote) -> Verdict {
     Verdict::no("FailedDiscoveryCheck", why)
 }
 
-/// Remembers what a remote offers, for this server's own discovery.
-async fn offer(server: &Server, remote: &Remote, document: &Value) {
-    let index = tokio::time::timeout(TIMEOUT, discovery::document(server, remote, "/openapi/v3")).await;
+/// Remembers what a remote offers, for this server's own discovery. What is not told to whom it asks as is not known, and stale.
+async fn offer(server: &Server, remote: &Remote, path: &str) {
+    let read = async |path: &str, asking: Asking| {
+        let asked = discovery::document(server, remote, path, asking);
+        tokio::time::timeout(TIMEOUT, asked).await.ok().and_then(Result::ok)
+    };
+    let document = read(path, Asking::What).await;
     let key = format!("apis/{}/{}", remote.group, remote.version);
-    let openapi = index.ok().and_then(Result::ok).and_then(|index| {
+    let openapi = read("/openapi/v3", Asking::OpenApi).await.and_then(|index| {
         Some(index.get("paths")?.get(&key)?.get("serverRelativeURL")?.as_str()?.to_owned())
     });
-    server.aggregation.set_offered(&remote.name, Offered::of(document, openapi));
+    let offered = document.map(|document| Offered::of(&document, openapi));
+    server.aggregation.set_offered(&remote.name, offered);
 }
 
 /// Writes the condition if it says something new.

@@ -98,24 +98,43 @@ pub(crate) fn merge_groups(server: &Server, groups: &mut Vec<(String, Vec<String
     }
 }
 
-/// The identity under which this server asks others what they offer.
-fn aggregator() -> Identity {
-    Identity {
-        user: "system:kube-aggregator".to_owned(),
-        groups: vec!["system:masters".to_owned()],
-        ..Identity::default()
+/// Why this server asks others. That decides in whose name: as in Kubernetes, only one of the questions comes from somebody who may
+/// do everything, and an API server of others has to answer the rest to somebody without a group, who is authenticated all the same.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Asking {
+    /// Whether it is there.
+    Whether,
+    /// What it offers.
+    What,
+    /// What that looks like.
+    OpenApi,
+}
+
+impl Asking {
+    fn identity(self) -> Identity {
+        let (user, groups) = match self {
+            Self::Whether => ("system:kube-aggregator", vec!["system:masters".to_owned()]),
+            Self::What => ("system:kube-aggregator", Vec::new()),
+            Self::OpenApi => ("system:aggregator", Vec::new()),
+        };
+        Identity { user: user.to_owned(), groups, ..Identity::default() }
     }
 }
 
 /// Reads a document of a remote; the error says which code it answered or why it could not be reached.
-pub(super) async fn document(server: &Server, remote: &Remote, path: &str) -> Result<Value, Refused> {
+pub(super) async fn document(
+    server: &Server,
+    remote: &Remote,
+    path: &str,
+    asking: Asking,
+) -> Result<Value, Refused> {
     let endpoint = remote.endpoint.as_ref().map_err(|why| Refused::Unreachable(why.clone()))?;
     let mut request = Request::builder()
         .uri(path)
         .header(header::ACCEPT, "application/json")
         .body(Body::empty())
         .map_err(|error| Refused::Unreachable(error.to_string()))?;
-    proxy::identify(request.headers_mut(), &aggregator())
+    proxy::identify(request.headers_mut(), &asking.identity())
         .map_err(|error| Refused::Unreachable(error.message().to_owned()))?;
     let answer = endpoint.send(server, request).await.map_err(Refused::Unreachable)?;
     let code = answer.status().as_u16();
@@ -137,7 +156,7 @@ pub(super) enum Refused {
 /// The OpenAPI document of a remote.
 pub(crate) async fn fetch_openapi(server: &Server, remote: &Remote) -> ApiResult<Response> {
     let path = format!("/openapi/v3/apis/{}/{}", remote.group, remote.version);
-    match document(server, remote, &path).await {
+    match document(server, remote, &path, Asking::OpenApi).await {
         Ok(document) => Ok(bytes_response(200, "application/json", document.to_string())),
         Err(Refused::Code(404)) => Err(ApiError::no_route()),
         Err(Refused::Code(code)) => {

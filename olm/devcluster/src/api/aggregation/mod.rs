@@ -99,9 +99,12 @@ impl Aggregation {
         self.offered.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
-    fn set_offered(&self, name: &str, offered: Offered) {
+    fn set_offered(&self, name: &str, offered: Option<Offered>) {
         let mut all = self.offered.write().unwrap_or_else(PoisonError::into_inner);
-        all.insert(name.to_owned(), Arc::new(offered));
+        match offered {
+            Some(offered) => all.insert(name.to_owned(), Arc::new(offered)),
+            None => all.remove(name),
+        };
     }
 
     /// Begins to look after the remotes as soon as there is one. Costs nothing otherwise.

@@ -50,8 +50,9 @@ pub(crate) async fn validate(asked: &Asked<'_>, object: Option<&Value>) -> ApiRe
                 continue;
             }
         }
+        let mut seen = None;
         for binding in &policy.bindings {
-            for denial in decide(asked, policy, binding, &resource, object).await {
+            for denial in decide(asked, policy, binding, &resource, object, &mut seen).await {
                 if binding.warn {
                     asked.warn(&format!(
                         "Validation failed for ValidatingAdmissionPolicy '{}' with binding '{}': {}",
@@ -67,59 +68,84 @@ pub(crate) async fn validate(asked: &Asked<'_>, object: Option<&Value>) -> ApiRe
     refusal.map_or(Ok(()), Err)
 }
 
-/// What a policy has against a request, as one of its bindings has it.
+/// A request as all bindings of a policy look at it.
+struct Seen {
+    object: Option<Arc<Value>>,
+    old: Option<Arc<Value>>,
+    request: Value,
+    namespace: Arc<Value>,
+}
+
+impl Seen {
+    /// In the version that the policy's rules name.
+    async fn of(asked: &Asked<'_>, resource: &Arc<Resource>, object: Option<&Value>) -> Result<Self, String> {
+        let request_kind = Kind::of(object, asked);
+        let object = object.map(|object| Arc::new(object.clone()));
+        let (object, old) = if request_kind.is_of(asked.resource) {
+            let object = to_version(asked, resource, object).await;
+            let old = to_version(asked, resource, asked.old.cloned()).await;
+            match (object, old) {
+                (Ok(object), Ok(old)) => (object, old),
+                (Err(error), _) | (_, Err(error)) => {
+                    return Err(format!("failed to convert object version: {}", error.message()));
+                }
+            }
+        } else {
+            (object, asked.old.cloned())
+        };
+        let kind = Kind::of(object.as_deref().or(old.as_deref()), asked);
+        let question = Question {
+            resource,
+            kind: &kind,
+            request_kind: &request_kind,
+            object: object.as_deref(),
+            old: old.as_ref(),
+            mutating: false,
+        };
+        let request = request(asked, &question, "");
+        Ok(Self { object, old, request, namespace: namespace_object(asked) })
+    }
+}
+
+/// What a policy has against a request, as one of its bindings has it. The first binding that concerns it makes `seen`, which may ask
+/// a webhook to convert.
 async fn decide(
     asked: &Asked<'_>,
     policy: &Policy<Validation>,
     binding: &Binding,
     resource: &Arc<Resource>,
     object: Option<&Value>,
+    seen: &mut Option<Result<Seen, String>>,
 ) -> Vec<Denial> {
-    let broken = |why: String| match policy.ignores_failures {
+    let broken = |why: &str| match policy.ignores_failures {
         true => Vec::new(),
         false => vec![Denial::new(format!("failed to configure binding: {why}"))],
     };
     match binding.concerns(asked, object) {
         Ok(true) => {}
         Ok(false) => return Vec::new(),
-        Err(error) => return broken(error.message().to_owned()),
+        Err(error) => return broken(error.message()),
     }
     let params = match params::collect(asked, policy.param_kind.as_ref(), binding).await {
         Ok(params) => params,
+        Err(why) => return broken(&why),
+    };
+    let seen = match seen {
+        Some(seen) => seen,
+        None => seen.insert(Seen::of(asked, resource, object).await),
+    };
+    let seen = match seen {
+        Ok(seen) => seen,
         Err(why) => return broken(why),
     };
-    let request_kind = Kind::of(object, asked);
-    let object = object.map(|object| Arc::new(object.clone()));
-    let (object, old) = if request_kind.is_of(asked.resource) {
-        let object = to_version(asked, resource, object).await;
-        let old = to_version(asked, resource, asked.old.cloned()).await;
-        match (object, old) {
-            (Ok(object), Ok(old)) => (object, old),
-            (Err(error), _) | (_, Err(error)) => {
-                return broken(format!("failed to convert object version: {}", error.message()));
-            }
-        }
-    } else {
-        (object, asked.old.cloned())
-    };
-    let kind = Kind::of(object.as_deref().or(old.as_deref()), asked);
-    let question = Question {
-        resource,
-        kind: &kind,
-        request_kind: &request_kind,
-        object: object.as_deref(),
-        old: old.as_ref(),
-        mutating: false,
-    };
-    let (request, namespace) = (request(asked, &question, ""), namespace_object(asked));
     let null = Value::Null;
     let mut denials = Vec::new();
     for param in &params {
         let values = policy.variables.bind(&[
-            ("object", object.as_deref().unwrap_or(&null)),
-            ("oldObject", old.as_deref().unwrap_or(&null)),
-            ("request", &request),
-            ("namespaceObject", namespace.as_ref()),
+            ("object", seen.object.as_deref().unwrap_or(&null)),
+            ("oldObject", seen.old.as_deref().unwrap_or(&null)),
+            ("request", &seen.request),
+            ("namespaceObject", seen.namespace.as_ref()),
             ("params", param.as_ref()),
         ]);
         denials.extend(policy.denials(&values));

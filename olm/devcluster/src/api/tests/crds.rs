@@ -134,6 +134,62 @@ async fn discovery_lists_everything_at_once() {
     }
 }
 
+fn says(crd: &Value, type_: &str) -> (String, String) {
+    let conditions = crd["status"]["conditions"].as_array().expect("conditions");
+    let found = conditions.iter().find(|c| c["type"] == type_).expect("the condition");
+    let text = |field: &str| found[field].as_str().unwrap_or_default().to_owned();
+    (text("status"), text("reason"))
+}
+
+fn named(plural: &str, kind: &str) -> Value {
+    let mut crd = cron_tab_crd();
+    crd["metadata"]["name"] = format!("{plural}.stable.example.com").into();
+    crd["spec"]["names"] = json!({"plural": plural, "kind": kind});
+    crd
+}
+
+/// Two wait for one kind; when it is free the first of them has it, and the other goes on waiting. Nobody writes to either.
+#[tokio::test]
+async fn names_that_are_free_go_to_a_crd_that_waits_for_them() {
+    let (server, _client) = server();
+    let one = |plural: &str| format!("{CRDS}/{plural}.stable.example.com");
+    for plural in ["as", "bs", "cs"] {
+        assert_eq!(post(&server, CRDS, named(plural, "Thing")).await.0, 201);
+    }
+    let state = async |plural: &str| {
+        let (_, crd) = get(&server, &one(plural)).await;
+        (says(&crd, "NamesAccepted"), says(&crd, "Established").0)
+    };
+    let conflict = (("False".to_owned(), "SingularConflict".to_owned()), "False".to_owned());
+    let accepted = (("True".to_owned(), "NoConflicts".to_owned()), "True".to_owned());
+    assert_eq!((state("bs").await, state("cs").await), (conflict.clone(), conflict.clone()));
+    assert_eq!(get(&server, "/apis/stable.example.com/v1/bs").await.0, 404);
+    // when
+    assert_eq!(delete(&server, &one("as")).await.0, 200);
+    // then
+    assert_eq!((state("bs").await, state("cs").await), (accepted.clone(), conflict));
+    assert_eq!(get(&server, "/apis/stable.example.com/v1/bs").await.0, 200);
+}
+
+#[tokio::test]
+async fn a_name_that_its_holder_gives_up_is_free() {
+    let (server, _client) = server();
+    for plural in ["as", "bs"] {
+        let mut crd = named(plural, &plural.to_uppercase());
+        crd["spec"]["names"]["shortNames"] = json!(["t"]);
+        post(&server, CRDS, crd).await;
+    }
+    let waits = format!("{CRDS}/bs.stable.example.com");
+    assert_eq!(says(&get(&server, &waits).await.1, "NamesAccepted").1, "ShortNamesConflict");
+    // when
+    let without = json!({"spec": {"names": {"shortNames": null}}});
+    let (code, body) =
+        patch(&server, "merge-patch+json", &format!("{CRDS}/as.stable.example.com"), without).await;
+    // then
+    assert_eq!(code, 200, "{body}");
+    assert_eq!(says(&get(&server, &waits).await.1, "NamesAccepted").1, "NoConflicts");
+}
+
 /// Of two writers, the one that stored first can be the last to tell the server.
 #[tokio::test]
 async fn news_of_a_crd_that_is_gone_serve_nothing() {

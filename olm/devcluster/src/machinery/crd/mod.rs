@@ -4,7 +4,7 @@ mod status;
 
 use serde_json::Value;
 
-pub use self::status::compute_status;
+pub use self::status::{compute_status, has_its_names};
 pub use olm_crd::definition::{
     Column, Crd, CrdVersion, Scale, is_established, json_path, parse, validate_update,
 };

@@ -104,6 +104,13 @@ pub fn compute_status(crd: &mut Value, taken: &dyn Fn(&str) -> Option<String>, n
     changed
 }
 
+/// Whether all names that a CRD asks for are its own. One that has no status yet has not asked.
+#[must_use]
+pub fn has_its_names(crd: &Value) -> bool {
+    let conditions = crd.pointer("/status/conditions").and_then(Value::as_array);
+    !conditions.into_iter().flatten().any(|c| c["type"] == "NamesAccepted" && c["status"] != "True")
+}
+
 fn set_condition(
     conditions: &mut Vec<Value>,
     ty: &str,
