@@ -4,18 +4,19 @@ use anyhow::{Context as _, Result, ensure};
 use kube::Client;
 use olm_devcluster::api::Identity;
 use olm_manager::manifests::{ManifestOptions, manifests};
-use olm_tests::inprocess::{Catalog, Manager, OLM, World, text};
+use olm_tests::inprocess::{Catalog, Manager, OLM, World, local_address, text};
 use serde_json::{Value, json};
 
 use crate::{op, run};
 
 const IN_NS: &str = "/apis/packages.operators.coreos.com/v1/namespaces/ns/packagemanifests";
+const DISCOVERY: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 
 /// A cluster whose installation has the API, and a manager that serves it.
 async fn world() -> Result<(World, Manager)> {
     let world = World::bare().await?;
-    let address = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+    let address = std::net::TcpListener::bind((local_address(), 0))?.local_addr()?;
     let options = |package_manifests| ManifestOptions {
         package_manifests,
         console_image: None,
@@ -82,6 +83,21 @@ fn packages_are_listed_through_the_api_server() {
             conditions.into_iter().flatten().any(|c| c["type"] == "Available" && c["status"] == "True")
         };
         world.until("APIService", "", "v1.packages.operators.coreos.com", available).await?;
+        // and it is discovered: kubectl knows the kind, and a namespace can be deleted, for which all kinds must be known
+        world
+            .eventually("the API to be discovered", async || {
+                let groups = ask(&world.client, "/apis", DISCOVERY).await?;
+                let ours = |group: &&Value| group["metadata"]["name"] == "packages.operators.coreos.com";
+                let group = groups["items"].as_array().and_then(|all| all.iter().find(ours));
+                let version = &group.context("the group is not there")?["versions"][0];
+                ensure!(version["freshness"] == "Current", "{version}");
+                ensure!(version["resources"][0]["resource"] == "packagemanifests", "{version}");
+                Ok(())
+            })
+            .await?;
+        world.namespace("goes").await?;
+        world.delete("Namespace", "", "goes").await?;
+        world.gone("Namespace", "", "goes").await?;
         let table = world
             .eventually("the package to be listed", async || {
                 let table = ask(&world.client, IN_NS, TABLE).await?;

@@ -1,10 +1,13 @@
 //! What an operator would serve: HTTPS at an address of this process, with the certificate that the manager gave it.
 
-use std::sync::Arc;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use anyhow::{Context as _, Result};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kube::{Api, Client};
 use rustls::{
     ServerConfig,
@@ -27,10 +30,33 @@ const LONGEST: usize = 1 << 20;
 pub struct Endpoint {
     /// Where it listens, on an address of this machine. An image with `local` in its name runs at that address.
     pub port: u16,
+    shown: Shown,
+}
+
+/// What is in a Secret.
+type Data = BTreeMap<String, ByteString>;
+
+/// Which certificate it shows.
+#[derive(Clone)]
+struct Shown {
+    secrets: Api<Secret>,
+    name: String,
+    held: Arc<Mutex<Option<Data>>>,
+}
+
+impl Shown {
+    async fn read(&self) -> Result<Data> {
+        Ok(self.secrets.get(&self.name).await?.data.unwrap_or_default())
+    }
+
+    fn held(&self) -> std::sync::MutexGuard<'_, Option<Data>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Endpoint {
-    /// Listens; each connection is met with the certificate that is in the Secret at that moment. Ends with the runtime.
+    /// Listens; each connection is met with the certificate that is in the Secret at that moment, unless it [holds](Self::hold)
+    /// one. Ends with the runtime.
     ///
     /// # Errors
     /// When there is no port to be had.
@@ -38,20 +64,40 @@ impl Endpoint {
         let listener = TcpListener::bind((local_address(), 0)).await?;
         let port = listener.local_addr()?.port();
         let secrets: Api<Secret> = Api::namespaced(client, namespace);
-        let secret = secret.to_owned();
+        let shown = Shown { secrets, name: secret.to_owned(), held: Arc::default() };
+        let to_show = shown.clone();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let (secrets, secret) = (secrets.clone(), secret.clone());
+                let shown = to_show.clone();
                 // Whoever asked sees that it went wrong.
-                tokio::spawn(async move { serve(stream, &secrets, &secret).await.ok() });
+                tokio::spawn(async move { serve(stream, &shown).await.ok() });
             }
         });
-        Ok(Self { port })
+        Ok(Self { port, shown })
+    }
+
+    /// From now on it shows the certificate of this moment, like a pod whose volume is behind, or that reads it only once.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub async fn hold(&self) -> Result<()> {
+        let now = self.shown.read().await?;
+        *self.shown.held() = Some(now);
+        Ok(())
+    }
+
+    /// It shows what the Secret says again.
+    pub fn let_go(&self) {
+        *self.shown.held() = None;
     }
 }
 
-async fn serve(stream: TcpStream, secrets: &Api<Secret>, name: &str) -> Result<()> {
-    let data = secrets.get(name).await?.data.unwrap_or_default();
+async fn serve(stream: TcpStream, shown: &Shown) -> Result<()> {
+    let held = shown.held().clone();
+    let data = match held {
+        Some(data) => data,
+        None => shown.read().await?,
+    };
     let part = |key: &str| data.get(key).map(|bytes| bytes.0.clone()).with_context(|| format!("no {key}"));
     let certificates: Vec<CertificateDer<'static>> =
         CertificateDer::pem_slice_iter(&part("tls.crt")?).collect::<Result<_, _>>()?;

@@ -1,8 +1,11 @@
 //! The layer between a manager and the API: every call is written down, and those that a rule names go wrong.
 
-use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use bytes::Bytes;
@@ -68,6 +71,25 @@ impl Call {
             && !self.is_lease()
             && self.status.is_some_and(|code| (200..300).contains(&code))
     }
+}
+
+/// Objects that these writes are about, each counted once: a create names its object in the body alone, and is that of the writes
+/// that follow under a name in the same collection.
+#[must_use]
+pub fn objects(writes: &[Call]) -> usize {
+    let (mut created, mut named) = (BTreeMap::<&str, usize>::new(), BTreeMap::<&str, BTreeSet<&str>>::new());
+    for call in writes {
+        if call.method == "POST" {
+            *created.entry(&call.path).or_default() += 1;
+        } else if let Some((collection, name)) = call.path.trim_end_matches("/status").rsplit_once('/') {
+            named.entry(collection).or_default().insert(name);
+        }
+    }
+    let of = |collection: &&str| {
+        let names = named.get(collection).map_or(0, BTreeSet::len);
+        names.max(created.get(collection).copied().unwrap_or_default())
+    };
+    created.keys().chain(named.keys()).collect::<BTreeSet<_>>().into_iter().map(of).sum()
 }
 
 impl std::fmt::Display for Call {

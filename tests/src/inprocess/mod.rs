@@ -25,13 +25,13 @@ mod world;
 
 pub use catalog::{Catalog, Entry, entry};
 pub use endpoint::Endpoint;
-pub use faults::{Call, Fault, Faults};
+pub use faults::{Call, Fault, Faults, objects};
 pub use kubelet::{Fate, Kubelet};
 pub use manager::Manager;
 pub use operator::{Operator, crd};
 pub use registry::Registry;
 pub use replicas::Replicas;
 pub use served::{Process, Served};
-pub use server::assets;
+pub use server::{assets, local_address};
 pub use snapshot::Snapshot;
 pub use world::{MANAGER, OLM, PATIENCE, World, condition, text};

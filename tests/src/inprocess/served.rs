@@ -22,6 +22,8 @@ use super::{
 
 /// The largest request that Kubernetes takes.
 const LARGEST: usize = 3 << 20;
+/// The way to the Service of managers, as the API server's proxy has it.
+const MANAGERS: &str = "/api/v1/namespaces/olm/services/olm-manager:8080/proxy";
 /// Between two looks at a process.
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -34,11 +36,26 @@ pub struct Served {
 
 impl Served {
     pub(super) fn start(server: &ApiServer, client: Client, faults: &Faults, folder: &Path) -> Result<Self> {
+        Self::start_beside(server, client, faults, folder, None)
+    }
+
+    /// The same with a manager of this process behind the Service of managers: without a node the API server reaches none.
+    pub(super) fn start_beside(
+        server: &ApiServer,
+        client: Client,
+        faults: &Faults,
+        folder: &Path,
+        manager: Option<SocketAddr>,
+    ) -> Result<Self> {
+        let manager = match manager {
+            Some(address) => Some(Client::try_from(kube::Config::new(format!("http://{address}").parse()?))?),
+            None => None,
+        };
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("a port for the API")?;
         let address = listener.local_addr()?;
         let client = faults.client(client, CancellationToken::new());
         let router = Router::new().fallback(move |request: Request<Body>| {
-            let client = client.clone();
+            let (client, manager) = (client.clone(), manager.clone());
             async move {
                 // As a proxy whose server is away.
                 let gone = |error: String| (StatusCode::BAD_GATEWAY, error).into_response();
@@ -49,6 +66,15 @@ impl Served {
                 };
                 // Who asks is known: the token is for the door alone.
                 head.headers.remove(header::AUTHORIZATION);
+                let behind = head.uri.path_and_query().and_then(|all| all.as_str().split_once(MANAGERS));
+                let behind = behind.and_then(|(_, tail)| tail.parse().ok());
+                let client = match (manager, behind) {
+                    (Some(manager), Some(tail)) => {
+                        head.uri = tail;
+                        manager
+                    }
+                    _ => client,
+                };
                 let request = Request::from_parts(head, body.to_vec().into());
                 match client.send(request).await {
                     Ok(answer) => answer.map(Body::new),
@@ -61,6 +87,18 @@ impl Served {
         std::fs::write(&kubeconfig, server.admin_kubeconfig(address))
             .with_context(|| format!("failed to write {}", kubeconfig.display()))?;
         Ok(Self { kubeconfig, folder: folder.to_owned() })
+    }
+
+    /// Runs a command of `olm` against it: what it says on standard output, then on standard error.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub async fn olm(&self, args: &[&str]) -> Result<(String, String)> {
+        let mut command = crate::cluster::olm();
+        command.arg("--kubeconfig").arg(&self.kubeconfig).args(args);
+        let out = tokio::task::spawn_blocking(move || crate::cluster::run(command, None)).await??;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Ok((text(&out.stdout), text(&out.stderr)))
     }
 }
 
@@ -176,12 +214,23 @@ impl Process {
     /// # Errors
     /// When it does not answer.
     pub async fn metric(&self, name: &str, label: &str) -> Result<f64> {
+        let [value] = self.metrics([(name, label)]).await?;
+        Ok(value)
+    }
+
+    /// As [`Self::metric`], several of one moment.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub async fn metrics<const N: usize>(&self, wanted: [(&str, &str); N]) -> Result<[f64; N]> {
         let (_, text) = self.get("/metrics").await?;
-        let series = text.lines().filter(|line| {
-            line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' '])) && line.contains(label)
-        });
-        let values = series.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
-        Ok(values.sum())
+        Ok(wanted.map(|(name, label)| {
+            let series = text.lines().filter(|line| {
+                line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' ']))
+                    && line.contains(label)
+            });
+            series.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+        }))
     }
 
     /// Asks its port: code and body.

@@ -42,7 +42,7 @@ pub fn assets() -> Option<&'static Path> {
 /// Where this process serves what operators would: an address that the API server lets be a pod's. A real one takes no
 /// loopback address.
 #[must_use]
-pub(super) fn local_address() -> Ipv4Addr {
+pub fn local_address() -> Ipv4Addr {
     static ADDRESS: LazyLock<Ipv4Addr> = LazyLock::new(|| {
         let address = || {
             // Nothing is sent: only the route is looked up.
@@ -188,6 +188,15 @@ impl Real {
             "--advertise-address",
             &local_address().to_string(),
         ]);
+        // What it shows to servers of aggregated APIs, in the headers that are usual.
+        front_proxy(folder.path())?;
+        command.args(["--requestheader-client-ca-file", &path("front-ca.crt")]);
+        command.args(["--proxy-client-cert-file", &path("front.crt")]);
+        command.args(["--proxy-client-key-file", &path("front.key")]);
+        command.args(["--requestheader-allowed-names", FRONT_PROXY]);
+        command.args(["--requestheader-username-headers", "X-Remote-User"]);
+        command.args(["--requestheader-group-headers", "X-Remote-Group"]);
+        command.args(["--requestheader-extra-headers-prefix", "X-Remote-Extra-"]);
         processes.push(spawn(&mut command, &path("kube-apiserver.log"))?);
         let kubeconfig: Kubeconfig = serde_json::from_value(admins(port, WITH_TOKEN[0]))?;
         let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
@@ -263,6 +272,26 @@ impl Real {
         };
         Ok(Client::try_from(config)?)
     }
+}
+
+/// As whom the API server shows itself to others.
+const FRONT_PROXY: &str = "front-proxy-client";
+
+/// Writes the certificate by which others know the API server, and its authority.
+fn front_proxy(folder: &Path) -> Result<()> {
+    let mut params = rcgen::CertificateParams::default();
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    params.distinguished_name.push(rcgen::DnType::CommonName, "front-proxy-ca");
+    let key = rcgen::KeyPair::generate()?;
+    std::fs::write(folder.join("front-ca.crt"), params.self_signed(&key)?.pem())?;
+    let issuer = rcgen::Issuer::new(params, key);
+    let mut params = rcgen::CertificateParams::default();
+    params.distinguished_name.push(rcgen::DnType::CommonName, FRONT_PROXY);
+    params.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ClientAuth];
+    let key = rcgen::KeyPair::generate()?;
+    std::fs::write(folder.join("front.crt"), params.signed_by(&key, &issuer)?.pem())?;
+    std::fs::write(folder.join("front.key"), key.serialize_pem())?;
+    Ok(())
 }
 
 /// A kubeconfig.

@@ -18,6 +18,7 @@ const PASSING: &[&str] = &[
     "ReplicaSet",
     "Endpoints",
     "EndpointSlice",
+    "IPAddress",
     "Lease",
     "Node",
     "ComponentStatus",

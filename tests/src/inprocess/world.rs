@@ -199,6 +199,16 @@ impl World {
         Served::start(self.server.dev()?, self.server.client(identity)?, faults, self.folder.path())
     }
 
+    /// Serves the API at a port for somebody's programs, with the manager that listens there behind its Service.
+    ///
+    /// # Errors
+    /// When there is no port to be had.
+    pub fn serve_to(&self, identity: Identity, manager: std::net::SocketAddr) -> Result<Served> {
+        let client = self.server.client(identity)?;
+        let folder = self.folder.path();
+        Served::start_beside(self.server.dev()?, client, &Faults::new(), folder, Some(manager))
+    }
+
     /// From now on nothing moves by itself: no controllers of the cluster, no kubelet. The API goes on.
     pub fn freeze(&self) {
         self.stop.cancel();
