@@ -20,11 +20,7 @@ const CSV: &str = "etcdoperator.v0.9.4";
 const OWN_STATUS: [&str; 3] = ["Deployment", "CustomResourceDefinition", "CatalogSource"];
 
 fn data() -> Option<PathBuf> {
-    let root = std::env::var_os("OLM_SHARED_DATA").map_or_else(
-        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/data")),
-        PathBuf::from,
-    );
-    let folder = root.join("olm-v0-installed");
+    let folder = olm_tests::data().join("olm-v0-installed");
     if folder.is_dir() {
         return Some(folder);
     }

@@ -71,8 +71,7 @@ struct Row {
 }
 
 fn operators() -> PathBuf {
-    let data = std::env::var_os("OLM_SHARED_DATA").map(PathBuf::from);
-    data.unwrap_or_else(|| olm_tests::root().join("../shared/data")).join("bundles/operators")
+    olm_tests::data().join("bundles/operators")
 }
 
 fn packages() -> Option<Vec<String>> {
@@ -250,12 +249,6 @@ async fn remove(world: &World, ns: &str, package: &Package, before: &Snapshot) -
     let options =
         UninstallOptions { operands: Operands::Keep, delete_crds: true, ..UninstallOptions::default() };
     uninstall(&world.client, Some(ns), &package.name, &options).await.context("uninstall")?;
-    // CRDs of a version before, which the last one does not bring, are found when nothing but CRDs is left.
-    let label = format!("operators.coreos.com/{}.{ns}", package.name);
-    let crds = world.list("CustomResourceDefinition", "").await?;
-    if crds.iter().any(|crd| crd["metadata"]["labels"].get(&label).is_some()) {
-        uninstall(&world.client, Some(ns), &package.name, &options).await.context("uninstall of CRDs")?;
-    }
     world.delete("Namespace", "", ns).await?;
     world.gone("Namespace", "", ns).await?;
     world

@@ -398,6 +398,7 @@ fn an_operator_that_is_busy_is_not_replaced() {
         let generation =
             world.get(condition_of, "ns", "a.v1.0.0").await?["metadata"]["generation"].as_i64().unwrap_or(1);
         world.patch(condition_of, "ns", "a.v1.0.0", &says("False", generation + 1)).await?;
+        world.quiet().await?;
         let snapshot = world.snapshot().await?;
         let owns_b = op("2.0.0").owns(crd("bs", "b.example.com", "B", &["v1"]));
         world.publish("catalog", &Catalog::chain(&[&op("1.0.0"), &owns_b])).await?;

@@ -9,9 +9,12 @@
 mod adoption;
 mod approvals;
 mod bad_input;
+mod bad_input_why;
 mod bundles;
 mod catalogs;
+mod certificates;
 mod csvs;
+mod existing;
 mod faults;
 mod groups;
 mod index;

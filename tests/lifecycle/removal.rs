@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result, bail, ensure};
 use olm_manager::ops::{self, Operands, UninstallOptions};
-use olm_tests::inprocess::{Catalog, Fault, Faults, Operator, World, condition, text};
+use olm_tests::inprocess::{Catalog, Fault, Faults, Operator, World, condition, crd, text};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -204,6 +204,48 @@ fn an_interrupted_uninstall_goes_on() {
         assert!(at < 20, "it never ends");
     }
     assert!(at > 4, "it died {at} times: the calls are not counted");
+}
+
+/// A CRD that only an earlier version brought goes with the others, in one call, counted beforehand; one that another package has taken
+/// over stays.
+#[test]
+fn crds_of_earlier_versions_go_too() {
+    scenario(async |world, _manager| {
+        // given an upgrade to a version with fewer CRDs, one of which another operator brings now
+        let old = op("1.0.0")
+            .owns(a_crd(&["v1"]))
+            .owns(crd("olds", "a.example.com", "Old", &["v1"]))
+            .owns(crd("moves", "a.example.com", "Move", &["v1"]));
+        let new = op("2.0.0").owns(a_crd(&["v1"]));
+        let heir = Operator::new("heir", "1.0.0").owns(crd("moves", "a.example.com", "Move", &["v1"]));
+        world.publish("catalog", &Catalog::chain(&[&old])).await?;
+        world.home("ns").await?;
+        world.subscribe("ns", "a").await?;
+        world.installed("ns", "a", "a.v1.0.0").await?;
+        world.publish("catalog", &Catalog::chain(&[&old, &new]).and_chain(&[&heir])).await?;
+        world.installed("ns", "a", "a.v2.0.0").await?;
+        world.gone("ClusterServiceVersion", "ns", "a.v1.0.0").await?;
+        world.subscribe("ns", "heir").await?;
+        world.installed("ns", "heir", "heir.v1.0.0").await?;
+        let left = json!({ "apiVersion": "a.example.com/v1", "kind": "Old", "metadata": { "name": "one", "namespace": "ns" } });
+        world.apply(&left).await?;
+        // then its objects stand in the way as those of the others do
+        let all = |operands| UninstallOptions { operands, delete_crds: true, ..UninstallOptions::default() };
+        let refused = ops::uninstall(&world.client, Some("ns"), "a", &all(Operands::Keep)).await;
+        let error = refused.err().context("an object would have gone without a word")?;
+        ensure!(error.to_string().contains("1 Old object"), "{error}");
+        let options = all(Operands::Delete);
+        let plan = ops::preview_uninstall(&world.client, Some("ns"), "a", &options).await?;
+        let counted: Vec<_> = plan.operands.iter().map(|o| (o.crd.as_str(), o.count)).collect();
+        ensure!(counted == [("as.a.example.com", Some(0)), ("olds.a.example.com", Some(1))], "{counted:?}");
+        let report = ops::uninstall(&world.client, Some("ns"), "a", &options).await?;
+        let crds: Vec<&String> = report.removed.iter().filter(|o| o.starts_with("CustomResource")).collect();
+        ensure!(crds.len() == 2, "{crds:?}");
+        world.gone("CustomResourceDefinition", "", "as.a.example.com").await?;
+        world.gone("CustomResourceDefinition", "", "olds.a.example.com").await?;
+        world.get("CustomResourceDefinition", "", "moves.a.example.com").await?;
+        world.csv("ns", "heir.v1.0.0", "Succeeded").await.map(drop)
+    });
 }
 
 /// What was installed for another operator goes with it, if that is wanted and nothing else needs it.

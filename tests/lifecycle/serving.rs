@@ -130,6 +130,31 @@ fn the_authority_stays_the_same() {
     });
 }
 
+/// What somebody does to the Service of a webhook is put right, though nothing else happens.
+#[test]
+fn the_service_of_a_webhook_is_put_right() {
+    scenario(async |world, _manager| {
+        install(&world, &["ns"], &[&hooked("1.0.0")]).await?;
+        world.quiet().await?;
+        let before = world.get("Service", "ns", "a-service").await?;
+        // when it leads elsewhere
+        let elsewhere = json!({ "spec": { "selector": { "app": "somebody-else" } } });
+        world.patch("Service", "ns", "a-service", &elsewhere).await?;
+        world
+            .until("Service", "ns", "a-service", |s| s["spec"]["selector"] == before["spec"]["selector"])
+            .await?;
+        // when it is gone
+        world.quiet().await?;
+        world.delete("Service", "ns", "a-service").await?;
+        let uid = |service: &Value| text(service, "/metadata/uid").to_owned();
+        let after = world.until("Service", "ns", "a-service", |s| uid(s) != uid(&before)).await?;
+        for field in ["/spec/selector", "/spec/ports", "/metadata/labels"] {
+            ensure!(after.pointer(field) == before.pointer(field), "{after}");
+        }
+        world.csv("ns", "a.v1.0.0", "Succeeded").await.map(drop)
+    });
+}
+
 /// WH-3: two webhooks of one name.
 #[test]
 fn two_webhooks_of_one_name_are_refused() {

@@ -1,10 +1,29 @@
 //! Fixing forward, going back, skipping, pausing: what is decided about versions.
 
 use anyhow::ensure;
-use olm_tests::inprocess::{Catalog, Operator, condition, entry, text};
+use olm_tests::inprocess::{Catalog, Operator, condition, crd, entry, text};
 use serde_json::{Value, json};
 
 use crate::{op, scenario};
+
+/// A version that needs a kind that nobody has is not taken, and is when the kind is there: nothing else happens meanwhile.
+#[test]
+fn an_upgrade_comes_with_the_kind_that_it_needs() {
+    scenario(async |world, _manager| {
+        let (one, two) = (op("1.0.0"), op("2.0.0").needs("zs", "z.example.com", "Z", "v1"));
+        world.publish("catalog", &Catalog::chain(&[&one, &two])).await?;
+        world.home("ns").await?;
+        world.subscribe_with("ns", "a", |spec| spec["startingCSV"] = "a.v1.0.0".into()).await?;
+        world.csv("ns", "a.v1.0.0", "Succeeded").await?;
+        world.quiet().await?;
+        ensure!(
+            world.find("ClusterServiceVersion", "ns", "a.v2.0.0").await?.is_none(),
+            "it has not what it needs"
+        );
+        world.apply(&crd("zs", "z.example.com", "Z", &["v1"])).await?;
+        world.installed("ns", "a", "a.v2.0.0").await
+    });
+}
 
 /// A version whose ClusterServiceVersion the API server refuses: its name is none.
 fn invalid(version: &str) -> Operator {

@@ -21,6 +21,11 @@ pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("/")).to_path_buf()
 }
 
+/// The folder of real data, which is read in place: `OLM_SHARED_DATA`, else beside the checkout. It need not be there.
+pub fn data() -> PathBuf {
+    std::env::var_os("OLM_SHARED_DATA").map_or_else(|| root().join("../shared/data"), PathBuf::from)
+}
+
 /// The folder with the binaries that cargo built beside this test.
 pub fn bin_dir() -> PathBuf {
     let exe = std::env::current_exe().unwrap_or_default();

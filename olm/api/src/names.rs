@@ -131,6 +131,8 @@ pub const CONDITION_UPGRADEABLE: &str = "Upgradeable";
 pub const CONDITION_OPERATOR_GROUP_SERVICE_ACCOUNT: &str = "OperatorGroupServiceAccount";
 /// OperatorGroup condition: there are several in the namespace.
 pub const CONDITION_MULTIPLE_OPERATOR_GROUPS: &str = "MultipleOperatorGroup";
+/// An OperatorGroup chooses more namespaces than an operator can be told (not upstream).
+pub const CONDITION_TOO_MANY_NAMESPACES: &str = "TooManyNamespaces";
 
 /// The label key that marks components of a package: `operators.coreos.com/<package>.<namespace>`. Its name part is at
 /// most 63 characters, as the API server wants it; upstream cuts the same way.

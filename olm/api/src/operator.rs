@@ -43,6 +43,9 @@ pub struct Components {
     /// The objects.
     #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
     pub refs: Vec<RichReference>,
+    /// How many there are more than are listed (not upstream): no object of more than 900 KB is written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remaining_item_count: Option<i64>,
 }
 
 /// A reference to an object, with what the object says about itself.

@@ -26,6 +26,7 @@ use crate::{
     fence::Fence,
     guard::guarded,
     health::Health,
+    limits::{NOTE, truncate},
     metrics::Metrics,
     resources::{ResourceError, Resources, short},
     run::Options,
@@ -76,6 +77,9 @@ pub(crate) enum Error {
     Account(Box<crate::attenuated::AccountError>),
     #[error("failed to read the bundle {name}: {text}")]
     Bundle { name: String, text: String },
+    /// It was written, and does not come to what it is for.
+    #[error("{object} {text}")]
+    NotReady { object: String, text: String },
     #[error("failed to serve PackageManifests: {0}")]
     Packages(String),
 }
@@ -142,7 +146,7 @@ impl Ctx {
         let event = Event {
             type_: if warning { EventType::Warning } else { EventType::Normal },
             reason: reason.to_owned(),
-            note: Some(truncate(note, 1000)),
+            note: Some(truncate(note, NOTE)),
             action: "Reconcile".into(),
             secondary: None,
         };
@@ -236,16 +240,6 @@ fn merge_patch(old: &serde_json::Value, new: &serde_json::Value) -> serde_json::
     patch.into()
 }
 
-/// Cuts a text to at most `max` characters, and says so.
-pub(crate) fn truncate(text: &str, max: usize) -> String {
-    if text.chars().count() <= max {
-        return text.to_owned();
-    }
-    let mut out: String = text.chars().take(max.saturating_sub(1)).collect();
-    out.push('…');
-    out
-}
-
 /// Runs a controller until shutdown. Errors are logged, counted and tried again with back-off, for ever.
 pub(crate) async fn drive<K, F, Fut>(
     name: &'static str,
@@ -324,11 +318,5 @@ mod tests {
         let old = json!({ "a": 1, "b": { "c": 1, "d": 2 }, "gone": true });
         let new = json!({ "a": 1, "b": { "c": 9, "d": 2 }, "new": [1] });
         assert_eq!(merge_patch(&old, &new), json!({ "b": { "c": 9 }, "new": [1], "gone": null }));
-    }
-
-    #[test]
-    fn long_texts_are_cut_at_a_character() {
-        assert_eq!(truncate("äöü", 3), "äöü");
-        assert_eq!(truncate("äöüß", 3), "äö…");
     }
 }

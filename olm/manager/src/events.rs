@@ -68,6 +68,11 @@ pub(crate) const REASONS: &[Reason] = &[
         "MultipleOperatorGroupsFound",
         "There are several in the namespace; operators there do not go on.",
     ),
+    warning(
+        "OperatorGroup",
+        "TooManyNamespaces",
+        "It chooses more than an operator can be told; so it chooses none.",
+    ),
     normal(
         "ClusterServiceVersion",
         "Adopted",

@@ -2,10 +2,11 @@
 
 use std::{sync::Arc, time::Duration};
 
+use axum::body::HttpBody as _;
 use http::{Method, Request, Response, header};
 use kube::{Client, client::Body};
 
-use crate::{fence::Fence, metadata::is_watch, metrics::Metrics};
+use crate::{fence::Fence, limits, metadata::is_watch, metrics::Metrics};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -39,6 +40,7 @@ async fn send(
     request: Request<Body>,
 ) -> Result<Response<Body>, BoxError> {
     let verb = verb(&request);
+    let (path, bytes) = (request.uri().path().to_owned(), request.body().size_hint().exact());
     let answer = async {
         let sent = client.send(request);
         let answer = if verb == "watch" {
@@ -53,6 +55,9 @@ async fn send(
     } else {
         if !fence.leads() {
             return Err(Fenced.into());
+        }
+        if let Some(bytes) = bytes {
+            limits::check(&path, bytes)?;
         }
         tokio::select! {
             biased;
@@ -165,6 +170,27 @@ mod tests {
         client.send(request("PATCH", "/api/v1/namespaces/a/pods/b")).await.unwrap();
         client.send(request("GET", "/api/v1/pods")).await.unwrap();
         assert_eq!(metrics.warnings(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_write_that_is_too_large_is_never_sent() {
+        let (answers, asked) = (Arc::new(tokio::sync::Semaphore::new(9)), Arc::<AtomicUsize>::default());
+        let fence = Arc::new(Fence::new(Clock::simulated()));
+        fence.open();
+        let client = guarded(server(answers, Arc::clone(&asked)), fence, Arc::default());
+        let write = |method: &str, bytes: usize| {
+            Request::builder()
+                .method(method)
+                .uri("/api/v1/namespaces/a/configmaps/b")
+                .body(Body::from(vec![b' '; bytes]))
+                .unwrap()
+        };
+        for method in ["POST", "PUT", "PATCH"] {
+            client.send(write(method, 900_000)).await.unwrap();
+            let error = client.send(write(method, 900_001)).await.unwrap_err();
+            assert!(said(&error).contains("configmaps/b: no object of more than 900 KB"), "{error}");
+        }
+        assert_eq!(asked.load(Ordering::SeqCst), 3);
     }
 
     /// The whole chain of causes.

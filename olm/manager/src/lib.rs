@@ -23,6 +23,7 @@ mod guard;
 mod health;
 mod http;
 mod lease;
+mod limits;
 pub mod manifests;
 mod metadata;
 mod metrics;

@@ -242,7 +242,7 @@ impl Metrics {
 }
 
 /// Conditions of a Subscription that are true when something is wrong.
-const TROUBLES: [&str; 5] = [
+pub(crate) const TROUBLES: [&str; 5] = [
     names::CONDITION_CATALOG_SOURCES_UNHEALTHY,
     names::CONDITION_RESOLUTION_FAILED,
     names::CONDITION_INSTALL_PLAN_FAILED,

@@ -13,6 +13,8 @@ use olm_api::{ClusterServiceVersion, names};
 use serde_json::{Map, Value, json};
 pub(crate) use shared::{Released, leave, release};
 
+use crate::metadata::without_managers;
+
 /// The ClusterServiceVersion that objects are made for.
 #[derive(Debug, Clone)]
 pub(crate) struct Owner {
@@ -174,8 +176,7 @@ impl std::fmt::Display for Owned {
 /// So many objects are read at a time: what is not kept of them is given back before the next are read.
 const PAGE: u32 = 500;
 
-/// The metadata of all objects that a selector finds, a page at a time, without `managedFields`; `each` is handed one after the
-/// other.
+/// The metadata of all objects that a selector finds, a page at a time; `each` is handed one after the other.
 pub(crate) async fn each_metadata<K>(
     api: &Api<K>,
     selector: &str,
@@ -187,9 +188,7 @@ where
     let mut page = ListParams::default().labels(selector).limit(PAGE);
     loop {
         let list = api.list_metadata(&page).await?;
-        for item in list.items {
-            each(ObjectMeta { managed_fields: None, ..item.metadata });
-        }
+        list.items.into_iter().for_each(|item| each(item.metadata));
         match list.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => page = page.continue_token(&token),
             None => return Ok(()),
@@ -213,7 +212,7 @@ pub(crate) async fn labelled_if(
     for (group, version, kind, plural) in OWNED_KINDS {
         let resource =
             ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural);
-        let api = Api::<DynamicObject>::all_with(client.clone(), &resource);
+        let api = Api::<DynamicObject>::all_with(without_managers(client.clone()), &resource);
         let listed = each_metadata(&api, selector, |metadata| {
             if wanted(&metadata) {
                 out.push(Owned { resource: resource.clone(), metadata });

@@ -10,9 +10,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures::FutureExt as _;
 use kube::{Api, Client, ResourceExt, api::ListParams};
 use olm_api::CatalogSource;
-use tokio::task::AbortHandle;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -222,17 +223,34 @@ async fn controllers(ctx: Arc<Ctx>, stop: CancellationToken) {
     use controllers::{
         csv, install_plan, olm_config, operator, operator_condition, operator_group, orphans, subscription,
     };
-    tokio::join!(
-        ctx.stores.feed(ctx.client.clone(), stop.clone()),
-        orphans::run(Arc::clone(&ctx), stop.clone()),
-        subscription::run(Arc::clone(&ctx), stop.clone()),
-        install_plan::run(Arc::clone(&ctx), stop.clone()),
-        csv::run(Arc::clone(&ctx), stop.clone()),
-        operator_group::run(Arc::clone(&ctx), stop.clone()),
-        operator_condition::run(Arc::clone(&ctx), stop.clone()),
-        operator::run(Arc::clone(&ctx), stop.clone()),
-        olm_config::run(Arc::clone(&ctx), stop.clone()),
-    );
+    // A task each: none waits while another reads or decides. They go with this.
+    let mut tasks = JoinSet::new();
+    let (parts, client) = (Arc::clone(&ctx.parts), ctx.client.clone());
+    let parts = async move { parts.follow(&client).await }.boxed();
+    for feed in ctx.stores.feeds(&ctx.client).into_iter().chain([parts]) {
+        let stop = stop.clone();
+        tasks.spawn(async move {
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = feed => {}
+            }
+        });
+    }
+    tasks.spawn(orphans::run(Arc::clone(&ctx), stop.clone()));
+    tasks.spawn(subscription::run(Arc::clone(&ctx), stop.clone()));
+    tasks.spawn(install_plan::run(Arc::clone(&ctx), stop.clone()));
+    tasks.spawn(csv::run(Arc::clone(&ctx), stop.clone()));
+    tasks.spawn(operator_group::run(Arc::clone(&ctx), stop.clone()));
+    tasks.spawn(operator_condition::run(Arc::clone(&ctx), stop.clone()));
+    tasks.spawn(operator::run(Arc::clone(&ctx), stop.clone()));
+    tasks.spawn(olm_config::run(ctx, stop));
+    while let Some(ended) = tasks.join_next().await {
+        if let Err(error) = ended {
+            // One that panicked: without it the others would do half of the work. The process ends, and is started anew.
+            tracing::error!(%error, "a controller ended");
+            return;
+        }
+    }
 }
 
 /// How long being ready waits for the first looks at catalogs. Who asks right after the start finds what is quickly

@@ -6,20 +6,22 @@
 
 mod index;
 mod kind;
+mod pack;
 mod trim;
 
-use std::any::Any;
+use std::{any::Any, sync::Arc};
 
+use futures::{FutureExt, future::BoxFuture};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client, ResourceExt, core::PartialObjectMeta, runtime::watcher::Config};
 use olm_api::{
     ClusterServiceVersion, InstallPlan, OperatorCondition, OperatorGroup, Subscription,
     install_plan::InstallPlanPhase, names,
 };
-use tokio_util::sync::CancellationToken;
 
-use crate::metadata::metadata_only;
+use crate::metadata::{metadata_only, without_managers};
 pub(crate) use kind::Kind;
+pub(crate) use pack::{subscription_opened, version_opened};
 pub(crate) use trim::whole;
 
 /// A ClusterServiceVersion as it is kept in memory.
@@ -30,13 +32,17 @@ pub(crate) const OPEN_PLANS: &str = "open";
 
 /// ClusterServiceVersions of one page of a list: they are large, and a page is held whole, and as it came, until it is read.
 const VERSIONS: u32 = 50;
+/// Other objects of one page.
+const PAGE: u32 = 100;
 
 /// The objects that decisions are made on.
 pub(crate) struct Stores {
+    /// With the part of the status that others look at; [`subscription_opened`] has all of it.
     pub(crate) subscriptions: Kind<Subscription>,
     /// Without what only a plan at work is asked for. Those that are not over have the key [`OPEN_PLANS`].
     pub(crate) plans: Kind<InstallPlan>,
-    /// Without the copies that OLM v0 left in other namespaces, and without what nobody reads ([`whole`] has all annotations). Keyed by the CRDs and APIServices that they own or need.
+    /// Without the copies that OLM v0 left in other namespaces, and without what nobody reads ([`whole`] has all annotations,
+    /// [`version_opened`] all of the status). Keyed by the CRDs and APIServices that they own or need.
     pub(crate) versions: Kind<Version>,
     pub(crate) groups: Kind<OperatorGroup>,
     pub(crate) conditions: Kind<OperatorCondition>,
@@ -46,15 +52,15 @@ pub(crate) struct Stores {
 
 impl Default for Stores {
     fn default() -> Self {
-        let everything = Config::default;
+        let everything = || Config::default().page_size(PAGE);
         let originals =
             Config::default().labels(&format!("!{}", names::LABEL_COPIED_FROM)).page_size(VERSIONS);
         Self {
-            subscriptions: Kind::new(everything(), |_| {}, |_| Vec::new()),
-            plans: Kind::new(everything(), without_history, open),
+            subscriptions: Kind::new(everything(), trim::subscription, |_| Vec::new()),
+            plans: Kind::new(everything(), trim::plan, open),
             versions: Kind::new(originals, trim::version, apis),
-            groups: Kind::new(everything(), |_| {}, |_| Vec::new()),
-            conditions: Kind::new(everything(), |_| {}, |_| Vec::new()),
+            groups: Kind::new(everything(), |group| trim::tools(&mut group.metadata), |_| Vec::new()),
+            conditions: Kind::new(everything(), trim::condition, |_| Vec::new()),
             namespaces: Kind::new(
                 everything(),
                 |namespace| namespace.metadata.annotations = None,
@@ -65,22 +71,26 @@ impl Default for Stores {
 }
 
 impl Stores {
-    /// Keeps them current until `stop`.
-    pub(crate) async fn feed(&self, client: Client, stop: CancellationToken) {
-        let all = async {
-            tokio::join!(
-                self.subscriptions.follow(Api::all(client.clone())),
-                self.plans.follow(Api::all(client.clone())),
-                self.versions.follow(Api::all(client.clone())),
-                self.groups.follow(Api::all(client.clone())),
-                self.conditions.follow(Api::all(client.clone())),
-                self.namespaces.follow(Api::all(metadata_only(client))),
-            );
-        };
-        tokio::select! {
-            () = stop.cancelled() => {}
-            () = all => {}
+    /// What keeps each of them current, for as long as it is polled. To read a page of a list is work of its own: each is for a task.
+    pub(crate) fn feeds(self: &Arc<Self>, client: &Client) -> [BoxFuture<'static, ()>; 6] {
+        fn feed<K: kind::Kept>(
+            stores: &Arc<Stores>,
+            kind: fn(&Stores) -> &Kind<K>,
+            api: Api<K>,
+        ) -> BoxFuture<'static, ()> {
+            let stores = Arc::clone(stores);
+            async move { kind(&stores).follow(api).await }.boxed()
         }
+        let client = &without_managers(client.clone());
+        let lean = metadata_only(client.clone());
+        [
+            feed(self, |stores| &stores.subscriptions, Api::all(client.clone())),
+            feed(self, |stores| &stores.plans, Api::all(client.clone())),
+            feed(self, |stores| &stores.versions, Api::all(client.clone())),
+            feed(self, |stores| &stores.groups, Api::all(client.clone())),
+            feed(self, |stores| &stores.conditions, Api::all(client.clone())),
+            feed(self, |stores| &stores.namespaces, Api::all(lean)),
+        ]
     }
 
     /// Takes in the answer to a write; of kinds that are not kept, nothing.
@@ -107,19 +117,6 @@ impl Stores {
             self.conditions.filled(),
             self.namespaces.filled(),
         );
-    }
-}
-
-/// Of a plan that is over only what became of it is of interest.
-fn without_history(plan: &mut InstallPlan) {
-    if !is_over(plan) {
-        return;
-    }
-    if let Some(status) = &mut plan.status {
-        status.plan = Vec::new();
-    }
-    if let Some(annotations) = &mut plan.metadata.annotations {
-        annotations.remove(names::ANNOTATION_PLAN_PARTS);
     }
 }
 

@@ -36,7 +36,7 @@ pub use finding::{FINDING_CODES, Finding, FindingCode, Severity};
 pub use images::PlanImage;
 pub use input::{Live, PlanInput};
 pub use installed::installed_of;
-pub use make::{make_plan, reads};
+pub use make::{MOST_BYTES, make_plan, reads};
 pub use object::ObjectRef;
 pub use permissions::CatalogRisk;
 pub use plan::{

@@ -1,15 +1,12 @@
 //! Installing and upgrading, in one process with the API: nothing but the manager's own work is measured, with its calls
 //! counted. Pods are ready as soon as they are there.
 
-use std::{
-    collections::BTreeSet,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use kube::{Api, runtime::wait::await_condition};
 use olm_api::{ClusterServiceVersion, csv::CsvPhase};
-use olm_tests::inprocess::{Call, Catalog, Operator, World, crd};
+use olm_tests::inprocess::{Catalog, Operator, World, crd, objects};
 use serde_json::json;
 
 use super::table::Row;
@@ -39,16 +36,6 @@ pub(super) async fn succeeded(world: &World, namespace: &str, name: &str) -> Res
         Err(_) => bail!("{namespace}/{name} does not run:\n{}", world.report().await),
     }
     Ok(())
-}
-
-/// Objects that were written, each counted once.
-fn objects(writes: &[Call]) -> usize {
-    let whole = |call: &Call| {
-        let path = call.path.trim_end_matches("/status").to_owned();
-        // A create names the object in its body alone: each is one of its own.
-        if call.method == "POST" { format!("{path}#{}", call.number) } else { path }
-    };
-    writes.iter().map(whole).collect::<BTreeSet<_>>().len()
 }
 
 pub(crate) async fn rows() -> Result<Vec<Row>> {

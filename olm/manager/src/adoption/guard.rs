@@ -17,7 +17,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Rival, rival, rival::SELECTOR, take_over::take_over};
 use crate::{
-    context::{Ctx, truncate},
+    context::Ctx,
+    limits::{NOTE, truncate},
     manifests::MANAGER,
     ops,
 };
@@ -150,7 +151,7 @@ async fn tell(ctx: &Ctx, rival: &Rival) {
     let event = Event {
         type_: EventType::Warning,
         reason: REASON.into(),
-        note: Some(truncate(&text, 1000)),
+        note: Some(truncate(&text, NOTE)),
         action: "Wait".into(),
         secondary: None,
     };

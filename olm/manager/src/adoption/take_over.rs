@@ -25,7 +25,7 @@ use super::{LEGACY_MANAGERS, fields::taken_over};
 use crate::{
     context::{Ctx, Error},
     engine::{self, bundle_of, targets},
-    ownership::{Owned, Owner, OwnerKey, labelled, own},
+    ownership::{Owned, Owner, OwnerKey, each_metadata, labelled, own},
     resources::Id,
 };
 
@@ -72,14 +72,14 @@ async fn found(ctx: &Ctx) -> Result<BTreeMap<OwnerKey, Left>, Error> {
     }
     let gvk = GroupVersionKind::gvk("apps", "v1", "Deployment");
     let resource = ApiResource::from_gvk_with_plural(&gvk, "deployments");
-    let params = ListParams::default().labels(&format!("{}=ClusterServiceVersion", names::LABEL_OWNER_KIND));
-    let deployments =
-        Api::<DynamicObject>::all_with(ctx.client.clone(), &resource).list_metadata(&params).await;
-    for deployment in deployments.map_err(Error::kube("list Deployments"))? {
-        if let Some(owner) = OwnerKey::of(&deployment.metadata).filter(|_| is_legacy(&deployment.metadata)) {
+    let api = Api::<DynamicObject>::all_with(ctx.client.clone(), &resource);
+    let ours = format!("{}=ClusterServiceVersion", names::LABEL_OWNER_KIND);
+    let listed = each_metadata(&api, &ours, |metadata| {
+        if let Some(owner) = OwnerKey::of(&metadata).filter(|_| is_legacy(&metadata)) {
             out.entry(owner).or_default();
         }
-    }
+    });
+    listed.await.map_err(Error::kube("list Deployments"))?;
     Ok(out)
 }
 

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use olm_api::{Condition, condition, names};
 
-use crate::context::truncate;
+use crate::limits::truncate;
 
 /// How an object stands.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -31,10 +31,12 @@ use olm_api::{
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use self::summary::{Summary, digest};
+use self::summary::{Summary, digest, is_compared};
 use super::ledger::components;
 use crate::{
     context::{Ctx, Error, SAFETY_NET, drive},
+    limits::{COMPONENTS, within},
+    metadata::without_managers,
     stores::Kind,
 };
 
@@ -53,13 +55,17 @@ const KINDS: &[(&str, &str, &str, &str, bool)] = &[
     ("apiregistration.k8s.io", "v1", "APIService", "apiservices", false),
 ];
 
+/// Operators of one page of a list: each lists everything that belongs to it.
+const PAGE: u32 = 100;
+
 /// Operators that are to be read anew whatever they say.
 type Doubtful = Arc<Mutex<BTreeSet<String>>>;
 
 pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
-    let operators = Arc::new(Kind::<Summary>::new(watcher::Config::default(), |_| {}, |_| Vec::new()));
+    let operators =
+        Arc::new(Kind::<Summary>::new(watcher::Config::default().page_size(PAGE), |_| {}, |_| Vec::new()));
     let doubtful = Doubtful::default();
-    let definitions = Arc::<Members>::default();
+    let (definitions, homes) = (Arc::<Members>::default(), Arc::<Members>::default());
     let stores = Arc::clone(&ctx.stores);
     let controller = operators
         .controller()
@@ -77,7 +83,7 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
             }
         }))
         .reconcile_on(stores.namespaces.wakes({
-            let members = Members::default();
+            let members = Arc::clone(&homes);
             move |namespace: &PartialObjectMeta<Namespace>| {
                 references(members.changed(&namespace.name_any(), components(&namespace.metadata)))
             }
@@ -105,6 +111,8 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
             () = shutdown.cancelled() => return,
         }
         definitions.seed(ctx.parts.memberships());
+        let all = ctx.stores.namespaces.all();
+        homes.seed(all.iter().map(|n| (n.name_any(), components(&n.metadata))).collect());
         tokio::join!(
             drive("operator", controller, Arc::clone(&ctx), shutdown.clone(), move |operator, ctx| {
                 reconcile(operator, ctx, Arc::clone(&doubtful))
@@ -120,7 +128,7 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
     };
     tokio::select! {
         () = work => {}
-        () = operators.follow(Api::all(ctx.client.clone())) => {}
+        () = operators.follow(Api::all(without_managers(ctx.client.clone()))) => {}
     }
 }
 
@@ -206,7 +214,7 @@ async fn reconcile(operator: Arc<Summary>, ctx: Arc<Ctx>, doubtful: Doubtful) ->
         return Ok(Action::await_change());
     }
     let doubted = doubtful.lock().unwrap_or_else(PoisonError::into_inner).remove(&name);
-    if !known.is_empty() && operator.digest == digest(&known) && !doubted {
+    if !known.is_empty() && operator.digest == digest(&bounded(known.clone()).0) && !doubted {
         return Ok(Action::await_change());
     }
     let mut refs = asked(&key, namespace, &ctx).await?;
@@ -317,17 +325,29 @@ fn phase(csv: &ClusterServiceVersion) -> Option<Condition> {
     Some(condition)
 }
 
-/// Pure. In a fixed order, so that the same components are the same status.
-fn status(key: &str, refs: Vec<RichReference>) -> OperatorStatus {
+/// Pure. As many as an object has room for, in a fixed order, and how many there are more. Those that are compared come first when not
+/// all of them fit, so that it is known what they are compared with.
+fn bounded(refs: Vec<RichReference>) -> (Vec<RichReference>, usize) {
     let sorted: BTreeMap<_, _> =
         refs.into_iter().map(|r| ((r.kind.clone(), r.namespace.clone(), r.name.clone()), r)).collect();
+    let mut refs: Vec<RichReference> = sorted.into_values().collect();
+    if within(refs.clone(), COMPONENTS).1 > 0 {
+        refs.sort_by_key(|reference| !is_compared(reference));
+    }
+    within(refs, COMPONENTS)
+}
+
+/// Pure. The same components are the same status.
+fn status(key: &str, refs: Vec<RichReference>) -> OperatorStatus {
+    let (refs, more) = bounded(refs);
     let exists = LabelSelectorRequirement {
         key: key.to_owned(),
         operator: "Exists".into(),
         ..LabelSelectorRequirement::default()
     };
     let label_selector = LabelSelector { match_expressions: Some(vec![exists]), ..LabelSelector::default() };
-    OperatorStatus { components: Some(Components { label_selector, refs: sorted.into_values().collect() }) }
+    let remaining_item_count = i64::try_from(more).ok().filter(|more| *more > 0);
+    OperatorStatus { components: Some(Components { label_selector, refs, remaining_item_count }) }
 }
 
 #[cfg(test)]
@@ -368,6 +388,27 @@ mod tests {
         let value = serde_json::to_value(once).unwrap();
         assert_eq!(value["components"]["labelSelector"]["matchExpressions"][0]["operator"], "Exists");
         assert_eq!(value["components"]["refs"][0]["kind"], "ClusterRole");
+    }
+
+    /// Thousands of namespaces with the label of an operator, and a few thousand roles.
+    #[test]
+    fn an_operator_of_thousands_of_components_is_no_large_object_and_says_how_many_are_left_out() {
+        let reference = |kind: &str, number: usize| RichReference {
+            kind: Some(kind.into()),
+            name: Some(format!("{kind}-{number:060}")),
+            ..Default::default()
+        };
+        for namespaces in [10, 5_000] {
+            let known: Vec<_> = (0..namespaces).map(|number| reference("Namespace", number)).collect();
+            let roles = (0..5_000).map(|number| reference("ClusterRole", number));
+            let refs: Vec<_> = roles.chain(known.clone()).collect();
+            let components = status("operators.coreos.com/etcd.db", refs.clone()).components.unwrap();
+            let left = components.remaining_item_count.unwrap();
+            assert_eq!(components.refs.len() + usize::try_from(left).unwrap(), refs.len());
+            assert!(serde_json::to_vec(&components).unwrap().len() < COMPONENTS + 1_000);
+            // it is not written again for what has no room
+            assert_eq!(digest(&components.refs), digest(&bounded(known).0));
+        }
     }
 
     #[test]

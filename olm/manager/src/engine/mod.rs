@@ -241,11 +241,9 @@ pub(crate) fn source_of<'a>(
 
 /// A ClusterServiceVersion of the cluster as a bundle: enough to render what it runs.
 pub(crate) fn bundle_of(csv: &ClusterServiceVersion) -> Bundle {
-    let csv = &crate::stores::whole(csv);
-    let mut raw = serde_json::to_value(csv).unwrap_or_default();
-    if let Some(object) = raw.as_object_mut() {
-        object.remove("status");
-    }
+    let mut csv = crate::stores::whole(csv);
+    csv.status = None;
+    let mut raw = serde_json::to_value(&csv).unwrap_or_default();
     // Every annotation of the ClusterServiceVersion becomes one of its pods; those that tools add to any object on
     // the cluster are not the author's and would roll the Deployment out for nothing.
     if let Some(annotations) = raw.pointer_mut("/metadata/annotations").and_then(|a| a.as_object_mut()) {
@@ -268,5 +266,5 @@ pub(crate) fn bundle_of(csv: &ClusterServiceVersion) -> Bundle {
         }
     }
     let crds = crds.into_values().collect();
-    Bundle::from_installed(csv.clone(), raw, crds)
+    Bundle::from_installed(csv, raw, crds)
 }

@@ -7,9 +7,14 @@ use std::{
 
 use futures::{StreamExt, TryStreamExt, stream};
 use kube::{Api, ResourceExt, api::ListParams};
-use olm_api::{ClusterServiceVersion, OperatorCondition, OperatorGroup, Subscription, names};
+use olm_api::{
+    ClusterServiceVersion, OperatorCondition, OperatorGroup, Subscription,
+    csv::{ApiServiceDescription, CrdDescription},
+    names,
+};
 use olm_plan::{Live, ObjectRef, installed_of};
 use olm_resolver::{ApiFact, Facts, Gvk, Installed, Package, Request, Universe, Version};
+use serde_json::{Value, json};
 
 use super::{installed, surroundings::Asker};
 use crate::{
@@ -214,11 +219,34 @@ fn fact(csv: &ClusterServiceVersion, subscriptions: &[Arc<Subscription>]) -> Ins
         |s: &&Arc<Subscription>| csv.labels().contains_key(&names::component_label(&s.spec.name, &namespace));
     let owner = subscriptions.iter().find(by_status).or_else(|| subscriptions.iter().find(by_label));
     let id = owner.map(|s| format!("{namespace}/{}", s.name_any()));
-    let mut installed = installed_of(&serde_json::to_value(csv).unwrap_or_default(), id.as_deref());
+    let mut installed = installed_of(&described(csv), id.as_deref());
     if let Some(owner) = owner {
         installed.package = Some(owner.spec.name.clone());
     }
     installed
+}
+
+/// Of a version what is asked of one that is installed. All of it, as JSON, would be most of the work of a decision.
+fn described(csv: &ClusterServiceVersion) -> Value {
+    let crds = |list: &[CrdDescription]| -> Vec<Value> {
+        list.iter().map(|c| json!({ "name": c.name, "version": c.version, "kind": c.kind })).collect()
+    };
+    let services = csv.spec.api_service_definitions.as_ref();
+    let apis = |list: &[ApiServiceDescription]| -> Vec<Value> {
+        list.iter().map(|a| json!({ "group": a.group, "version": a.version, "kind": a.kind })).collect()
+    };
+    json!({
+        "metadata": csv.metadata,
+        "spec": {
+            "version": csv.spec.version,
+            "customresourcedefinitions": {
+                "owned": crds(csv.spec.owned_crds()), "required": crds(csv.spec.required_crds()),
+            },
+            "apiservicedefinitions": {
+                "owned": services.map(|s| apis(&s.owned)), "required": services.map(|s| apis(&s.required)),
+            },
+        },
+    })
 }
 
 /// The package of a ClusterServiceVersion, from its component label.
@@ -268,6 +296,29 @@ mod tests {
         let replaces = replaces.map(str::to_owned);
         let spec = ClusterServiceVersionSpec { replaces, ..Default::default() };
         Arc::new(ClusterServiceVersion::new(name, spec))
+    }
+
+    #[test]
+    fn what_is_asked_of_an_installed_version_is_what_all_of_it_would_say() {
+        let csv: ClusterServiceVersion = serde_json::from_value(json!({
+            "metadata": {
+                "name": "a.v1.2.3", "namespace": "ns", "labels": { "operators.coreos.com/a.ns": "" },
+                "annotations": { "operatorframework.io/properties": r#"{"properties":[{"type":"x","value":1}]}"# },
+            },
+            "spec": {
+                "version": "1.2.3",
+                "install": { "strategy": "deployment", "spec": { "deployments": [{ "name": "a", "spec": {} }] } },
+                "customresourcedefinitions": {
+                    "owned": [{ "name": "as.example.com", "version": "v1", "kind": "A", "description": "long" }],
+                    "required": [{ "name": "bs.example.com", "version": "v2", "kind": "B" }],
+                },
+                "apiservicedefinitions": { "owned": [{ "name": "c", "group": "g", "version": "v1", "kind": "C" }] },
+            },
+        }))
+        .unwrap();
+        let whole = installed_of(&serde_json::to_value(&csv).unwrap(), Some("ns/a"));
+        assert_eq!((whole.provides.len(), whole.requires.len(), whole.properties.len()), (2, 1, 1));
+        assert_eq!(format!("{:?}", installed_of(&described(&csv), Some("ns/a"))), format!("{whole:?}"));
     }
 
     #[test]

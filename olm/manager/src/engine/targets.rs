@@ -7,6 +7,8 @@ use olm_api::{OperatorGroup, names};
 use olm_bundle::{Bundle, InstallMode, RenderError, RenderOptions, Rendered};
 use olm_plan::OPERATOR_GROUP_NAME;
 
+use crate::limits::fit;
+
 /// The namespaces to watch and the group that says so.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Targets {
@@ -91,7 +93,8 @@ pub(crate) fn of_group(group: &OperatorGroup) -> Vec<String> {
     };
     out.sort();
     out.dedup();
-    out
+    // The group's condition says that they are too many.
+    if fit(&out) { out } else { Vec::new() }
 }
 
 #[cfg(test)]

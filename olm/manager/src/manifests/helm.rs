@@ -5,7 +5,12 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::{CONSOLE, MANAGER, ManifestOptions, VERSION, installation::OPTIONS_ANNOTATION, manifests};
+use super::{
+    CONSOLE, MANAGER, ManifestOptions, VERSION,
+    installation::OPTIONS_ANNOTATION,
+    manifests,
+    packages::{PACKAGES, PACKAGES_API, PORT_NAME},
+};
 
 /// Fields that a value decides, as they stand in the objects, and the expression that takes their place. YAML leaves the marks
 /// unquoted, so that an expression decides the type.
@@ -18,6 +23,10 @@ const MARKS: [(&str, &str); 7] = [
     ("markResources", "{{- toYaml .Values.resources | nindent INDENT }}"),
     ("markPorts", "{{- range .Values.networkPolicy.apiServerPorts }}"),
 ];
+
+/// An item of a list that is there only where PackageManifests are served, before its number.
+const ITEM: &str = "markItem";
+const PACKAGES_SERVED: &str = ".Values.packageManifests.enabled";
 
 /// A file of the chart: its path below the chart's folder, and its text.
 pub type File = (String, String);
@@ -67,6 +76,7 @@ fn parts() -> Vec<Part> {
     vec![
         of("rbac", None, |o| {
             o["metadata"]["name"] != CONSOLE
+                && !is_of_packages(o)
                 && ["ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"]
                     .iter()
                     .any(|kind| o["kind"] == *kind)
@@ -85,12 +95,19 @@ fn parts() -> Vec<Part> {
         of("approvals-recorded", Some(MUTATES), |o| {
             o["kind"].as_str().is_some_and(|kind| kind.starts_with("MutatingAdmissionPolicy"))
         }),
+        of("packages", Some(PACKAGES_SERVED), is_of_packages),
         of("poddisruptionbudget", Some("gt (int .Values.replicas) 1"), |o| {
             o["kind"] == "PodDisruptionBudget"
         }),
         of("servicemonitor", Some(".Values.serviceMonitor.enabled"), |o| o["kind"] == "ServiceMonitor"),
         of("catalogs", Some(".Values.catalogs.shipped"), |o| o["kind"] == "CatalogSource"),
     ]
+}
+
+/// What the API of PackageManifests needs, and nothing else does.
+fn is_of_packages(object: &Value) -> bool {
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    name.starts_with(PACKAGES) || name == PACKAGES_API
 }
 
 fn is(object: &Value, kinds: &[&str], name: &str) -> bool {
@@ -118,6 +135,7 @@ fn marked() -> ManifestOptions {
         replicas: 2,
         resources: "markResources".into(),
         service_monitor: true,
+        package_manifests: true,
         ..ManifestOptions::default()
     }
 }
@@ -136,7 +154,13 @@ impl Part {
             if let Some(rules) = object.pointer_mut("/spec/egress").and_then(Value::as_array_mut) {
                 mark_ports(rules);
             }
-            let _ = write!(out, "---\n{}", templated(&serde_yaml::to_string(&object)?));
+            let mut items = Vec::new();
+            if self.condition != Some(PACKAGES_SERVED) {
+                set_apart(&mut object, &mut items);
+            }
+            let items =
+                items.iter().map(|item| serde_yaml::to_string(&[item])).collect::<Result<Vec<_>, _>>()?;
+            let _ = write!(out, "---\n{}", templated(&serde_yaml::to_string(&object)?, &items));
         }
         if self.condition.is_some() {
             out.push_str("{{- end }}\n");
@@ -158,15 +182,42 @@ fn mark_ports(rules: &mut [Value]) {
     }
 }
 
-/// The text with an expression in the place of each mark.
-fn templated(text: &str) -> String {
+/// Takes the items of lists that are there only for PackageManifests out of an object, and leaves marks.
+fn set_apart(value: &mut Value, items: &mut Vec<Value>) {
+    match value {
+        Value::Array(list) => {
+            for item in list {
+                let argument = item.as_str().is_some_and(|text| text.starts_with("--package-manifests="));
+                if argument || item["name"] == PORT_NAME || item["port"] == PORT_NAME {
+                    let mark = format!("{ITEM}{}", items.len());
+                    items.push(std::mem::replace(item, mark.into()));
+                } else {
+                    set_apart(item, items);
+                }
+            }
+        }
+        Value::Object(fields) => fields.values_mut().for_each(|field| set_apart(field, items)),
+        _ => {}
+    }
+}
+
+/// The text with an expression in the place of each mark, and items of lists in the place of theirs.
+fn templated(text: &str, items: &[String]) -> String {
     let mut out = String::with_capacity(text.len());
     for line in text.lines() {
         let indent = line.len() - line.trim_start().len();
         let key = line.trim_end_matches("markPorts").trim_end_matches("markResources").trim_end();
         // An item of a list begins with a dash, and its fields stand behind it.
         let inner = indent + if line.trim_start().starts_with("- ") { 2 } else { 0 };
-        if line.ends_with("markResources") {
+        let item = line.trim().strip_prefix("- ").and_then(|text| text.strip_prefix(ITEM));
+        if let Some(item) = item.and_then(|number| items.get(number.parse::<usize>().ok()?)) {
+            let pad = " ".repeat(indent);
+            let _ = writeln!(out, "{pad}{{{{- if {PACKAGES_SERVED} }}}}");
+            for line in item.lines() {
+                let _ = writeln!(out, "{pad}{line}");
+            }
+            let _ = writeln!(out, "{pad}{{{{- end }}}}");
+        } else if line.ends_with("markResources") {
             let _ = writeln!(out, "{key} {}", MARKS[5].1.replace("INDENT", &(inner + 2).to_string()));
         } else if line.ends_with("markPorts") {
             let pad = " ".repeat(inner);
@@ -215,6 +266,8 @@ fn values() -> Result<String, serde_yaml::Error> {
          apiServerPorts: [{ports}]\n\
          # Needs the kinds of the Prometheus operator.\n\
          serviceMonitor:\n  enabled: false\n\
+         # OLM v0's aggregated API (`kubectl get packagemanifests`), served by the managers.\n\
+         packageManifests:\n  enabled: false\n\
          catalogs:\n  # The catalog that is part of the image, as CatalogSource `community`.\n  shipped: true\n  \
          # Further CatalogSources: a list of name and spec.\n  extra: []\n",
         image = defaults.image,

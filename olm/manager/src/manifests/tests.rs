@@ -315,6 +315,7 @@ fn the_chart_makes_the_very_same_objects() {
     let all = ManifestOptions {
         replicas: 2,
         service_monitor: true,
+        package_manifests: true,
         image: "registry.example/olm:2".into(),
         console_image: Some("registry.example/olm:2".into()), // Helm adds maps up.
         resources: json!({ "requests": { "cpu": "10m", "memory": "32Mi" }, "limits": { "memory": "1Gi" } }),
@@ -330,7 +331,7 @@ fn the_chart_makes_the_very_same_objects() {
         (ManifestOptions::default(), "{}"),
         (
             all,
-            "{replicas: 2, serviceMonitor: {enabled: true}, image: 'registry.example/olm:2', resources: {limits: {memory: 1Gi}}}",
+            "{replicas: 2, serviceMonitor: {enabled: true}, packageManifests: {enabled: true}, image: 'registry.example/olm:2', resources: {limits: {memory: 1Gi}}}",
         ),
         (least, "{console: {enabled: false}, networkPolicy: {enabled: false}, catalogs: {shipped: false}}"),
     ] {

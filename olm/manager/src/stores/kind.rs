@@ -58,14 +58,35 @@ pub(crate) struct Kind<K: Kept> {
 /// The side that changes.
 struct Feed<K: Kept> {
     writer: Writer<K>,
-    listeners: Vec<mpsc::UnboundedSender<Change<K>>>,
+    listeners: Vec<Listener<K>>,
     /// The objects that went last, with the version in which they did.
     gone: VecDeque<(String, String, u64)>,
 }
 
+struct Listener<K> {
+    to: mpsc::UnboundedSender<Change<K>>,
+    hears: Hears,
+}
+
+/// What a listener is told of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Hears {
+    /// Everything that is there, and then what changes.
+    Everything,
+    /// What changes once the cluster has been seen.
+    News,
+}
+
 impl<K: Kept> Feed<K> {
     fn tell(&mut self, object: &Arc<K>, gone: bool) {
-        self.listeners.retain(|listener| listener.send(Change { object: Arc::clone(object), gone }).is_ok());
+        self.tell_if(object, gone, |_| true);
+    }
+
+    fn tell_if(&mut self, object: &Arc<K>, gone: bool, wanted: impl Fn(Hears) -> bool) {
+        let told = |listener: &Listener<K>| {
+            !wanted(listener.hears) || listener.to.send(Change { object: Arc::clone(object), gone }).is_ok()
+        };
+        self.listeners.retain(told);
     }
 
     fn went_later(&self, object: &K) -> bool {
@@ -135,10 +156,11 @@ impl<K: Kept> Kind<K> {
             let next = Index::of(&now, index.keys());
             std::mem::replace(&mut *index, next)
         };
+        let first = !*self.filled.borrow();
         for object in &now {
             let known = before.get(&object.namespace().unwrap_or_default(), &object.name_any());
             if known.is_none_or(|known| known.resource_version() != object.resource_version()) {
-                feed.tell(object, false);
+                feed.tell_if(object, false, |hears| !first || hears == Hears::Everything);
             }
         }
         let index = self.index();
@@ -223,11 +245,15 @@ impl<K: Kept> Kind<K> {
     /// A controller of these objects.
     pub(crate) fn controller(&self) -> Controller<K> {
         let there = |change: &Change<K>| std::future::ready(!change.gone);
-        let objects = self.changes().filter(there).map(|change| ObjectRef::from_obj(change.object.as_ref()));
+        let objects = self
+            .changes(Hears::Everything)
+            .filter(there)
+            .map(|change| ObjectRef::from_obj(change.object.as_ref()));
         Controller::for_stream(stream::pending(), self.store()).reconcile_on(objects)
     }
 
-    /// What changes of these objects, and their deletion, mean for others: for `Controller::reconcile_on`.
+    /// What changes of these objects, and their deletion, mean for others: for `Controller::reconcile_on`. Of what is there when the
+    /// manager starts nothing is told: the others are looked at then anyway, each by its own controller.
     pub(crate) fn wakes<T, I>(
         &self,
         whom: impl Fn(&K) -> I + Send + 'static,
@@ -237,18 +263,20 @@ impl<K: Kept> Kind<K> {
         I: IntoIterator<Item = ObjectRef<T>>,
         I::IntoIter: Send + 'static,
     {
-        self.changes().flat_map(move |change| stream::iter(whom(&change.object)))
+        self.changes(Hears::News).flat_map(move |change| stream::iter(whom(&change.object)))
     }
 
-    /// What is there, and from then on all that changes.
-    fn changes(&self) -> impl Stream<Item = Change<K>> + Send + 'static + use<K> {
-        let (listener, changes) = mpsc::unbounded_channel();
+    /// What is there, where that is asked for, and from then on all that changes.
+    fn changes(&self, hears: Hears) -> impl Stream<Item = Change<K>> + Send + 'static + use<K> {
+        let (to, changes) = mpsc::unbounded_channel();
         let mut feed = self.feed();
-        for object in self.all() {
-            // Its other end is in this function.
-            let _ = listener.send(Change { object, gone: false });
+        if hears == Hears::Everything {
+            for object in self.all() {
+                // Its other end is in this function.
+                let _ = to.send(Change { object, gone: false });
+            }
         }
-        feed.listeners.push(listener);
+        feed.listeners.push(Listener { to, hears });
         UnboundedReceiverStream::new(changes)
     }
 

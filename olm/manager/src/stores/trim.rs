@@ -1,4 +1,5 @@
-//! What is kept of a ClusterServiceVersion. An operator that is in a thousand namespaces is one specification: it is kept once.
+//! What is kept of objects. An operator that is in a thousand namespaces is one specification: it is kept once. What nobody reads
+//! is not kept.
 
 use std::{
     any::Any,
@@ -6,14 +7,17 @@ use std::{
     sync::{Arc, LazyLock, Mutex, PoisonError, Weak},
 };
 
-use kube::ResourceExt;
-use olm_api::{ClusterServiceVersion, Shared};
+use kube::{ResourceExt, api::ObjectMeta};
+use olm_api::{
+    ClusterServiceVersion, InstallPlan, OperatorCondition, Shared, Subscription,
+    install_plan::InstallPlanPhase, names,
+};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-/// Annotations with a longer value are kept once for all versions that have them.
-const LONG: usize = 200;
-/// The manager reads these where they are.
+use super::pack;
+
+/// The manager reads these annotations of versions where they are; the others are kept once for all versions that have the same.
 const READ: [&str; 2] = ["olm.", "operatorframework.io/"];
 /// Only what tools write into any object; nobody asks the manager for it.
 const TOOLS: &str = "kubectl.kubernetes.io/";
@@ -35,14 +39,57 @@ pub(crate) fn version(csv: &mut ClusterServiceVersion) {
     share(&mut spec.install);
     spec.custom_resource_definitions.iter_mut().for_each(share);
     spec.api_service_definitions.iter_mut().for_each(share);
+    pack::version(csv);
+    tools(&mut csv.metadata);
     let Some(annotations) = &mut csv.metadata.annotations else { return };
-    annotations.retain(|key, _| !key.starts_with(TOOLS));
-    let stays =
-        |key: &str, value: &str| value.len() <= LONG || READ.iter().any(|prefix| key.starts_with(prefix));
-    let long: BTreeMap<String, String> =
-        annotations.extract_if(.., |key, value| !stays(key, value)).collect();
-    csv.spec.aside = Shared::from(long);
+    let stays = |key: &str| READ.iter().any(|prefix| key.starts_with(prefix));
+    let others: BTreeMap<String, String> = annotations.extract_if(.., |key, _| !stays(key)).collect();
+    csv.spec.aside = Shared::from(others);
     share(&mut csv.spec.aside);
+}
+
+/// Takes from a Subscription what is asked for only when its status is written.
+pub(super) fn subscription(subscription: &mut Subscription) {
+    pack::subscription(subscription);
+    tools(&mut subscription.metadata);
+}
+
+/// Takes from a plan that is over everything but what became of it.
+pub(super) fn plan(plan: &mut InstallPlan) {
+    tools(&mut plan.metadata);
+    if !super::is_over(plan) {
+        return;
+    }
+    plan.metadata.annotations = None;
+    let spec = &mut plan.spec;
+    (spec.source, spec.source_namespace, spec.plan_digest) = (None, None, None);
+    if let Some(status) = &mut plan.status {
+        let whole = std::mem::take(status);
+        status.phase = whole.phase;
+        // Why it failed is said of its Subscription too.
+        if whole.phase == InstallPlanPhase::Failed {
+            (status.conditions, status.message) = (whole.conditions, whole.message);
+        }
+    }
+}
+
+/// Takes from an OperatorCondition what says whose it is: only what the operator says is read.
+pub(super) fn condition(condition: &mut OperatorCondition) {
+    tools(&mut condition.metadata);
+    condition.metadata.owner_references = None;
+    if let Some(labels) = &mut condition.metadata.labels {
+        labels.retain(|key, _| key.starts_with(names::LABEL_COMPONENT_PREFIX));
+    }
+    (condition.spec.service_accounts, condition.spec.deployments) = Default::default();
+}
+
+/// Takes away what only tools read.
+pub(super) fn tools(metadata: &mut ObjectMeta) {
+    let Some(annotations) = &mut metadata.annotations else { return };
+    annotations.retain(|key, _| !key.starts_with(TOOLS));
+    if annotations.is_empty() {
+        metadata.annotations = None;
+    }
 }
 
 /// A version with all its annotations where they belong.
@@ -79,7 +126,7 @@ mod tests {
     use super::*;
 
     fn csv(namespace: &str) -> ClusterServiceVersion {
-        let text = "x".repeat(LONG + 1);
+        let text = "x".repeat(200);
         serde_json::from_value(json!({
             "metadata": { "name": "a.v1", "namespace": namespace, "annotations": {
                 "alm-examples": text, "olm.targetNamespaces": text, "short": "x", "kubectl.kubernetes.io/last": "x",
@@ -108,7 +155,7 @@ mod tests {
         assert!(Arc::ptr_eq(crds(&one).arc(), crds(&other).arc()));
         // and what the manager reads is where it was
         let kept: Vec<&String> = one.annotations().keys().collect();
-        assert_eq!(kept, ["olm.targetNamespaces", "short"]);
+        assert_eq!(kept, ["olm.targetNamespaces"]);
         assert_eq!(one.spec.description, None);
         let mut all = original;
         all.remove("kubectl.kubernetes.io/last");

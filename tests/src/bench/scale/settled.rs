@@ -15,6 +15,7 @@ use kube::{
     client::Body,
     discovery::{ApiResource, Discovery, Scope, verbs},
 };
+use olm_api::names;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -133,7 +134,7 @@ impl Settled {
     pub(crate) async fn read(client: &Client, one: &str, two: &str) -> Result<Self> {
         let all = read(client).await?;
         let keys: BTreeSet<String> = all.iter().map(Found::key).collect();
-        let (mut words, twins) = (names(one), names(two));
+        let (mut words, twins) = (own_names(one), own_names(two));
         let (mine, shared): (Vec<Found>, Vec<Found>) =
             all.into_iter().partition(|found| words.iter().any(|name| found.key().contains(name)));
         // Names in a namespace may be the same in all; others must be each namespace's own.
@@ -185,7 +186,7 @@ impl Settled {
     }
 
     async fn copy(&self, namespace: &str) -> Result<()> {
-        let mut words = names(namespace);
+        let mut words = own_names(namespace);
         for part in &self.parts {
             let path = part.collection.fill(&words);
             let body = part.body.fill(&words);
@@ -212,7 +213,8 @@ impl Settled {
             uid: String,
         }
         let kind = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
-        let request = Request::builder().method(&method).uri(format!("{path}?fieldManager=olm"));
+        let request =
+            Request::builder().method(&method).uri(format!("{path}?fieldManager={}", names::FIELD_MANAGER));
         let request = request.header(header::CONTENT_TYPE, kind).body(Body::from(body.into_bytes()))?;
         let answer = self.client.send(request).await?;
         let ok = answer.status().is_success();
@@ -223,7 +225,7 @@ impl Settled {
 }
 
 /// The names that are made of a namespace's: its own, and those of the roles of its OperatorGroup.
-fn names(namespace: &str) -> Vec<String> {
+fn own_names(namespace: &str) -> Vec<String> {
     let roles = olm_bundle::group_roles(GROUP, namespace, &[]);
     let role = |role: &Value| role["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     std::iter::once(namespace.to_owned()).chain(roles.iter().map(role)).collect()

@@ -88,17 +88,27 @@ pub async fn run(global: &Global, args: WhyArgs) -> Result<(), Failure> {
         ..Wish::default()
     };
     let subject = Subject::find(global, &args.offline, wish).await?;
+    let mut refused = None;
     let (resolved, explanation) = match subject.resolve().await {
         Ok(resolved) => (Some(resolved), None),
         Err(Refusal::Unresolvable(explanation)) => (None, Some(explanation)),
-        Err(refusal) => return Err(wait::failure(refusal.into())),
+        Err(refusal) => {
+            refused = Some(wait::failure(refusal.into()));
+            (None, None)
+        }
     };
+    // What the Subscription says of it is more than there is to say without one.
+    let told = subject.installed.as_ref().is_some_and(|installed| !installed.reason.is_empty());
+    if let Some(failure) = refused.take_if(|_| !told) {
+        return Err(failure);
+    }
     let answer = answer(&subject, resolved, explanation).await;
     args.output.print(&answer, || text::text(&answer))?;
-    match &answer.explanation {
-        Some(explanation) if explanation.code.is_not_found() => Err(Failure::new(Code::NotFound, "")),
-        Some(_) => Err(Failure::new(Code::Unresolvable, "")),
-        None => Ok(()),
+    match (&answer.explanation, refused) {
+        (_, Some(failure)) => Err(failure),
+        (Some(explanation), None) if explanation.code.is_not_found() => Err(Failure::new(Code::NotFound, "")),
+        (Some(_), None) => Err(Failure::new(Code::Unresolvable, "")),
+        (None, None) => Ok(()),
     }
 }
 

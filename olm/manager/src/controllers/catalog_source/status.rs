@@ -14,8 +14,8 @@ use olm_api::{
 use super::{jobs::View, source::Wanted, template::Template};
 use crate::{
     catalogs::Problem,
-    context::truncate,
     controllers::health::{self, Health},
+    limits::{TEXT, truncate},
     manifests::{HTTP_PORT, MANAGER},
 };
 
@@ -23,8 +23,6 @@ use crate::{
 const LISTED_PROBLEMS: usize = 20;
 /// Files and ConfigMaps are looked at every few seconds. That they are unchanged is no news so often.
 const NO_NEWS: Duration = Duration::from_secs(300);
-/// Longer texts are cut.
-const LONGEST: usize = 2000;
 
 /// What is known of a CatalogSource.
 pub(super) struct Known<'a> {
@@ -47,7 +45,7 @@ pub(super) fn status(
     let problem = view.problem.as_ref();
     let told = problem.or(known.interval);
     status.reason = told.map(|p| p.reason.to_owned());
-    status.message = told.map(|p| truncate(&p.message, LONGEST));
+    status.message = told.map(|p| truncate(&p.message, TEXT));
 
     let served = view.catalog.as_deref();
     let state = match (problem, served) {
@@ -93,7 +91,7 @@ pub(super) fn status(
     };
     status.digest = served.map(|c| c.digest.clone());
     status.packages = served.map(|c| i32::try_from(c.len()).unwrap_or(i32::MAX));
-    status.resolved_source = served.and(view.resolved.as_ref()).map(|text| truncate(text, LONGEST));
+    status.resolved_source = served.and(view.resolved.as_ref()).map(|text| truncate(text, TEXT));
     let is_local = wanted.is_some_and(Wanted::is_local);
     status.last_success = last_success(status.last_success.take(), view.last_success, is_local);
 
@@ -111,7 +109,7 @@ pub(super) fn status(
         status.conditions.retain(|condition| condition.type_ != type_ || kept(type_, known));
     }
     let mut set = |mut new: Condition| {
-        new.message = new.message.map(|message| truncate(&message, LONGEST));
+        new.message = new.message.map(|message| truncate(&message, TEXT));
         new.observed_generation = generation;
         condition::set(&mut status.conditions, new, now);
     };

@@ -10,6 +10,7 @@ mod health;
 mod install;
 mod observe;
 mod parts;
+mod passing;
 mod requirements;
 mod retarget;
 mod rights;
@@ -40,7 +41,7 @@ use super::ledger::Touched;
 use crate::{
     context::{Ctx, Error, SAFETY_NET, drive},
     controllers::operator_group,
-    stores::Stores,
+    stores::{Stores, version_opened},
 };
 use decide::{Act, Decision, INSTALL_FAILED};
 use facts::Observed;
@@ -115,26 +116,19 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
                 references(all)
             }
         }));
-    let client = ctx.client.clone();
-    let reconciled = async {
-        let known = async { tokio::join!(stores.synced(), parts.filled()) };
-        tokio::select! {
-            _ = known => {}
-            () = shutdown.cancelled() => return,
-        }
-        drive("csv", controller, Arc::clone(&ctx), shutdown.clone(), move |csv, ctx| {
-            let memory = Arc::clone(&memory);
-            async move {
-                memory.seed(&ctx.stores);
-                reconcile(csv, ctx, memory).await
-            }
-        })
-        .await;
-    };
+    let known = async { tokio::join!(stores.synced(), parts.filled()) };
     tokio::select! {
-        () = reconciled => {}
-        () = parts.follow(&client) => {}
+        _ = known => {}
+        () = shutdown.cancelled() => return,
     }
+    drive("csv", controller, ctx, shutdown, move |csv, ctx| {
+        let memory = Arc::clone(&memory);
+        async move {
+            memory.seed(&ctx.stores);
+            reconcile(version_opened(csv), ctx, memory).await
+        }
+    })
+    .await;
 }
 
 /// Whom something wakes that happened to what versions are made of.
@@ -177,6 +171,7 @@ async fn reconcile(
 ) -> Result<Action, Error> {
     if csv.metadata.deletion_timestamp.is_some() {
         memory.providers().note(&csv);
+        memory.passing.forget(&csv);
         let done = cleanup::on_deletion(&csv, &ctx).await?;
         serving::forget(&csv, &ctx);
         operator_group::forget_member(&csv, &ctx).await?;
@@ -191,7 +186,6 @@ async fn reconcile(
         operator_group::provides(group, csvs.iter().map(AsRef::as_ref), &ctx).await?;
     }
     let decision = decide::decide(&observed);
-    let again = requeue(&decision, &observed);
     match decision.act {
         Act::Nothing => {}
         Act::Install => return install(observed, serving, decision, &memory, &ctx).await,
@@ -226,9 +220,7 @@ async fn reconcile(
         // What the version no longer describes goes when what it describes runs.
         install::delete(&csv, &observed.orphans(), &ctx).await?;
     }
-    let status = status::with_facts(status::status(&csv, &decision, Timestamp::now()), &observed);
-    record(&csv, &status, &ctx).await?;
-    Ok(again)
+    say(&csv, &decision, &observed, &memory, &ctx).await
 }
 
 /// Puts the version on the cluster and reports how that went: once, when it is known. A process that is killed before finds in
@@ -256,9 +248,7 @@ async fn install(
     if after.act == Act::Serve {
         return serve(live, observed, serving, after, memory, ctx).await;
     }
-    let status = status::with_facts(status::status(&csv, &after, Timestamp::now()), &observed);
-    record(live, &status, ctx).await?;
-    Ok(requeue(&after, &observed))
+    say(live, &after, &observed, memory, ctx).await
 }
 
 /// What the Deployments need, and the Deployments.
@@ -291,9 +281,23 @@ async fn serve(
     }
     let observed = Observed { csv: &csv, serving: serving.facts(), ..observed };
     let after = decide::decide(&observed);
-    let status = status::with_facts(status::status(&csv, &after, Timestamp::now()), &observed);
-    record(live, &status, ctx).await?;
-    Ok(requeue(&after, &observed))
+    say(live, &after, &observed, memory, ctx).await
+}
+
+/// Puts on record how the version stands, where that is not about to change; `live` is the version as it is on record.
+async fn say(
+    live: &ClusterServiceVersion,
+    decision: &Decision,
+    observed: &Observed<'_>,
+    memory: &Memory,
+    ctx: &Ctx,
+) -> Result<Action, Error> {
+    if let Some(left) = memory.passing.hold(live, decision.phase, &observed.applied) {
+        return Ok(Action::requeue(left));
+    }
+    let status = status::status(observed.csv, decision, Timestamp::now());
+    record(live, &status::with_facts(status, observed), ctx).await?;
+    Ok(requeue(decision, observed))
 }
 
 /// Says what the API server refused; it is tried again with back-off, for ever.

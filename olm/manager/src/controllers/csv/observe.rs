@@ -22,6 +22,7 @@ use super::{
     apis::{self, Providers},
     facts::{Account, ApiService, Desired, Needs, Observed, Refused, Successor, name_of},
     parts::AccountSeen,
+    passing::Passing,
     rights,
     serving::{self, Known, Serving, Wants},
     workload::Workload,
@@ -47,6 +48,7 @@ pub(super) struct Memory {
     version: tokio::sync::Mutex<Option<(Instant, String)>>,
     /// Roles of users that are as they should be.
     pub(super) roles: Known,
+    pub(super) passing: Passing,
 }
 
 impl Memory {
@@ -140,7 +142,9 @@ pub(super) async fn observe<'a>(
         needs,
         desired,
         deployments,
-        applied: csv.status.as_ref().map(|s| s.applied_deployments.clone()).unwrap_or_default(),
+        applied: memory.passing.applied(csv).unwrap_or_else(|| {
+            csv.status.as_ref().map(|s| s.applied_deployments.clone()).unwrap_or_default()
+        }),
         serving: serving.facts(),
         now: Timestamp::now(),
     };

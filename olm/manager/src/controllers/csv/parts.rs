@@ -30,7 +30,7 @@ use super::{facts::ApiService, workload::Workload};
 use crate::{
     context::{Ctx, Error},
     controllers::ledger::{Ledger, Touched, components},
-    metadata::metadata_only,
+    metadata::{metadata_only, without_managers},
 };
 
 /// Versions that went in an orderly way and are remembered: more than go at a time. One that is forgotten is looked after in vain.
@@ -105,6 +105,8 @@ pub(crate) struct Parts {
     mutating: Ledger<Box<str>>,
     /// CustomResourceDefinitions that were read.
     read: Mutex<HashMap<String, Arc<CustomResourceDefinition>>>,
+    /// What mattered of them when versions were last told.
+    told: Mutex<HashMap<String, Value>>,
     rules: Mutex<HashMap<u64, Weak<Vec<Rule>>>>,
     cleaned: Mutex<VecDeque<Box<str>>>,
 }
@@ -116,6 +118,7 @@ impl Parts {
         let owned = labelled(names::LABEL_OWNER);
         let any = watcher::Config::default().page_size(PAGE);
         let rules = |rules: Option<&Vec<PolicyRule>>| self.shared(rules.into_iter().flatten());
+        let client = &without_managers(client.clone());
         let lean = &metadata_only(client.clone());
         let deployments = watcher(Api::<Deployment>::all(client.clone()), managed.clone());
         let accounts = watcher(Api::<PartialObjectMeta<ServiceAccount>>::all(lean.clone()), owned.clone());
@@ -227,13 +230,15 @@ impl Parts {
     /// Whether something happened to a CustomResourceDefinition that versions look at. Every operator that shares it leaves
     /// a label on it, which is no work for all the others.
     async fn is_news(&self, name: &str, ctx: &Ctx) -> bool {
-        let before = self.known(name);
-        let now = self.definition(name, ctx).await;
-        match (before, now) {
-            (Some(before), Ok(Some(now))) => content(&before) != content(&now),
-            // Nobody has asked for it yet, or nobody knows.
-            _ => true,
-        }
+        let before = self.known(name).map(|before| content(&before));
+        let now = self.definition(name, ctx).await.ok().flatten().map(|now| content(&now));
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = match &now {
+            Some(now) => told.insert(name.to_owned(), now.clone()),
+            None => told.remove(name),
+        };
+        // One version may have read it since, which is no news to the others; where nobody has asked for it yet, or nobody knows, it may be.
+        now.is_none() || before != now || last != now
     }
 
     fn known(&self, name: &str) -> Option<Arc<CustomResourceDefinition>> {
@@ -258,6 +263,8 @@ impl Parts {
         found.metadata.labels = None;
         found.spec.versions.iter_mut().for_each(|version| version.schema = None);
         let found = Arc::new(found);
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.entry(name.to_owned()).or_insert_with(|| content(&found));
         read.insert(name.to_owned(), Arc::clone(&found));
         Ok(Some(found))
     }

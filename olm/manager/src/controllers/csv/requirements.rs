@@ -50,11 +50,15 @@ pub(super) fn requirements(observed: &Observed<'_>) -> Vec<RequirementStatus> {
     out
 }
 
+pub(super) fn is_met(requirement: &RequirementStatus) -> bool {
+    matches!(requirement.status, RequirementState::Present | RequirementState::DeploymentFound)
+}
+
 /// The requirements that are not met, in one sentence each.
 pub(super) fn unmet(requirements: &[RequirementStatus]) -> Vec<String> {
     requirements
         .iter()
-        .filter(|r| !matches!(r.status, RequirementState::Present | RequirementState::DeploymentFound))
+        .filter(|r| !is_met(r))
         .map(|r| {
             let name = if r.name.is_empty() { format!("{}/{}", r.group, r.version) } else { r.name.clone() };
             match fix(r) {
@@ -67,12 +71,9 @@ pub(super) fn unmet(requirements: &[RequirementStatus]) -> Vec<String> {
 
 /// Whether all that is not met is of kinds whose objects are watched, whoever makes them.
 pub(super) fn are_watched(requirements: &[RequirementStatus]) -> bool {
-    let met = |r: &&RequirementStatus| {
-        matches!(r.status, RequirementState::Present | RequirementState::DeploymentFound)
-    };
     let watched =
         |r: &RequirementStatus| matches!(r.kind.as_str(), "CustomResourceDefinition" | "APIService");
-    requirements.iter().filter(|r| !met(r)).all(watched)
+    requirements.iter().filter(|r| !is_met(r)).all(watched)
 }
 
 /// What a user can do about it. Upstream's words stay in `requirementStatus`.

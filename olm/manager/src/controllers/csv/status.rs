@@ -4,13 +4,13 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use olm_api::{
     ClusterServiceVersion, ClusterServiceVersionStatus, Condition,
-    csv::{CsvCondition, CsvPhase},
+    csv::{CsvCondition, CsvPhase, RequirementStatus},
 };
 
-use super::{decide::Decision, facts::Observed};
+use super::{decide::Decision, facts::Observed, requirements::is_met};
 use crate::{
-    context::truncate,
     controllers::health::{self, Health},
+    limits::{REQUIREMENTS, TEXT, truncate, within},
 };
 
 /// Upstream keeps as many.
@@ -23,8 +23,12 @@ pub(super) fn status(
 ) -> ClusterServiceVersionStatus {
     let old = csv.status.clone().unwrap_or_default();
     let mut new = old.clone();
-    new.requirement_status.clone_from(&decision.requirements);
-    let message = truncate(&decision.message, 2000);
+    let (listed, more) = listed(&decision.requirements);
+    new.requirement_status = listed;
+    let message = match more {
+        0 => truncate(&decision.message, TEXT),
+        more => told_with(&decision.message, &format!(" ({more} requirements more than are listed)")),
+    };
     if old.phase != decision.phase || old.reason.as_deref() != Some(decision.reason) {
         let ready = if decision.phase == CsvPhase::Pending { decision.reason } else { "" };
         for (phase, reason, text) in passed(old.phase, decision.phase, decision.reason) {
@@ -46,6 +50,22 @@ pub(super) fn status(
         new.last_update_time = Some(Time(now));
     }
     new
+}
+
+/// What is not met comes first where not all requirements can be listed; how many there are more.
+fn listed(requirements: &[RequirementStatus]) -> (Vec<RequirementStatus>, usize) {
+    let (all, more) = within(requirements.to_vec(), REQUIREMENTS);
+    if more == 0 {
+        return (all, more);
+    }
+    let mut sorted = requirements.to_vec();
+    sorted.sort_by_key(is_met);
+    within(sorted, REQUIREMENTS)
+}
+
+/// A text with an ending that is not cut off.
+fn told_with(text: &str, ending: &str) -> String {
+    truncate(text, TEXT - ending.len()) + ending
 }
 
 /// Puts before the history what tools see that know only the usual conditions. Upstream's readers look at the last entry,
@@ -164,6 +184,8 @@ fn push(
 
 #[cfg(test)]
 mod tests {
+    use olm_api::csv::RequirementState;
+
     use super::super::decide::Act;
     use super::*;
     use crate::controllers::health::judges::{self, Argo, Kstatus};
@@ -204,6 +226,24 @@ mod tests {
             ["Pending/RequirementsUnknown", "InstallReady/AllRequirementsMet", "Installing/InstallSucceeded"];
         assert_eq!(steps, all);
         assert_eq!(status.phase, CsvPhase::Installing);
+    }
+
+    /// The rights of an operator may be thousands.
+    #[test]
+    fn more_requirements_than_fit_are_counted_and_those_that_are_not_met_are_listed() {
+        let requirement = |name: String, status| RequirementStatus { name, status, ..Default::default() };
+        let mut requirements: Vec<_> =
+            (0..5_000).map(|n| requirement(format!("met-{n}"), RequirementState::Present)).collect();
+        requirements.push(requirement("missing".into(), RequirementState::NotPresent));
+        let mut pending = decision(CsvPhase::Pending, "RequirementsNotMet");
+        pending.requirements = requirements;
+        pending.message = "x".repeat(5_000);
+        let status = status(&ClusterServiceVersion::default(), &pending, Timestamp::now());
+        assert_eq!(status.requirement_status[0].name, "missing");
+        assert!(serde_json::to_vec(&status).unwrap().len() < 100_000);
+        let more = 5_001 - status.requirement_status.len();
+        let ending = format!("… ({more} requirements more than are listed)");
+        assert!(status.message.unwrap().ends_with(&ending));
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //!
 //! CRDs come before the wait: operators that need each other's kinds would otherwise wait for each other for ever.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -102,13 +102,14 @@ pub(super) async fn apply(
         for (_, reference, manifest) in along {
             writer.subscribe(&reference, &manifest, job.resources).await?;
         }
-        let mut names: Vec<String> = crds.iter().map(|(_, reference, _)| reference.name.clone()).collect();
         // Those that were there before are served already, and the answer says so.
-        let served = writer.apply_all(crds, None).await?;
-        names.retain(|name| !served.contains(name));
+        let new = writer.apply_definitions(crds).await?;
         // Collected first: a lazy closure over references would make the controller's future not Send.
-        let waits: Vec<_> = names.iter().map(|name| established(name, ctx)).collect();
+        let waits: Vec<_> = new.iter().map(|(reference, _)| established(&reference.name, ctx)).collect();
         stream::iter(waits).buffer_unordered(WRITES).try_collect::<Vec<()>>().await?;
+        for (reference, status) in &new {
+            set_step(writer.steps, reference, *status);
+        }
         // Kinds that were not there are there now.
         ctx.resources.forget_missing();
     }
@@ -143,34 +144,53 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// The names of those that say that they are established.
     async fn apply_all(
         &mut self,
         objects: Vec<(Op, ObjectRef, Value)>,
         owner: Option<&Owner>,
-    ) -> Result<BTreeSet<String>, Error> {
+    ) -> Result<(), Error> {
+        self.write_all(objects, owner, |_| true).await.map(drop)
+    }
+
+    /// A CRD counts as done when it is established: a plan that is carried on waits for it too. Those that are not are returned, with what
+    /// became of them.
+    async fn apply_definitions(
+        &mut self,
+        crds: Vec<(Op, ObjectRef, Value)>,
+    ) -> Result<Vec<(ObjectRef, StepStatus)>, Error> {
+        self.write_all(crds, None, is_established).await
+    }
+
+    /// Records those as done of which the answer to the write says so; the others are returned.
+    async fn write_all(
+        &mut self,
+        objects: Vec<(Op, ObjectRef, Value)>,
+        owner: Option<&Owner>,
+        done: fn(&Value) -> bool,
+    ) -> Result<Vec<(ObjectRef, StepStatus)>, Error> {
         let resources = self.resources;
         let write = |(op, reference, mut manifest): (Op, ObjectRef, Value)| async move {
             if op == Op::Noop {
-                return Ok((reference, StepStatus::Present, Vec::new(), false));
+                return Ok((reference, StepStatus::Present, Vec::new(), done(&Value::Null)));
             }
             if let Some(owner) = owner {
                 own(&mut manifest, owner);
             }
             let (applied, warnings) = resources.apply_told(&manifest).await?;
             let status = if op == Op::Create { StepStatus::Created } else { StepStatus::Present };
-            Ok::<_, ResourceError>((reference, status, warnings, is_established(&applied)))
+            Ok::<_, ResourceError>((reference, status, warnings, done(&applied)))
         };
         let mut results = stream::iter(objects).map(write).buffer_unordered(WRITES);
-        let mut ready = BTreeSet::new();
-        while let Some((reference, status, warnings, established)) = results.try_next().await? {
-            set_step(self.steps, &reference, status);
+        let mut unfinished = Vec::new();
+        while let Some((reference, status, warnings, done)) = results.try_next().await? {
             self.warnings.extend(warnings.into_iter().map(|text| format!("{reference}: {text}")));
-            if established {
-                ready.insert(reference.name);
+            if done {
+                set_step(self.steps, &reference, status);
+            } else {
+                unfinished.push((reference, status));
             }
         }
-        Ok(ready)
+        Ok(unfinished)
     }
 
     /// Makes the Subscription of what is installed along. One that is there is left as it is when it asks for the same:
@@ -245,10 +265,10 @@ fn is_established(object: &Value) -> bool {
 async fn established(name: &str, ctx: &Ctx) -> Result<(), Error> {
     let api = Api::<CustomResourceDefinition>::all(ctx.client.clone());
     let wait = await_condition(api, name, conditions::is_crd_established());
-    let failed = |text: String| Error::Bundle { name: format!("CustomResourceDefinition {name}"), text };
+    let failed = |text: String| Error::NotReady { object: format!("CustomResourceDefinition {name}"), text };
     match tokio::time::timeout(ESTABLISH, wait).await {
         Ok(Ok(_)) => Ok(()),
-        Ok(Err(error)) => Err(failed(format!("waiting for it to be established: {error}"))),
+        Ok(Err(error)) => Err(failed(format!("cannot be watched until it is established: {error}"))),
         Err(_) => {
             let api = Api::<CustomResourceDefinition>::all(ctx.client.clone());
             let crd =
@@ -259,7 +279,13 @@ async fn established(name: &str, ctx: &Ctx) -> Result<(), Error> {
                 .filter(|c| c.status != "True")
                 .map(|c| format!("{}: {}", c.type_, c.message.as_deref().unwrap_or_default()))
                 .collect();
-            Err(failed(format!("it is not established after {ESTABLISH:?}: {}", why.join("; "))))
+            let taken = conditions.iter().any(|c| c.type_ == "NamesAccepted" && c.status != "True");
+            let fix = if taken {
+                "; delete the CustomResourceDefinition of the group that has these names"
+            } else {
+                ""
+            };
+            Err(failed(format!("is not established after {ESTABLISH:?}: {}{fix}", why.join("; "))))
         }
     }
 }

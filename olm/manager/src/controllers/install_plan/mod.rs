@@ -32,15 +32,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     catalogs::LoadedCatalog,
-    context::{Ctx, Error, SAFETY_NET, drive, truncate},
+    context::{Ctx, Error, SAFETY_NET, drive},
     engine::{self, Basis, Change, Outcome, Refusal, Snapshot},
+    limits::{TEXT, truncate},
     stores::{OPEN_PLANS, Stores},
 };
 use apply::{Job, Progress, Warnings};
 pub(crate) use gate::going_back;
-
-/// A message of a condition or of a status has at most this many characters.
-const MESSAGE: usize = 2000;
 
 pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
     let stores = Arc::clone(&ctx.stores);
@@ -214,7 +212,7 @@ async fn carry_out(
             Ok(Action::await_change())
         }
         Ok(Progress::Waiting(what)) => {
-            let message = truncate(&format!("waiting for {what}"), MESSAGE);
+            let message = truncate(&format!("waiting for {what}"), TEXT);
             after.message = Some(message.clone());
             let waits = Condition::new(names::CONDITION_INSTALLED, false, "DependenciesNotReady", message);
             condition::set(&mut after.conditions, waits, Timestamp::now());
@@ -249,7 +247,7 @@ async fn report_over(
     reason: &str,
     message: &str,
 ) -> Result<(), Error> {
-    let message = truncate(message, MESSAGE);
+    let message = truncate(message, TEXT);
     let news = after.message.as_deref() != Some(&message);
     after.message = Some(message.clone());
     let failed = Condition::new(names::CONDITION_INSTALLED, false, reason, message.clone());
@@ -265,7 +263,7 @@ async fn report_over(
 /// The plan may not go on now. What it waits for is watched.
 async fn hold_back(plan: &InstallPlan, ctx: &Ctx, held: &gate::Held) -> Result<Action, Error> {
     let mut new = plan.status.clone().unwrap_or_default();
-    let message = truncate(&held.message, MESSAGE);
+    let message = truncate(&held.message, TEXT);
     if new.phase == InstallPlanPhase::None {
         new.phase = InstallPlanPhase::Planning;
     }
@@ -282,7 +280,7 @@ async fn hold_back(plan: &InstallPlan, ctx: &Ctx, held: &gate::Held) -> Result<A
 /// The engine has no plan right now: reported, and looked at again when the catalog changes.
 async fn waiting(plan: &InstallPlan, ctx: &Ctx, refusal: Refusal) -> Result<Action, Error> {
     let mut new = plan.status.clone().unwrap_or_default();
-    let message = truncate(&refusal.message(), MESSAGE);
+    let message = truncate(&refusal.message(), TEXT);
     if new.phase == InstallPlanPhase::None {
         new.phase = InstallPlanPhase::Planning;
     }

@@ -11,9 +11,10 @@ use olm_api::{
 use olm_plan::{ObjectRef, Op, Phase, PlannedObject};
 
 use crate::{
-    context::{Error, truncate},
+    context::Error,
     controllers::health::{Health, conditions},
     engine::Change,
+    limits::{TEXT, truncate},
 };
 
 /// Steps that are listed; a step takes some 300 bytes, and no object of more than 900 KB is written.
@@ -40,7 +41,7 @@ pub(super) fn begin(plan: &InstallPlan, change: &Change, now: Timestamp) -> Inst
         0 => change.resolved.why.clone(),
         n => format!("{}; {n} objects more than the {MOST_STEPS} that are listed", change.resolved.why),
     };
-    let resolved = Condition::new(names::CONDITION_RESOLVED, true, "", truncate(&why, super::MESSAGE));
+    let resolved = Condition::new(names::CONDITION_RESOLVED, true, "", truncate(&why, TEXT));
     condition::set(&mut status.conditions, resolved, now);
     // What held it back is over.
     condition::remove(&mut status.conditions, names::CONDITION_INSTALLED);

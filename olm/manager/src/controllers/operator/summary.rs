@@ -58,11 +58,16 @@ impl Resource for Summary {
     }
 }
 
+/// Whether a component is of a kind that is compared.
+pub(super) fn is_compared(reference: &RichReference) -> bool {
+    reference.kind.as_deref().is_some_and(|kind| COMPARED.contains(&kind))
+}
+
 /// Pure. The same for the same components of the kinds that are compared, in whatever order.
 pub(super) fn digest(refs: &[RichReference]) -> u64 {
     let mut compared: Vec<_> = refs
         .iter()
-        .filter(|r| r.kind.as_deref().is_some_and(|kind| COMPARED.contains(&kind)))
+        .filter(|r| is_compared(r))
         .map(|r| {
             let conditions = r.conditions.iter().map(|c| {
                 let since = c.last_transition_time.as_ref().map(|time| time.0);

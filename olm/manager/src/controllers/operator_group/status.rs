@@ -10,7 +10,10 @@ use k8s_openapi::{
 use kube::{ResourceExt, core::SelectorExt};
 use olm_api::{Condition, OperatorGroup, OperatorGroupStatus, condition, names};
 
-use crate::controllers::health::{self, Health};
+use crate::{
+    controllers::health::{self, Health},
+    limits::{TARGETS, fit},
+};
 
 /// The account that installs are limited to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +42,14 @@ pub(super) fn status(
     let generation = group.metadata.generation;
     new.observed_generation = generation;
     let mut health = Health::Ready;
+    if fit(&new.namespaces) {
+        condition::remove(&mut new.conditions, names::CONDITION_TOO_MANY_NAMESPACES);
+    } else {
+        let message = too_many(group, std::mem::take(&mut new.namespaces).len());
+        let type_ = names::CONDITION_TOO_MANY_NAMESPACES;
+        health = Health::Stalled(type_.into(), message.clone());
+        condition::set(&mut new.conditions, Condition::new(type_, true, type_, message), now);
+    }
     if groups > 1 {
         let message = format!("{groups} OperatorGroups are in the namespace; delete all but one");
         health = Health::Stalled("MultipleOperatorGroupsFound".into(), message.clone());
@@ -78,12 +89,26 @@ pub(super) fn status(
     new
 }
 
+fn too_many(group: &OperatorGroup, count: usize) -> String {
+    let field = if group.spec.target_namespaces.is_empty() { "selector" } else { "targetNamespaces" };
+    format!(
+        "spec.{field} of OperatorGroup {} chooses {count} namespaces; their names have more than the {} KB that a process can be \
+         told, so it chooses none; choose fewer, or leave spec.targetNamespaces and spec.selector out: all namespaces",
+        group.name_any(),
+        TARGETS / 1000
+    )
+}
+
 /// What is wrong with the group and was not before.
 pub(super) fn news(old: Option<&OperatorGroupStatus>, new: &OperatorGroupStatus) -> Vec<Condition> {
     let held = |c: &Condition| {
         old.is_some_and(|o| condition::find(&o.conditions, &c.type_).is_some_and(Condition::is_true))
     };
-    let wrong = [names::CONDITION_MULTIPLE_OPERATOR_GROUPS, names::CONDITION_OPERATOR_GROUP_SERVICE_ACCOUNT];
+    let wrong = [
+        names::CONDITION_MULTIPLE_OPERATOR_GROUPS,
+        names::CONDITION_OPERATOR_GROUP_SERVICE_ACCOUNT,
+        names::CONDITION_TOO_MANY_NAMESPACES,
+    ];
     let wrong = new.conditions.iter().filter(|c| wrong.contains(&c.type_.as_str()));
     wrong.filter(|c| c.is_true() && !held(c)).cloned().collect()
 }

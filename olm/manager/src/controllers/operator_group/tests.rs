@@ -71,6 +71,32 @@ fn bad_operator_group_multiple_operator_groups_is_told_until_the_other_goes() {
     assert!(status(&group, None, 1, &Account::NotAsked, now()).conditions.is_empty());
 }
 
+/// Thousands of namespaces are fine, until their names are more than a process can be told.
+#[test]
+fn a_group_of_too_many_namespaces_chooses_none_and_says_so() {
+    let names = |count: usize| (0..count).map(|number| format!("team-{number:05}")).collect();
+    let chosen = |count| status(&selecting("team"), Some(names(count)), 1, &Account::NotAsked, now());
+    assert_eq!(chosen(10_000).namespaces.len(), 10_000);
+    let many = chosen(11_000);
+    assert!(many.namespaces.is_empty());
+    let told = condition::find(&many.conditions, names::CONDITION_TOO_MANY_NAMESPACES).unwrap();
+    assert_eq!(
+        told.message.as_deref(),
+        Some(
+            "spec.selector of OperatorGroup og chooses 11000 namespaces; their names have more than the 120 KB that a process can be \
+             told, so it chooses none; choose fewer, or leave spec.targetNamespaces and spec.selector out: all namespaces"
+        )
+    );
+    assert_eq!(news(None, &many).len(), 1);
+    let mut group = selecting("team");
+    group.status = Some(many);
+    assert!(status(&group, Some(names(9)), 1, &Account::NotAsked, now()).conditions.is_empty());
+    // one that lists them is no other
+    let mut listing = super::tests::group(&[]);
+    listing.spec.target_namespaces = names(11_000).into_iter().collect();
+    assert!(crate::engine::targets::of_group(&listing).is_empty());
+}
+
 /// What Flux and Argo CD make of a group.
 #[test]
 fn tools_that_know_only_the_usual_conditions_see_how_a_group_stands() {

@@ -18,7 +18,8 @@ use olm_api::{
 };
 
 use crate::{
-    context::{Ctx, Error, truncate},
+    context::{Ctx, Error},
+    limits::{TEXT, truncate},
     manifests::MANAGER,
     ops::{self, Removal},
 };
@@ -27,8 +28,6 @@ use crate::{
 const GOING: Duration = Duration::from_secs(1);
 /// When to look again while something stands in the way that only a person can change.
 const HELD: Duration = Duration::from_secs(30);
-/// Characters of a condition's message; the API server takes 32,768.
-const MESSAGE: usize = 4000;
 
 /// Puts the finalizer there when the policy asks for work, and takes it away when it does not any more.
 pub(super) async fn ensure_finalizer(subscription: &Subscription, ctx: &Ctx) -> Result<(), Error> {
@@ -88,7 +87,7 @@ fn held(error: ops::Error, namespace: &str) -> Result<(String, String, Duration)
 /// A condition for programs, an event for `kubectl describe`.
 async fn tell(subscription: &Subscription, reason: &str, message: &str, ctx: &Ctx) -> Result<(), Error> {
     let mut new = subscription.status.clone().unwrap_or_default();
-    let held = Condition::new(CONDITION_DELETION_HELD, true, reason, truncate(message, MESSAGE));
+    let held = Condition::new(CONDITION_DELETION_HELD, true, reason, truncate(message, TEXT));
     if condition::set(&mut new.conditions, held, Timestamp::now()) {
         ctx.write_status(subscription, subscription.status.as_ref(), &new).await?;
         ctx.event(subscription, true, CONDITION_DELETION_HELD, message).await;

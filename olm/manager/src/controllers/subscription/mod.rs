@@ -13,6 +13,7 @@ mod status;
 
 use std::{sync::Arc, time::Duration};
 
+use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use kube::{
     Api, Resource, ResourceExt,
@@ -20,6 +21,8 @@ use kube::{
     runtime::{controller::Action, reflector::ObjectRef},
 };
 use olm_api::{InstallPlan, Subscription, names};
+use olm_plan::Severity;
+use olm_resolver::Code;
 use tokio_stream::wrappers::WatchStream;
 use tokio_util::sync::CancellationToken;
 
@@ -27,7 +30,7 @@ use crate::{
     catalogs::LoadedCatalog,
     context::{Ctx, Error, SAFETY_NET, drive},
     engine::{self, Basis, Outcome, Refusal, Snapshot},
-    stores::Stores,
+    stores::{Stores, subscription_opened},
 };
 use decide::{Catalog, Hold, Next, Observed};
 #[cfg(test)]
@@ -43,23 +46,31 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
         move |namespace: Option<String>| in_namespace(&stores, namespace)
     };
     let (csvs, groups, conditions) = (others(&stores), others(&stores), others(&stores));
+    let memory = Arc::<Memory>::default();
+    // A kind that was missing may be served now.
+    let (waiting, known, resources) = (Arc::clone(&memory), Arc::clone(&stores), ctx.resources.clone());
+    let kinds = ctx.parts.definitions().flat_map(move |_| {
+        resources.forget_missing();
+        let there = |namespace: &str, name: &str| known.subscriptions.get(namespace, name).is_some();
+        stream::iter(waiting.settled.wake_those_in_need(there))
+    });
     let controller = stores
         .subscriptions
         .controller()
+        .reconcile_on(kinds)
         .reconcile_on(stores.plans.wakes(owners))
         .reconcile_on(stores.versions.wakes(move |csv| csvs(csv.namespace())))
         .reconcile_on(stores.groups.wakes(move |group| groups(group.namespace())))
         .reconcile_on(stores.conditions.wakes(move |condition| conditions(condition.namespace())))
         // Whom it does not concern, notices so without asking the engine.
-        .reconcile_all_on(futures::StreamExt::map(WatchStream::from_changes(ctx.catalogs.changes()), |_| ()));
+        .reconcile_all_on(WatchStream::from_changes(ctx.catalogs.changes()).map(|_| ()));
     tokio::select! {
         () = shutdown.cancelled() => return,
         () = stores.synced() => {}
     }
-    let memory = Arc::<Memory>::default();
     drive("subscription", controller, ctx, shutdown, move |subscription, ctx| {
         let memory = Arc::clone(&memory);
-        async move { reconcile(subscription, ctx, memory).await }
+        async move { reconcile(subscription_opened(subscription), ctx, memory).await }
     })
     .await;
 }
@@ -157,6 +168,7 @@ async fn reconcile(
             }
         }
     };
+    settled.need(&subscription, answer.as_ref().is_some_and(needs_kinds));
     let retry = answer.as_ref().and_then(|answer| answer.as_ref().err()).and_then(Refusal::retry);
     let next = match (hold, answer) {
         (Some(hold), _) => Next::Hold(hold),
@@ -191,6 +203,21 @@ async fn reconcile(
         Next::Refused(refused) if UNWATCHED.contains(&refused.reason.as_str()) => Action::requeue(LOOK_AGAIN),
         _ => Action::requeue(retry.unwrap_or(SAFETY_NET)),
     })
+}
+
+/// Whether the answer may be another one when a kind comes: there is none, or a version was not taken because of something that it
+/// needs.
+fn needs_kinds(answer: &Result<Outcome, Refusal>) -> bool {
+    match answer {
+        Err(_) => true,
+        Ok(Outcome::UpToDate(resolved)) => {
+            resolved.rejected.iter().any(|rejected| rejected.code == Code::DependencyUnsatisfied)
+        }
+        // What keeps a plan from being carried out may be a kind that its objects are of.
+        Ok(Outcome::Change(change)) => {
+            change.plan.findings.iter().any(|finding| finding.severity == Severity::Block)
+        }
+    }
 }
 
 /// Refusals for what is not watched: webhooks and who is behind them, rights, quotas, other people's objects.
@@ -296,8 +323,8 @@ async fn catalog_state(
     if *namespace != own && *namespace != ctx.namespace {
         return Ok(Catalog::Missing(format!(
             "targeted catalogsource {namespace}/{name} cannot be used from namespace {own}: only catalogs of that \
-             namespace and of {} are visible there",
-            ctx.namespace
+             namespace and of {olm} are visible there; set spec.sourceNamespace to {own} or {olm}",
+            olm = ctx.namespace
         )));
     }
     if let Some(entry) = ctx.catalogs.get(namespace, name) {

@@ -2,12 +2,12 @@
 //! again.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
-use kube::ResourceExt;
+use kube::{ResourceExt, runtime::reflector::ObjectRef};
 use olm_api::Subscription;
 
 use crate::{
@@ -16,7 +16,8 @@ use crate::{
     engine::{self, Basis, Snapshot},
 };
 
-/// How long a decision is relied on. Everything that it was made on is in the digests, but for the kinds that the cluster serves.
+/// How long a decision is relied on. Everything that it was made on is in the digests, but for the kinds that the cluster serves: those
+/// of CRDs are heard of, those of aggregated APIs are not.
 const RELIED_ON: Duration = SAFETY_NET;
 
 #[derive(Debug)]
@@ -29,7 +30,11 @@ struct Decision {
 
 /// By namespace and name of the Subscription.
 #[derive(Debug, Default)]
-pub(super) struct Settled(Mutex<HashMap<(String, String), Decision>>);
+pub(super) struct Settled {
+    decisions: Mutex<HashMap<(String, String), Decision>>,
+    /// Those that would be decided otherwise if a kind were there.
+    in_need: Mutex<BTreeSet<(String, String)>>,
+}
 
 impl Settled {
     /// Whether nothing is different from when nothing was to be done.
@@ -82,10 +87,35 @@ impl Settled {
 
     pub(super) fn forget(&self, subscription: &Subscription) {
         self.all().remove(&key(subscription));
+        self.need(subscription, false);
+    }
+
+    /// Notes whether a kind that comes may change the decision.
+    pub(super) fn need(&self, subscription: &Subscription, kinds: bool) {
+        let mut in_need = self.in_need.lock().unwrap_or_else(PoisonError::into_inner);
+        match kinds {
+            true => in_need.insert(key(subscription)),
+            false => in_need.remove(&key(subscription)),
+        };
+    }
+
+    /// A kind came: what is decided anew, of the Subscriptions that are there.
+    pub(super) fn wake_those_in_need(
+        &self,
+        there: impl Fn(&str, &str) -> bool,
+    ) -> Vec<ObjectRef<Subscription>> {
+        let mut in_need = self.in_need.lock().unwrap_or_else(PoisonError::into_inner);
+        in_need.retain(|(namespace, name)| there(namespace, name));
+        let mut all = self.all();
+        let wake = |key: &(String, String)| {
+            all.remove(key);
+            ObjectRef::new(&key.1).within(&key.0)
+        };
+        in_need.iter().map(wake).collect()
     }
 
     fn all(&self) -> MutexGuard<'_, HashMap<(String, String), Decision>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.decisions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -120,6 +150,29 @@ mod tests {
         let mut subscription = Subscription::new("a", spec);
         subscription.metadata.namespace = Some("ns".into());
         subscription
+    }
+
+    #[tokio::test]
+    async fn a_kind_that_comes_is_news_to_those_that_need_one_and_are_there() {
+        let (settled, mut other, snapshot) = (Settled::default(), subscription(), Snapshot::default());
+        other.metadata.name = Some("b".into());
+        let catalogs = edition(&[("a", "1.0.0")]);
+        for subscription in [&subscription(), &other] {
+            let basis = Basis::of(subscription, &snapshot, &catalogs);
+            settled.note(subscription, basis, &catalogs, &snapshot).await;
+        }
+        let woken = |there: bool| settled.wake_those_in_need(|_, _| there).len();
+        assert_eq!(woken(true), 0);
+        settled.need(&other, true);
+        assert_eq!(woken(true), 1);
+        // it is decided anew, and the other is not
+        let holds = async |subscription: &Subscription| {
+            let basis = Basis::of(subscription, &snapshot, &catalogs);
+            settled.holds(subscription, basis, &catalogs, &snapshot).await
+        };
+        assert!(holds(&subscription()).await && !holds(&other).await);
+        // one that is gone is forgotten
+        assert_eq!((woken(false), woken(true)), (0, 0));
     }
 
     #[tokio::test]

@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 
 use kube::{Client, ResourceExt};
-use olm_api::{ClusterServiceVersion, Subscription, csv::CrdDescription, names};
-use olm_bundle::{Phase, Rendered};
+use olm_api::{Subscription, csv::CrdDescription, names};
 use olm_plan::{
     Dependency, Live, OPERATOR_GROUP_NAME, ObjectRef, Operand, Plan, Requester, UninstallInput,
     make_uninstall_plan, no_longer_needed, uninstall_reads,
@@ -12,12 +11,16 @@ use olm_plan::{
 use olm_resolver::Gvk;
 use serde_json::Value;
 
-use super::{UninstallOptions, remains::Remains};
+use super::{
+    UninstallOptions,
+    owned::{Owned, known},
+    remains::Remains,
+};
 use crate::{
     engine,
     ops::{
         error::Error,
-        instances::{Instance, in_its_care, list_by_crd},
+        instances::{Instance, in_its_care},
         list::{Installed, World},
         status::View,
     },
@@ -27,9 +30,6 @@ use crate::{
 /// Instances that a finding names.
 const EXAMPLES: usize = 5;
 
-/// By CRD; `None` where they may not be listed.
-pub(super) type ByCrd = Vec<(CrdDescription, Option<Vec<Instance>>)>;
-
 /// An operator that is to go, as it is on the cluster: enough to plan its removal in every way.
 pub struct Leaving {
     installed: Installed,
@@ -37,8 +37,7 @@ pub struct Leaving {
     replaced: Option<String>,
     subscription: Option<String>,
     operator_group: Option<String>,
-    rendered: Option<Rendered>,
-    instances: ByCrd,
+    owned: Owned,
     dependencies: Vec<Needed>,
     live: Live,
     unreadable: BTreeSet<ObjectRef>,
@@ -49,9 +48,8 @@ struct Needed {
     installed: Installed,
     subscription: String,
     csv: Option<Value>,
-    rendered: Option<Rendered>,
     by: Vec<String>,
-    instances: ByCrd,
+    owned: Owned,
 }
 
 impl Leaving {
@@ -99,8 +97,7 @@ impl Leaving {
             replaced: None,
             subscription: None,
             operator_group: lonely_group(&world, &installed.namespace, &[], None),
-            instances: remains.instances(client).await?,
-            rendered: Some(remains.rendered()),
+            owned: Owned::left(client, &remains).await?,
             dependencies: Vec::new(),
             installed,
             live: Live::new(),
@@ -111,7 +108,7 @@ impl Leaving {
 
     async fn of(client: &Client, world: &World, view: View) -> Result<Self, Error> {
         let installed = world.describe(&view);
-        let instances = of_csv(client, view.csv.as_ref()).await?;
+        let owned = Owned::read(client, world, &installed, &view).await?;
         let dependencies = dependencies(client, world, &view).await?;
         let going = dependencies.iter().filter(|needed| needed.by.is_empty());
         let going: Vec<&str> = going.map(|needed| needed.subscription.as_str()).collect();
@@ -120,9 +117,8 @@ impl Leaving {
             replaced: view.old.as_ref().map(ResourceExt::name_any),
             subscription: view.subscription.as_ref().map(ResourceExt::name_any),
             operator_group: lonely_group(world, &installed.namespace, &going, Some(&view)),
-            rendered: rendered(world, &installed, &view),
             installed,
-            instances,
+            owned,
             dependencies,
             live: Live::new(),
             unreadable: BTreeSet::new(),
@@ -132,7 +128,8 @@ impl Leaving {
 
     /// With the live state of everything that its plans may name.
     async fn looked_at(mut self, client: &Client) -> Result<Self, Error> {
-        let wanted = self.with_input(&UninstallOptions::default(), uninstall_reads);
+        let everything = UninstallOptions { delete_crds: true, ..UninstallOptions::default() };
+        let wanted = self.with_input(&everything, uninstall_reads);
         let seen = engine::look(&Resources::new(client.clone()), wanted).await;
         (self.live, self.unreadable) = seen.map_err(engine::Refusal::from)?;
         Ok(self)
@@ -147,13 +144,18 @@ impl Leaving {
     /// The custom resources in its care, those that may be listed.
     #[must_use]
     pub fn instances(&self) -> Vec<&Instance> {
-        in_its_care(known(&self.instances), &self.installed)
+        in_its_care(known(self.owned.kinds(false)).collect(), &self.installed)
     }
 
     /// The CRD of a kind whose custom resources may not be listed, if there is one.
     #[must_use]
     pub fn unlisted(&self) -> Option<&str> {
-        self.instances.iter().find(|(_, list)| list.is_none()).map(|(crd, _)| crd.name.as_str())
+        self.owned.instances.iter().find(|(_, list)| list.is_none()).map(|(crd, _)| crd.name.as_str())
+    }
+
+    /// Whether all CRDs of what goes are known, those that only an earlier version of it had included.
+    pub(super) fn knows_all_crds(&self, options: &UninstallOptions) -> bool {
+        self.going(options).map(|needed| &needed.owned).chain([&self.owned]).all(|owned| owned.complete)
     }
 
     /// What an uninstall does to the cluster.
@@ -164,9 +166,9 @@ impl Leaving {
 
     /// The plural name of a custom resource's kind.
     pub(super) fn plural_of(&self, object: &ObjectRef) -> Option<&str> {
-        let all = self.dependencies.iter().map(|needed| &needed.instances).chain([&self.instances]);
+        let all = self.dependencies.iter().map(|needed| &needed.owned).chain([&self.owned]);
         let same = |i: &&Instance| i.api_version == object.api_version && i.kind == object.kind;
-        all.flat_map(known).find(same).map(|instance| instance.plural.as_str())
+        all.flat_map(|owned| known(owned.kinds(true))).find(same).map(|instance| instance.plural.as_str())
     }
 
     /// The version that goes, as `olm.owner` names it.
@@ -182,17 +184,15 @@ impl Leaving {
     }
 
     fn with_input<T>(&self, options: &UninstallOptions, f: impl FnOnce(&UninstallInput<'_>) -> T) -> T {
-        // Without its CRDs no object of its kinds is left anywhere, whoever looks after it.
-        let care = |list, operator| match options.delete_crds {
-            true => known(list),
-            false => in_its_care(known(list), operator),
-        };
+        let crds = options.delete_crds;
         let mut instances: Vec<&Instance> = Vec::new();
         let mut operands: Vec<Operand> = Vec::new();
-        let dependencies = self.going(options).map(|needed| (&needed.instances, &needed.installed));
-        for (list, operator) in [(&self.instances, &self.installed)].into_iter().chain(dependencies) {
-            let own = care(list, operator);
-            operands.extend(list.iter().map(|(crd, listed)| operand(crd, listed.is_some(), &own)));
+        let dependencies = self.going(options).map(|needed| (&needed.owned, &needed.installed));
+        for (owned, operator) in [(&self.owned, &self.installed)].into_iter().chain(dependencies) {
+            let all: Vec<&Instance> = known(owned.kinds(crds)).collect();
+            // Without its CRDs no object of its kinds is left anywhere, whoever looks after it.
+            let own = if crds { all } else { in_its_care(all, operator) };
+            operands.extend(owned.kinds(crds).map(|(crd, listed)| operand(crd, listed.is_some(), &own)));
             instances.extend(own);
         }
         let references: Vec<ObjectRef> = instances.iter().map(|i| reference(i)).collect();
@@ -203,7 +203,7 @@ impl Leaving {
                 subscription: &needed.subscription,
                 package: &needed.installed.package,
                 csv: needed.csv.as_ref(),
-                rendered: needed.rendered.as_ref(),
+                rendered: needed.owned.rendered(crds),
                 needed_by: &needed.by,
             })
             .collect();
@@ -213,7 +213,7 @@ impl Leaving {
             package: &self.installed.package,
             csv: self.csv.as_ref(),
             replaced: self.replaced.as_deref(),
-            rendered: self.rendered.as_ref(),
+            rendered: self.owned.rendered(crds),
             operands: &operands,
             instances: &references,
             // Where dependencies stay, so does the group that they run in.
@@ -225,17 +225,6 @@ impl Leaving {
             unreadable: &self.unreadable,
             policy: options.policy(),
         })
-    }
-}
-
-fn known(list: &ByCrd) -> Vec<&Instance> {
-    list.iter().filter_map(|(_, list)| list.as_ref()).flatten().collect()
-}
-
-async fn of_csv(client: &Client, csv: Option<&ClusterServiceVersion>) -> Result<ByCrd, Error> {
-    match csv {
-        Some(csv) => list_by_crd(client, csv).await,
-        None => Ok(Vec::new()),
     }
 }
 
@@ -272,8 +261,11 @@ async fn dependencies(client: &Client, world: &World, view: &View) -> Result<Vec
         out.push(Needed {
             subscription: name.to_owned(),
             csv: csvs[at].clone(),
-            rendered: rendered(world, &installed, view),
-            instances: if by.is_empty() { of_csv(client, view.csv.as_ref()).await? } else { Vec::new() },
+            owned: match by.as_slice() {
+                [] => Owned::read(client, world, &installed, view).await?,
+                // It stays.
+                _ => Owned::default(),
+            },
             installed,
             by,
         });
@@ -308,21 +300,6 @@ fn operand(crd: &CrdDescription, listed: bool, instances: &[&Instance]) -> Opera
         count: listed.then_some(names.len()),
         examples: names.into_iter().take(EXAMPLES).collect(),
     }
-}
-
-/// The objects of the installed version. One that cannot be rendered still has its CRDs; what else it has goes with it.
-fn rendered(world: &World, installed: &Installed, view: &View) -> Option<Rendered> {
-    let here = |group: &&olm_api::OperatorGroup| group.namespace().as_deref() == Some(&installed.namespace);
-    let groups: Vec<_> = world.groups.iter().filter(here).cloned().collect();
-    let bundle = engine::bundle_of(view.csv.as_ref()?);
-    let targets = engine::targets::targets(&installed.namespace, &bundle, &groups);
-    let config = view.subscription.as_ref().and_then(|s| s.spec.config.as_ref());
-    let rendered = targets.render(&installed.namespace, &bundle, config);
-    let objects = || bundle.objects.iter().cloned().map(Into::into).collect();
-    Some(
-        rendered
-            .unwrap_or_else(|_| Rendered { phases: vec![(Phase::Crds, objects())], endpoints: Vec::new() }),
-    )
 }
 
 /// The OperatorGroup that a plan made, when the operators that go are the last in the namespace.

@@ -5,6 +5,7 @@
 //! ([`advance`]), with the rights of the manager and without waiting. Both can be interrupted anywhere: what is left is planned anew.
 
 mod leaving;
+mod owned;
 mod remains;
 mod remove;
 mod stages;
@@ -147,6 +148,7 @@ pub async fn uninstall(
     let leaving = look(client, namespace, target, options).await?;
     let plan = leaving.plan(options);
     refuse_another(&plan, options.digest.as_deref())?;
+    refuse_unseen(&leaving, options)?;
     refuse_blocked(&plan)?;
     remove::carry_out(client, &leaving, &plan, options).await
 }
@@ -170,8 +172,19 @@ pub(crate) async fn advance(client: &Client, subscription: &Subscription) -> Res
     let options = UninstallOptions::from(subscription.spec.deletion_policy.unwrap_or_default());
     let leaving = Leaving::of_subscription(client, subscription).await?;
     let plan = leaving.plan(&options);
+    refuse_unseen(&leaving, &options)?;
     refuse_blocked(&plan)?;
     remove::advance(client, &leaving, &plan, subscription).await
+}
+
+/// Who wants all CRDs gone is not told that they are when some could not be looked for.
+fn refuse_unseen(leaving: &Leaving, options: &UninstallOptions) -> Result<(), Error> {
+    if !options.delete_crds || leaving.knows_all_crds(options) {
+        return Ok(());
+    }
+    let text =
+        "cannot list CustomResourceDefinitions, so CRDs that an earlier version brought cannot be found";
+    Err(Error::Forbidden { text: text.into() })
 }
 
 fn refuse_blocked(plan: &Plan) -> Result<(), Error> {

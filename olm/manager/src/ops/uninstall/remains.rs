@@ -1,4 +1,7 @@
-//! What is left of an operator whose Subscription and versions are gone: found by the label of its package.
+//! CRDs that no installed version of an operator brings any more, found by the label of its package: of one whose Subscription and
+//! versions are gone, and of earlier versions of one that is there.
+
+use std::collections::BTreeSet;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{Api, Client, ResourceExt, api::ListParams};
@@ -6,7 +9,7 @@ use olm_api::{csv::CrdDescription, names};
 use olm_bundle::{Phase, Rendered};
 use serde_json::json;
 
-use super::leaving::ByCrd;
+use super::owned::ByCrd;
 use crate::ops::{error::Error, instances::list_of_crd, list::Installed, status::Status};
 
 /// The CRDs of a package that nothing is left of in a namespace.
@@ -26,12 +29,11 @@ impl Remains {
             Some(namespace) => ListParams::default().labels(&names::component_label(package, namespace)),
             None => ListParams::default(),
         };
-        let list = Api::<CustomResourceDefinition>::all(client.clone()).list(&params).await;
-        let list = list.map_err(Error::kube("list CustomResourceDefinitions"))?;
+        let list = list(client, &params).await?;
         let places = |crd: &CustomResourceDefinition| traces(crd, package);
         let mut namespaces: Vec<String> = match namespace {
             Some(namespace) => vec![namespace.to_owned()],
-            None => list.items.iter().flat_map(places).collect(),
+            None => list.iter().flat_map(places).collect(),
         };
         namespaces.sort();
         namespaces.dedup();
@@ -50,8 +52,26 @@ impl Remains {
             }
         };
         let label = names::component_label(package, &namespace);
-        let crds: Vec<_> = list.items.into_iter().filter(|crd| crd.labels().contains_key(&label)).collect();
+        let crds: Vec<_> = list.into_iter().filter(|crd| crd.labels().contains_key(&label)).collect();
         Ok((!crds.is_empty()).then_some(Self { namespace, crds }))
+    }
+
+    /// Those of an operator that is there, but for the CRDs of its installed version, and but for those that another package
+    /// has taken over.
+    pub(super) async fn beside(
+        client: &Client,
+        installed: &Installed,
+        brought: &BTreeSet<&str>,
+    ) -> Result<Self, Error> {
+        let (package, namespace) = (&installed.package, installed.namespace.clone());
+        if package.is_empty() {
+            // A version that somebody applied by hand, of a package that nobody knows.
+            return Ok(Self { namespace, crds: Vec::new() });
+        }
+        let label = names::component_label(package, &namespace);
+        let mut crds = list(client, &ListParams::default().labels(&label)).await?;
+        crds.retain(|crd| !brought.contains(crd.name_any().as_str()) && !is_anothers(crd, package));
+        Ok(Self { namespace, crds })
     }
 
     /// As something that is installed is described.
@@ -102,6 +122,18 @@ impl Remains {
         }
         Ok(out)
     }
+}
+
+async fn list(client: &Client, params: &ListParams) -> Result<Vec<CustomResourceDefinition>, Error> {
+    let list = Api::<CustomResourceDefinition>::all(client.clone()).list(params).await;
+    Ok(list.map_err(Error::kube("list CustomResourceDefinitions"))?.items)
+}
+
+/// Whether a CRD is a component of another package too.
+fn is_anothers(crd: &CustomResourceDefinition, package: &str) -> bool {
+    let components = crd.labels().keys().filter_map(|key| key.strip_prefix(names::LABEL_COMPONENT_PREFIX));
+    // a package name may have dots, a namespace never has
+    components.filter_map(|component| component.rsplit_once('.')).any(|(other, _)| other != package)
 }
 
 /// The namespaces that a CRD was installed from with the package.

@@ -44,7 +44,7 @@ fn told(changes: &mut (impl Stream<Item = Change<Subscription>> + Unpin)) -> Vec
 #[test]
 fn only_what_is_different_is_news() {
     let kind = kind();
-    let mut changes = kind.changes();
+    let mut changes = kind.changes(Hears::Everything);
     list(&kind, &[subscription("a", 1), subscription("b", 2)]);
     let mut first = told(&mut changes);
     first.sort();
@@ -55,16 +55,30 @@ fn only_what_is_different_is_news() {
     second.sort();
     assert_eq!(second, ["-a@1", "c@3"]);
     // whoever listens from now on hears of all that is there
-    let mut late = told(&mut kind.changes());
+    let mut late = told(&mut kind.changes(Hears::Everything));
     late.sort();
     assert_eq!(late, ["b@2", "c@3"]);
+}
+
+#[test]
+fn others_are_not_woken_for_what_is_there_when_the_manager_starts() {
+    let kind = kind();
+    let mut news = kind.changes(Hears::News);
+    list(&kind, &[subscription("a", 1), subscription("b", 2)]);
+    assert_eq!(told(&mut news), Vec::<String>::new());
+    // the watch breaks: what changed meanwhile is news
+    list(&kind, &[subscription("b", 2), subscription("c", 3)]);
+    let mut later = told(&mut news);
+    later.sort();
+    assert_eq!(later, ["-a@1", "c@3"]);
+    assert_eq!(told(&mut kind.changes(Hears::News)), Vec::<String>::new());
 }
 
 #[test]
 fn our_own_writes_count_at_once_and_older_news_of_them_do_not() {
     let kind = kind();
     list(&kind, &[subscription("a", 1)]);
-    let mut changes = kind.changes();
+    let mut changes = kind.changes(Hears::Everything);
     let _ = told(&mut changes);
     kind.wrote(subscription("a", 5));
     assert_eq!((kept(&kind), told(&mut changes)), (vec![("a".into(), "5".into())], vec!["a@5".into()]));
