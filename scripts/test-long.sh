@@ -10,3 +10,5 @@ ${CARGO:-cargo} test --release -p olm-resolver --test oracle --test properties -
 # The manager dies at every single call of an install and of an upgrade, the API is away for a whole minute, and every bundle of the
 # shared data goes up its channels.
 ${CARGO:-cargo} test -p olm-tests --test lifecycle -- --show-output faults::kills away_for_a_minute bundles "$@"
+# Monkeys among etcd's members go on for minutes, and the etcd operator dies at every single call of a create and of resizes.
+${CARGO:-cargo} test -p olm-tests --test etcd -- --show-output s13 s14 "$@"

@@ -57,7 +57,7 @@ fn the_shipped_catalog_is_right() {
     assert_eq!(etcd.default_channel, "singlenamespace-alpha");
     assert_eq!(
         etcd.channels.keys().collect::<Vec<_>>(),
-        ["alpha", "clusterwide-alpha", "singlenamespace-alpha"]
+        ["alpha", "clusterwide-alpha", "singlenamespace-alpha", "stable"]
     );
 }
 
@@ -78,25 +78,41 @@ fn every_upstream_version_has_an_edge_to_ours_in_its_own_channel() {
         let upstream = build::load(&dir).unwrap().package("etcd").unwrap().unwrap();
         let ours = olm_catalog::shipped().package("etcd").unwrap().unwrap();
         // then: every channel is there, and whatever is installed from it can be upgraded in it
-        assert_eq!(upstream.channels.keys().collect::<Vec<_>>(), ours.channels.keys().collect::<Vec<_>>());
+        assert!(upstream.channels.keys().all(|name| ours.channels.contains_key(name)));
         assert_eq!(upstream.default_channel, ours.default_channel);
         for channel in upstream.channels.values() {
             assert!(channel.head().is_some(), "{}", channel.name);
             for entry in &channel.entries {
-                assert_eq!(
-                    edges(&ours, &channel.name, &entry.name),
-                    ["etcdoperator.v0.10.0"],
-                    "{folder}: {} in {}",
-                    entry.name,
-                    channel.name
-                );
+                let to = edges(&ours, &channel.name, &entry.name);
+                let at = format!("{folder}: {} in {}: {to:?}", entry.name, channel.name);
+                assert!(to.contains(&"etcdoperator.v0.10.0"), "{at}");
+                // and: who is subscribed to the operator of the whole cluster gets at once the one that is it too
+                let clusterwide = channel.name == "clusterwide-alpha" && entry.name != "etcdoperator.v0.6.1";
+                assert_eq!(to.contains(&"etcdoperator.v0.11.0-clusterwide"), clusterwide, "{at}");
             }
         }
-        // and: from there the head is reached
-        for channel in ours.channels.values() {
-            let chain: Vec<&str> = channel.chain().iter().map(|entry| entry.name.as_str()).collect();
-            assert_eq!(chain, ["etcdoperator.v0.10.1", "etcdoperator.v0.10.0"], "{}", channel.name);
+        // and: in `stable` too, for operators of one namespace
+        for name in ["etcdoperator.v0.9.4", "etcdoperator.v0.9.2", "etcdoperator.v0.9.0"] {
+            assert_eq!(edges(&ours, "stable", name), ["etcdoperator.v0.11.0"], "{name}");
         }
+    }
+}
+
+#[test]
+fn channels_lead_to_their_heads() {
+    let ours = olm_catalog::shipped().package("etcd").unwrap().unwrap();
+    for (channel, expected) in [
+        ("alpha", vec!["etcdoperator.v0.10.1", "etcdoperator.v0.10.0"]),
+        ("singlenamespace-alpha", vec!["etcdoperator.v0.10.1", "etcdoperator.v0.10.0"]),
+        (
+            "clusterwide-alpha",
+            vec!["etcdoperator.v0.11.0-clusterwide", "etcdoperator.v0.10.1", "etcdoperator.v0.10.0"],
+        ),
+        ("stable", vec!["etcdoperator.v0.11.0"]),
+    ] {
+        let chain: Vec<&str> =
+            ours.channels[channel].chain().iter().map(|entry| entry.name.as_str()).collect();
+        assert_eq!(chain, expected, "{channel}");
     }
 }
 
@@ -128,6 +144,11 @@ fn upstreams_bundles_and_ours_make_one_valid_package() {
     assert!(errors.is_empty(), "{errors:#?}");
     let package = catalog.package("etcd").unwrap().unwrap();
     for channel in package.channels.values() {
-        assert_eq!(channel.head().unwrap().name, "etcdoperator.v0.10.1", "{}", channel.name);
+        let head = match channel.name.as_str() {
+            "stable" => "etcdoperator.v0.11.0",
+            "clusterwide-alpha" => "etcdoperator.v0.11.0-clusterwide",
+            _ => "etcdoperator.v0.10.1",
+        };
+        assert_eq!(channel.head().unwrap().name, head, "{}", channel.name);
     }
 }

@@ -14,6 +14,8 @@ use tokio::{
     net::TcpStream,
 };
 
+use crate::fault::{Done, Order, Undo};
+
 /// Why the node could not do what was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum BackendError {
@@ -79,6 +81,15 @@ pub trait NodeBackend: Send + Sync + 'static {
         command: Vec<String>,
         stdin: bool,
     ) -> Result<ExecSession, BackendError>;
+
+    /// Does something bad to a pod; when it returns that is in force.
+    async fn fault(&self, order: Order) -> Result<Done, BackendError>;
+
+    /// What is in force.
+    fn faults(&self) -> Vec<Done>;
+
+    /// Takes faults back; returns those that were in force.
+    async fn undo(&self, which: Undo) -> Result<Vec<Done>, BackendError>;
 
     /// Opens a TCP connection from inside the cluster network (to a pod IP or a Service's cluster IP).
     async fn dial(&self, address: SocketAddr) -> Result<TcpStream, BackendError>;

@@ -150,10 +150,14 @@ impl DevCluster {
     async fn run(&mut self, config: DevClusterConfig, listener: TcpListener) -> Result<(), StartError> {
         let serving = |source| StartError::System { what: "serve the API", source };
         self.tasks.push(self.server.serve(listener).map_err(serving)?);
+        // Volumes keep their path for good, whatever the working directory of the next start is.
+        let volumes_dir = std::path::absolute(config.data_dir.join("volumes"))
+            .map_err(|source| StartError::System { what: "find the folder of the volumes", source })?;
         let controllers = ControllerConfig {
             root_ca_pem: self.server.ca_pem().to_owned(),
             cluster_domain: DOMAIN.to_owned(),
             node_name: node::NODE_NAME.to_owned(),
+            volumes_dir: Some(volumes_dir),
         };
         let client = self.client_of("system:kube-controller-manager");
         self.tasks.push(controllers::spawn(client, controllers, self.stop.child_token()));

@@ -5,15 +5,20 @@
 //! * [`controllers`]: what Deployments, Services, namespaces and garbage collection need
 //! * [`node`]: runs a pod's containers as processes in namespaces of their own, with network, proxy and DNS
 //! * [`backend`]: what the API server asks of the node
+//! * [`fault`]: faults in pods on purpose
 
 pub mod api;
 pub mod backend;
 mod cluster;
 pub mod controllers;
+pub mod fault;
 pub mod machinery;
 pub mod node;
 
 /// The Kubernetes version that the dev cluster calls itself: the API as of that release, as far as it goes.
 pub(crate) const KUBERNETES_VERSION: &str = concat!("v1.33.0+olm.", env!("CARGO_PKG_VERSION"));
+
+/// Who makes the volumes of this cluster: the `provisioner` of its StorageClass.
+pub(crate) const PROVISIONER: &str = "olm.dev/host-path";
 
 pub use cluster::{DevCluster, DevClusterConfig, StartError};

@@ -29,11 +29,11 @@ impl InCluster {
 
 impl Addressing for InCluster {
     fn peer_url(&self, cluster: &Validated, member: &str) -> String {
-        format!("http://{}:{PEER_PORT}", Self::host(cluster, member))
+        format!("{}://{}:{PEER_PORT}", cluster.tls.peer_scheme(), Self::host(cluster, member))
     }
 
     fn client_url(&self, cluster: &Validated, member: &str) -> String {
-        format!("http://{}:{CLIENT_PORT}", Self::host(cluster, member))
+        format!("{}://{}:{CLIENT_PORT}", cluster.tls.client_scheme(), Self::host(cluster, member))
     }
 
     fn member(&self, cluster: &Validated, peer_url: &str) -> Option<String> {

@@ -1,12 +1,21 @@
 //! Doing: the Services, and the one action that was decided on. The only part that changes the world, besides the status.
 
-use k8s_openapi::api::core::v1::{Pod, Service};
+use std::collections::BTreeMap;
+
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Service};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
-use kube::{Api, Client, ResourceExt};
+use kube::{Api, Client, Resource, ResourceExt};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::json;
 
 use crate::addressing::Addressing;
 use crate::build;
+use crate::build::pod::Member;
+use crate::crd::RetentionPolicy;
 use crate::etcd::{ChangeError, Changed, Etcd};
+use crate::maintenance::Step;
 use crate::names;
 use crate::observed::Observed;
 use crate::plan::Action;
@@ -103,22 +112,32 @@ impl Hands<'_> {
     }
 
     /// Does one action. `Remember` is not for hands: the status is written by `update_status`.
-    pub(crate) async fn act(
-        &self,
-        action: &Action,
-        version: &str,
-        seen: &Observed,
-    ) -> Result<Changed, ApplyError> {
+    pub(crate) async fn act(&self, action: &Action, seen: &Observed) -> Result<Changed, ApplyError> {
         match action {
             Action::Remember(_) => Ok(Changed::Before),
-            Action::CreateSeed { name } => {
-                let initial = [(name.clone(), self.addressing.peer_url(self.cluster, name))];
-                self.create(name, true, &initial, version).await
+            Action::CreateSeed { name, version, volume } => {
+                let alone = self.alone(name);
+                self.create(
+                    &Member { name, seed: true, initial_cluster: &alone, version, volume: *volume },
+                    seen,
+                )
+                .await
             }
-            Action::CreateMember { name, initial_cluster } => {
-                self.create(name, false, initial_cluster, version).await
+            Action::CreateMember { name, version, volume, initial_cluster, .. } => {
+                let alone = self.alone(name);
+                let initial_cluster =
+                    if initial_cluster.is_empty() { alone.as_slice() } else { initial_cluster };
+                self.create(&Member { name, seed: false, initial_cluster, version, volume: *volume }, seen)
+                    .await
             }
-            Action::DeletePod { name, uid } => self.delete(name, uid).await,
+            Action::Seal { name, uid } => self.seal(name, uid).await,
+            Action::SetVersion { name, uid, to, volume, .. } => {
+                self.set_version(name, uid, to, *volume).await
+            }
+            Action::DeletePod { name, uid } | Action::Restart { name, uid, .. } => {
+                self.delete::<Pod>("pod", name, uid).await
+            }
+            Action::ReleaseClaim { name, uid } => self.release(name, uid).await,
             Action::AddLearner { name, via } => {
                 let url = self.addressing.peer_url(self.cluster, name);
                 Ok(self.etcd.add_learner(&self.endpoint(via, seen)?, &url).await?)
@@ -130,7 +149,19 @@ impl Hands<'_> {
             Action::RemoveMember { id, via, .. } => {
                 Ok(self.etcd.remove(&self.endpoint(via, seen)?, *id).await?)
             }
+            Action::Maintain(step) => self.maintain(step, seen).await,
         }
+    }
+
+    async fn maintain(&self, step: &Step, seen: &Observed) -> Result<Changed, ApplyError> {
+        Ok(match step {
+            Step::Compact { revision, via } => {
+                self.etcd.compact(&self.endpoint(via, seen)?, *revision).await?
+            }
+            Step::Defragment { name } => self.etcd.defragment(&self.endpoint(name, seen)?).await?,
+            Step::Disarm { via } => self.etcd.disarm(&self.endpoint(via, seen)?).await?,
+            Step::EnableAuth { via } => self.etcd.enable_auth(&self.endpoint(via, seen)?).await?,
+        })
     }
 
     fn endpoint(&self, via: &str, seen: &Observed) -> Result<String, ApplyError> {
@@ -139,42 +170,148 @@ impl Hands<'_> {
             .ok_or_else(|| ApplyError::NoEndpoint(via.to_owned()))
     }
 
-    async fn create(
-        &self,
-        name: &str,
-        seed: bool,
-        initial_cluster: &[(String, String)],
-        version: &str,
-    ) -> Result<Changed, ApplyError> {
-        let member = build::pod::Member { name, seed, initial_cluster, version };
-        let pod = build::pod::pod(self.cluster, &member, self.addressing);
-        let api: Api<Pod> = Api::namespaced(self.client.clone(), &self.cluster.namespace);
-        match api.create(&PostParams::default(), &pod).await {
+    /// What a member that has data is told of the others: nothing.
+    fn alone(&self, name: &str) -> Vec<(String, String)> {
+        vec![(name.to_owned(), self.addressing.peer_url(self.cluster, name))]
+    }
+
+    fn api<K>(&self) -> Api<K>
+    where
+        K: Resource<Scope = NamespaceResourceScope>,
+        K::DynamicType: Default,
+    {
+        Api::namespaced(self.client.clone(), &self.cluster.namespace)
+    }
+
+    /// The claim first: a pod whose claim is missing waits, a claim whose pod is missing is found again. One that is there
+    /// already learns what version is about to write to it.
+    async fn create(&self, member: &Member<'_>, seen: &Observed) -> Result<Changed, ApplyError> {
+        if member.volume {
+            let claim = build::claim::claim(self.cluster, member.name, member.version);
+            let known = seen.claim(member.name).is_some_and(|claim| claim.version == member.version);
+            if self.make("claim", &claim).await? == Changed::Before && !known {
+                let annotations = json!({ names::ANNOTATION_VERSION: member.version });
+                let patch = json!({ "metadata": { "annotations": annotations } });
+                self.patch::<PersistentVolumeClaim>("claim", member.name, patch).await?;
+            }
+        }
+        self.make("pod", &build::pod::pod(self.cluster, member, self.addressing)).await
+    }
+
+    async fn make<K>(&self, kind: &'static str, object: &K) -> Result<Changed, ApplyError>
+    where
+        K: Resource<Scope = NamespaceResourceScope> + Clone + Serialize + DeserializeOwned + std::fmt::Debug,
+        K::DynamicType: Default,
+    {
+        match self.api::<K>().create(&PostParams::default(), object).await {
             Ok(_) => Ok(Changed::Now),
             Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(Changed::Before),
-            Err(source) => Err(ApplyError::Kubernetes {
-                verb: "create",
-                what: format!("pod {name}"),
-                source: Box::new(source),
-            }),
+            Err(source) => Err(failed("create", kind, &object.name_any())(source)),
         }
     }
 
-    async fn delete(&self, name: &str, uid: &str) -> Result<Changed, ApplyError> {
-        let api: Api<Pod> = Api::namespaced(self.client.clone(), &self.cluster.namespace);
-        // Not a later pod that happens to have the name.
+    async fn delete<K>(&self, kind: &'static str, name: &str, uid: &str) -> Result<Changed, ApplyError>
+    where
+        K: Resource<Scope = NamespaceResourceScope> + Clone + DeserializeOwned + std::fmt::Debug,
+        K::DynamicType: Default,
+    {
+        // Not a later object that happens to have the name.
         let params = DeleteParams::default()
             .preconditions(Preconditions { uid: Some(uid.to_owned()), resource_version: None });
-        match api.delete(name, &params).await {
+        match self.api::<K>().delete(name, &params).await {
             Ok(_) => Ok(Changed::Now),
             Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => {
                 Ok(Changed::Before)
             }
-            Err(source) => Err(ApplyError::Kubernetes {
-                verb: "delete",
-                what: format!("pod {name}"),
-                source: Box::new(source),
-            }),
+            Err(source) => Err(failed("delete", kind, name)(source)),
         }
     }
+
+    /// The uid in the patch makes the server refuse when the object is another one by now.
+    async fn patch<K>(
+        &self,
+        kind: &'static str,
+        name: &str,
+        patch: serde_json::Value,
+    ) -> Result<Changed, ApplyError>
+    where
+        K: Resource<Scope = NamespaceResourceScope> + Clone + DeserializeOwned + std::fmt::Debug,
+        K::DynamicType: Default,
+    {
+        let patch = Patch::Strategic(&patch);
+        match self.api::<K>().patch(name, &PatchParams::default(), &patch).await {
+            Ok(_) => Ok(Changed::Now),
+            Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => {
+                Ok(Changed::Before)
+            }
+            Err(source) => Err(failed("patch", kind, name)(source)),
+        }
+    }
+
+    async fn seal(&self, name: &str, uid: &str) -> Result<Changed, ApplyError> {
+        let annotations = BTreeMap::from([
+            (names::ANNOTATION_INITIAL_STATE, "existing".to_owned()),
+            (names::ANNOTATION_INITIAL_CLUSTER, build::pod::initial_cluster(&self.alone(name))),
+        ]);
+        self.patch::<Pod>("pod", name, json!({ "metadata": { "uid": uid, "annotations": annotations } }))
+            .await
+    }
+
+    /// The claim learns of it first: should the pod be lost meanwhile, it is made again with a version that can read the data.
+    async fn set_version(
+        &self,
+        name: &str,
+        uid: &str,
+        version: &str,
+        volume: bool,
+    ) -> Result<Changed, ApplyError> {
+        let annotations = json!({ names::ANNOTATION_VERSION: version });
+        if volume {
+            let patch = json!({ "metadata": { "annotations": annotations } });
+            self.patch::<PersistentVolumeClaim>("claim", name, patch).await?;
+        }
+        let image = build::pod::image(self.cluster, version);
+        let patch = json!({
+            "metadata": { "uid": uid, "annotations": annotations },
+            "spec": { "containers": [{ "name": build::pod::CONTAINER, "image": image }] },
+        });
+        self.patch::<Pod>("pod", name, patch).await
+    }
+
+    async fn release(&self, name: &str, uid: &str) -> Result<Changed, ApplyError> {
+        match self.cluster.storage.retention {
+            RetentionPolicy::Delete => self.delete::<PersistentVolumeClaim>("claim", name, uid).await,
+            RetentionPolicy::Retain => {
+                let labels = json!({ names::LABEL_RETAINED: "true" });
+                // Without an owner, nobody deletes it along.
+                let owners = json!([{ "$patch": "delete", "uid": self.cluster.uid }]);
+                let patch =
+                    json!({ "metadata": { "uid": uid, "labels": labels, "ownerReferences": owners } });
+                self.patch::<PersistentVolumeClaim>("claim", name, patch).await
+            }
+        }
+    }
+
+    /// Makes claims go with the cluster, or not, as the policy says now.
+    pub(crate) async fn claims(&self, seen: &Observed) -> Result<(), ApplyError> {
+        let owned = self.cluster.storage.retention == RetentionPolicy::Delete;
+        for claim in seen.claims.iter().filter(|claim| claim.owned != owned && !claim.deleting) {
+            let owner = if owned {
+                json!([self.cluster.owner])
+            } else {
+                json!([{ "$patch": "delete", "uid": self.cluster.uid }])
+            };
+            // The label keeps it ours when it has no owner.
+            let labels = json!({ names::LABEL_CLUSTER_UID: self.cluster.uid });
+            let patch =
+                json!({ "metadata": { "uid": claim.uid, "labels": labels, "ownerReferences": owner } });
+            self.patch::<PersistentVolumeClaim>("claim", &claim.name, patch).await?;
+        }
+        Ok(())
+    }
+}
+
+fn failed(verb: &'static str, kind: &str, name: &str) -> impl FnOnce(kube::Error) -> ApplyError + use<> {
+    let what = format!("{kind} {name}");
+    move |source| ApplyError::Kubernetes { verb, what, source: Box::new(source) }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Pod, Service};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Service};
 use kube::api::{Patch, PatchParams};
 use kube::core::DeserializeGuard;
 use kube::runtime::controller::{Action as Requeue, Config, Controller};
@@ -19,24 +19,37 @@ use tokio_util::sync::CancellationToken;
 use crate::addressing::Addressing;
 use crate::apply::{ApplyError, Hands, why};
 use crate::crd::{EtcdCluster, EtcdClusterStatus};
-use crate::dereference::{self, LookError};
+use crate::dereference::{self, Around, LookError};
+use crate::disruption;
 use crate::etcd::{ChangeError, Etcd};
 use crate::events;
 use crate::lease::Elector;
+use crate::maintenance;
 use crate::metrics::Metrics;
 use crate::names;
 use crate::observed::Observed;
-use crate::plan::{Action, Decision, plan};
+use crate::plan::{Action, Decision, assess, plan};
 use crate::status;
-use crate::validate::{Validated, validate};
+use crate::tls::{self, Secured};
+use crate::validate::{Validated, Volumes, validate};
 
 /// A healthy cluster is looked at this often although nothing was heard of it.
 const STEADY: Duration = Duration::from_secs(8);
+/// One that stays as it is, look after look, is looked at as seldom as this: its pods tell what happens to them by themselves.
+const CALM: Duration = Duration::from_secs(32);
+/// So many looks that find nothing to do and nothing new make a cluster calm.
+const CALM_AFTER: u32 = 4;
 /// So many clusters are worked on at the same time.
 const CONCURRENCY: u16 = 64;
 /// The first wait after a failure; each further one is twice as long.
 const BACKOFF: Duration = Duration::from_millis(500);
 const BACKOFF_MAX: Duration = Duration::from_secs(30);
+/// The data of members is compared this often: each of them reads all of it for that.
+const COMPARE: Duration = Duration::from_secs(1800);
+/// Whether there is a default StorageClass is asked this often.
+const CLASS_KNOWN: Duration = Duration::from_secs(60);
+/// Secrets of a cluster that are wrong are read again this soon.
+const INSECURE: Duration = Duration::from_secs(5);
 /// A failure that was told is not told again, in other words, before this long.
 const TELL_AGAIN: Duration = Duration::from_secs(60);
 
@@ -52,9 +65,9 @@ pub enum Scope {
 }
 
 impl Scope {
-    fn includes(&self, cluster: &EtcdCluster) -> bool {
+    pub(crate) fn includes(&self, object: &impl ResourceExt) -> bool {
         let clusterwide =
-            cluster.annotations().get(names::ANNOTATION_SCOPE).is_some_and(|s| s == "clusterwide");
+            object.annotations().get(names::ANNOTATION_SCOPE).is_some_and(|s| s == "clusterwide");
         match self {
             Self::Namespaces(_) => !clusterwide,
             Self::All => true,
@@ -62,7 +75,7 @@ impl Scope {
         }
     }
 
-    fn namespaces(&self) -> Vec<Option<String>> {
+    pub(crate) fn namespaces(&self) -> Vec<Option<String>> {
         match self {
             Self::Namespaces(list) => list.iter().cloned().map(Some).collect(),
             Self::All | Self::Annotated => vec![None],
@@ -84,9 +97,21 @@ pub struct Context {
     pub scope: Scope,
     /// Connections to members.
     pub etcd: Etcd,
+    /// How clusters with TLS are entered.
+    pub tls: Arc<tls::Keeper>,
+    /// Budgets of disruptions.
+    pub budgets: disruption::Budgets,
     /// Who tells events.
     pub recorder: Recorder,
+    /// What backups have to say to clusters.
+    pub backups: Arc<crate::backup::Board>,
     failures: Mutex<HashMap<String, u32>>,
+    /// How many looks at a cluster found nothing to do and nothing new.
+    quiet: Mutex<HashMap<String, u32>>,
+    /// When the data of the members of a cluster was last compared.
+    compared: Mutex<HashMap<String, Instant>>,
+    /// Whether Kubernetes has a default StorageClass, and when somebody looked.
+    default_class: tokio::sync::Mutex<Option<(Instant, bool)>>,
 }
 
 impl Context {
@@ -109,9 +134,79 @@ impl Context {
             metrics,
             scope,
             etcd: Etcd::default(),
+            tls: Arc::default(),
+            budgets: disruption::Budgets::default(),
             recorder,
+            backups: Arc::default(),
             failures: Mutex::default(),
+            quiet: Mutex::default(),
+            compared: Mutex::default(),
+            default_class: tokio::sync::Mutex::default(),
         }
+    }
+
+    /// The same, for a controller behind another fence: with the same connections, Secrets and numbers.
+    #[must_use]
+    pub fn behind(&self, elector: Elector) -> Self {
+        Self {
+            client: self.client.clone(),
+            addressing: self.addressing.clone(),
+            elector,
+            metrics: self.metrics.clone(),
+            scope: self.scope.clone(),
+            etcd: self.etcd.clone(),
+            tls: self.tls.clone(),
+            budgets: disruption::Budgets::default(),
+            recorder: self.recorder.clone(),
+            backups: self.backups.clone(),
+            failures: Mutex::default(),
+            quiet: Mutex::default(),
+            compared: Mutex::default(),
+            default_class: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// What a look at a cluster takes in besides its members.
+    pub(crate) async fn around(&self, cluster: &Validated) -> Around {
+        let asks = cluster.storage.when == Volumes::WithDefaultClass;
+        Around {
+            default_class: asks && self.default_class().await,
+            compare: self.compare(&format!("{}/{}", cluster.namespace, cluster.name)),
+            backup: self.backups.view(&cluster.namespace, &cluster.name, Timestamp::now()),
+        }
+    }
+
+    /// When a cluster with which all is well is looked at again.
+    fn pace(&self, key: &str, quiet: bool) -> Duration {
+        let mut looks = self.quiet.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = looks.entry(key.to_owned()).or_default();
+        *count = if quiet { count.saturating_add(1) } else { 0 };
+        if *count > CALM_AFTER { CALM } else { STEADY }
+    }
+
+    pub(crate) async fn default_class(&self) -> bool {
+        let mut known = self.default_class.lock().await;
+        match *known {
+            Some((at, found)) if at.elapsed() < CLASS_KNOWN => found,
+            _ => {
+                let found = dereference::default_class(&self.client).await;
+                *known = Some((Instant::now(), found));
+                found
+            }
+        }
+    }
+
+    /// The first comparison comes an interval after the operator's start, so that not all clusters are compared at once.
+    fn compare(&self, key: &str) -> bool {
+        let mut compared = self.compared.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = compared.entry(key.to_owned()).or_insert_with(|| {
+            Instant::now().checked_sub(COMPARE.mul_f64(rand::random())).unwrap_or_else(Instant::now)
+        });
+        let due = last.elapsed() >= COMPARE;
+        if due {
+            *last = Instant::now();
+        }
+        due
     }
 
     fn failures(&self) -> std::sync::MutexGuard<'_, HashMap<String, u32>> {
@@ -160,6 +255,7 @@ pub async fn run(context: Arc<Context>, shutdown: CancellationToken) {
                 watcher::Config::default(),
             )
             .owns(api::<Pod>(&client, namespace.as_deref()), ours.clone())
+            .owns(api::<PersistentVolumeClaim>(&client, namespace.as_deref()), ours.clone())
             .owns(api::<Service>(&client, namespace.as_deref()), ours)
             .with_config(config)
             .graceful_shutdown_on(stop)
@@ -175,7 +271,7 @@ pub async fn run(context: Arc<Context>, shutdown: CancellationToken) {
     futures::future::join_all(controllers).await;
 }
 
-fn api<K>(client: &Client, namespace: Option<&str>) -> Api<K>
+pub(crate) fn api<K>(client: &Client, namespace: Option<&str>) -> Api<K>
 where
     K: Resource<Scope = k8s_openapi::NamespaceResourceScope>,
     K::DynamicType: Default,
@@ -186,7 +282,7 @@ where
     }
 }
 
-fn key<K: Resource>(object: &K) -> String {
+pub(crate) fn key<K: Resource>(object: &K) -> String {
     let meta = object.meta();
     format!("{}/{}", meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default())
 }
@@ -220,13 +316,19 @@ async fn reconcile(
         // Pods and Services have owners: the garbage collector takes them.
         context.metrics.gone(&key);
         context.failures().remove(&key);
+        if let Some(uid) = cluster.uid() {
+            context.tls.forget(&uid);
+            context.budgets.forget(&uid);
+        }
+        context.compared.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+        context.quiet.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
         return Ok(Requeue::await_change());
     }
     if !context.scope.includes(cluster) || !context.elector.leads() {
         return Ok(Requeue::await_change());
     }
     let begin = Instant::now();
-    let requeue = Pass { context: &context }.run(cluster.clone()).await?;
+    let requeue = Pass::new(&context).run(cluster.clone()).await?;
     context.metrics.reconciled(&key, cluster.metadata.generation, begin.elapsed());
     context.failures().remove(&key);
     Ok(requeue)
@@ -235,11 +337,18 @@ async fn reconcile(
 /// One look at one cluster.
 struct Pass<'a> {
     context: &'a Context,
+    /// Connections to its members, as it is entered.
+    etcd: Etcd,
+    secured: Arc<Secured>,
 }
 
-impl Pass<'_> {
-    async fn run(&self, cluster: EtcdCluster) -> Result<Requeue, ReconcileError> {
-        let valid = match validate(&cluster) {
+impl<'a> Pass<'a> {
+    fn new(context: &'a Context) -> Self {
+        Self { context, etcd: context.etcd.clone(), secured: Arc::new(Secured::plain()) }
+    }
+
+    async fn run(mut self, cluster: EtcdCluster) -> Result<Requeue, ReconcileError> {
+        let mut valid = match validate(&cluster) {
             Ok(valid) => valid,
             Err(error) => {
                 let old = cluster.status.clone().unwrap_or_default();
@@ -248,18 +357,29 @@ impl Pass<'_> {
                 return Ok(Requeue::await_change());
             }
         };
-        let hands = Hands {
-            client: &self.context.client,
-            etcd: &self.context.etcd,
-            addressing: &*self.context.addressing,
-            cluster: &valid,
+        self.secured = match self.context.tls.secure(&self.context.client, &valid).await {
+            Ok(secured) => secured,
+            Err(error) => {
+                tracing::warn!(cluster = key(&cluster), %error, "the members cannot be talked to");
+                let old = cluster.status.clone().unwrap_or_default();
+                let new = tls::insecure(&old, &error, cluster.metadata.generation, Timestamp::now());
+                self.report(&cluster, &old, &new).await?;
+                return Ok(Requeue::requeue(INSECURE));
+            }
         };
+        self.etcd = self.context.etcd.with(self.secured.access.clone());
+        valid.goal.restart_before = self.secured.restart_before;
+        let hands = self.hands(&valid);
         if !valid.goal.paused {
             hands.services().await?;
         }
-        let seen =
-            dereference::observe(&self.context.client, &self.context.etcd, &*self.context.addressing, &valid)
-                .await?;
+        let around = self.context.around(&valid).await;
+        let (etcd, addressing) = (&self.etcd, &*self.context.addressing);
+        let seen = dereference::observe(&self.context.client, etcd, addressing, &valid, &around).await?;
+        self.context.tls.noticed(&valid, &seen);
+        if !valid.goal.paused {
+            hands.claims(&seen).await?;
+        }
         let old = cluster.status.clone().unwrap_or_default();
         let decision = plan(&valid.goal, &status::memory(&old), &seen);
         if decision.action.is_none() {
@@ -273,10 +393,37 @@ impl Pass<'_> {
             }
             _ => return Ok(Requeue::await_change()),
         };
-        let Ok(valid) = validate(&fresh) else { return Ok(Requeue::requeue(Duration::ZERO)) };
+        let Ok(mut valid) = validate(&fresh) else { return Ok(Requeue::requeue(Duration::ZERO)) };
+        valid.goal.restart_before = self.secured.restart_before;
         let old = fresh.status.clone().unwrap_or_default();
         let decision = plan(&valid.goal, &status::memory(&old), &seen);
         self.finish(&fresh, &valid, &old, &seen, decision).await
+    }
+
+    fn hands<'b>(&'b self, cluster: &'b Validated) -> Hands<'b> {
+        Hands {
+            client: &self.context.client,
+            etcd: &self.etcd,
+            addressing: &*self.context.addressing,
+            cluster,
+        }
+    }
+
+    /// The budget of disruptions. Should it fail, that is told, but holds nothing up.
+    async fn budget(
+        &self,
+        valid: &Validated,
+        old: &EtcdClusterStatus,
+        seen: &Observed,
+    ) -> Result<(), ApplyError> {
+        if valid.goal.paused || valid.goal.restoring.is_some() || !self.context.elector.leads() {
+            return Ok(());
+        }
+        let known = usize::try_from(old.size).unwrap_or_default();
+        let (voters, learners) =
+            assess(seen).map_or((known, 0), |health| (health.voters.len(), health.learners.len()));
+        let wanted = disruption::min_available(valid.goal.size, voters, learners).filter(|_| valid.budget);
+        self.context.budgets.keep(&self.context.client, valid, wanted).await
     }
 
     async fn finish(
@@ -287,22 +434,35 @@ impl Pass<'_> {
         seen: &Observed,
         mut decision: Decision,
     ) -> Result<Requeue, ReconcileError> {
+        let budget = self.budget(valid, old, seen).await.err();
         let mut failure = None;
+        if !self.secured.faults.is_empty() && !matches!(decision.action, Some(Action::Remember(_))) {
+            // What is begun with Secrets that are wrong comes to nothing; members that run are left running.
+            decision.action = None;
+            decision.blocked = Some("TLSNotReady");
+            decision.message = tls::list(&self.secured.faults);
+        }
         if let Some(action) = decision.action.clone() {
             if !self.context.elector.leads() {
                 return Ok(Requeue::await_change());
             }
             // What is remembered is written below, with the rest of the status, before anything relies on it.
             if !matches!(action, Action::Remember(_)) {
-                failure = self.act(cluster, valid, old, seen, &action, &mut decision).await.err();
+                failure = self.act(cluster, valid, seen, &action, &mut decision).await.err();
             }
         }
+        let done = decision.action.clone().filter(|_| failure.is_none());
+        let failure = failure.or(budget);
         if let Some(error) = &failure {
             // Users see why nothing moves without reading our log: a quota, an admission webhook, a missing right.
             decision.blocked = Some("ActionFailed");
             decision.message = told_lately(old, Timestamp::now()).unwrap_or_else(|| error.to_string());
         }
         let mut new = status::status(old, valid, seen, &decision);
+        if let Some(Action::Maintain(step)) = &done {
+            maintenance::done(&mut new, step);
+        }
+        tls::report(&mut new, old, valid, &self.secured, seen.now);
         let pod_seen = |name: &String| seen.pod(name).is_some();
         if !matches!(decision.action, Some(Action::Remember(_)))
             && new.pending_member.as_ref().is_some_and(pod_seen)
@@ -314,9 +474,14 @@ impl Pass<'_> {
         let lost = new.phase == "Failed";
         let quorum = new.condition("Available").is_some_and(|c| c.status == "True");
         self.context.metrics.members(&key(cluster), new.size, new.ready_members, quorum, lost);
+        let expires = self.secured.expires.map(Timestamp::as_second);
+        self.context.metrics.seen(&key(cluster), seen, expires);
         match failure {
             Some(error) => Err(error.into()),
-            None => Ok(Requeue::requeue(decision.again.unwrap_or(STEADY))),
+            None => {
+                let pace = self.context.pace(&key(cluster), *old == new && decision.again.is_none());
+                Ok(Requeue::requeue(decision.again.unwrap_or(pace)))
+            }
         }
     }
 
@@ -324,22 +489,13 @@ impl Pass<'_> {
         &self,
         cluster: &EtcdCluster,
         valid: &Validated,
-        old: &EtcdClusterStatus,
         seen: &Observed,
         action: &Action,
         decision: &mut Decision,
     ) -> Result<(), ApplyError> {
-        let hands = Hands {
-            client: &self.context.client,
-            etcd: &self.context.etcd,
-            addressing: &*self.context.addressing,
-            cluster: valid,
-        };
-        // A new member runs what the others run, whatever version is wanted meanwhile.
-        let running = &status::memory(old).version;
-        let version = if running.is_empty() { &valid.goal.version } else { running };
+        let hands = self.hands(valid);
         let begin = Instant::now();
-        match hands.act(action, version, seen).await {
+        match hands.act(action, seen).await {
             Ok(done) => {
                 tracing::info!(cluster = key(cluster), action = ?action, ?done, took = ?begin.elapsed(), "done");
                 self.context.metrics.action(action.kind());
@@ -394,8 +550,8 @@ fn told_lately(old: &EtcdClusterStatus, now: Timestamp) -> Option<String> {
 }
 
 /// The new status as a merge patch over the old one.
-fn differences(old: &EtcdClusterStatus, new: &EtcdClusterStatus) -> serde_json::Value {
-    let whole = |status: &EtcdClusterStatus| serde_json::to_value(status).unwrap_or_default();
+pub(crate) fn differences<T: serde::Serialize>(old: &T, new: &T) -> serde_json::Value {
+    let whole = |status: &T| serde_json::to_value(status).unwrap_or_default();
     let (old, mut new) = (whole(old), whole(new));
     erase(&old, &mut new);
     new
@@ -414,60 +570,4 @@ fn erase(old: &serde_json::Value, new: &mut serde_json::Value) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_failure_is_told_again_after_a_while_only() {
-        let told: Timestamp = "2026-11-21T11:00:00Z".parse().unwrap();
-        let degraded = |reason: &str| EtcdClusterStatus {
-            conditions: vec![crate::crd::Condition {
-                type_: "Degraded".into(),
-                status: "True".into(),
-                reason: reason.into(),
-                message: "failed to create pod a: quota".into(),
-                last_update_time: Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(told)),
-                ..crate::crd::Condition::default()
-            }],
-            ..EtcdClusterStatus::default()
-        };
-        let at = |status: &EtcdClusterStatus, seconds: i64| {
-            told_lately(status, told + jiff::SignedDuration::from_secs(seconds))
-        };
-        assert_eq!(at(&degraded("ActionFailed"), 30).as_deref(), Some("failed to create pod a: quota"));
-        assert_eq!(at(&degraded("ActionFailed"), 61), None);
-        assert_eq!(at(&degraded("NoSpace"), 30), None);
-        assert_eq!(at(&EtcdClusterStatus::default(), 30), None);
-    }
-
-    #[test]
-    fn what_is_gone_from_the_status_is_taken_away_by_the_patch() {
-        let old = EtcdClusterStatus {
-            pending_member: Some("a".into()),
-            members: crate::crd::MembersStatus { ready: vec![], unready: vec!["a".into()] },
-            ..EtcdClusterStatus::default()
-        };
-        let new = EtcdClusterStatus { phase: "Running".into(), ..EtcdClusterStatus::default() };
-        let patch = differences(&old, &new);
-        assert_eq!(patch["pendingMember"], json!(null));
-        assert_eq!(patch["members"]["unready"], json!(null));
-        assert_eq!(patch["phase"], "Running");
-    }
-
-    #[test]
-    fn annotated_clusters_belong_to_the_operator_of_the_whole_cluster() {
-        let mut cluster = crate::validate::tests::cluster(json!({ "size": 1 }));
-        let namespaced = Scope::Namespaces(vec!["shop".into()]);
-        assert!(
-            namespaced.includes(&cluster)
-                && Scope::All.includes(&cluster)
-                && !Scope::Annotated.includes(&cluster)
-        );
-        cluster.annotations_mut().insert(names::ANNOTATION_SCOPE.into(), "clusterwide".into());
-        assert!(
-            !namespaced.includes(&cluster)
-                && Scope::All.includes(&cluster)
-                && Scope::Annotated.includes(&cluster)
-        );
-    }
-}
+mod tests;

@@ -1,42 +1,53 @@
 //! Looking: the pods of a cluster and what their etcds say. The only part that reads from the world.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::core::v1::{ContainerStatus, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::storage::v1::StorageClass;
 use kube::api::ListParams;
-use kube::{Api, Client, ResourceExt};
+use kube::{Api, Client, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
 
 use crate::addressing::Addressing;
 use crate::etcd::Etcd;
 use crate::names;
-use crate::observed::{Observed, PodView};
-use crate::validate::Validated;
+use crate::observed::{BackupView, ClaimView, Observed, PodView, Start};
+use crate::validate::{Validated, Volumes};
 
 /// Why nothing was seen.
 #[derive(Debug, thiserror::Error)]
-#[error("failed to list the pods of {namespace}/{name}: {}", crate::apply::why(source))]
+#[error("failed to list the {what} of {namespace}/{name}: {}", crate::apply::why(source))]
 pub struct LookError {
+    what: &'static str,
     namespace: String,
     name: String,
-    source: kube::Error,
+    source: Box<kube::Error>,
 }
 
-/// One look. Pods are listed anew and not taken from a cache: a decision about a member must not rest on a pod that
-/// was there a while ago.
+/// What a look takes in besides the members.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Around {
+    /// Kubernetes has a StorageClass for who names none.
+    pub(crate) default_class: bool,
+    /// Compare the data of the members in this look.
+    pub(crate) compare: bool,
+    /// What is known of backups.
+    pub(crate) backup: Option<BackupView>,
+}
+
+/// One look. Pods and claims are listed anew and not taken from a cache: a decision about a member must not rest on
+/// what was there a while ago. Pods come first: whoever makes a member makes its claim before its pod.
 pub(crate) async fn observe(
     client: &Client,
     etcd: &Etcd,
     addressing: &dyn Addressing,
     cluster: &Validated,
+    around: &Around,
 ) -> Result<Observed, LookError> {
-    let api: Api<Pod> = Api::namespaced(client.clone(), &cluster.namespace);
-    let params = ListParams::default().labels(&names::cluster_selector(&cluster.name));
-    let list = api.list(&params).await.map_err(|source| LookError {
-        namespace: cluster.namespace.clone(),
-        name: cluster.name.clone(),
-        source,
-    })?;
-    let mut pods: Vec<PodView> = list
-        .items
+    let pods: Vec<PodView> = list::<Pod>(client, cluster, "pods")
+        .await?
         .iter()
         // A pod of an earlier object of the same name, or of somebody who likes our labels, is not ours.
         .filter(|pod| {
@@ -44,9 +55,87 @@ pub(crate) async fn observe(
         })
         .map(view)
         .collect();
-    pods.sort_by(|a, b| a.name.cmp(&b.name));
+    let claims = list::<PersistentVolumeClaim>(client, cluster, "persistentvolumeclaims").await?;
+    let claims = claims.iter().filter_map(|claim| claim_view(claim, &cluster.uid)).collect();
     let endpoints = etcd.look(cluster, &pods, addressing).await;
-    Ok(Observed { now: Timestamp::now(), pods, endpoints, fresh_name: names::fresh_member(&cluster.name) })
+    // Every member tells every alarm.
+    let corrupt = endpoints.values().flat_map(|e| &e.errors).any(|error| error.contains("alarm:CORRUPT"));
+    let hashes = if around.compare || corrupt {
+        etcd.hashes(&pods, &endpoints, addressing).await
+    } else {
+        BTreeMap::new()
+    };
+    Ok(Observed {
+        now: Timestamp::now(),
+        pods,
+        claims,
+        endpoints,
+        hashes,
+        fresh_name: names::fresh_member(&cluster.name),
+        volumes: volumes(cluster, around),
+        backup: around.backup.clone(),
+    })
+}
+
+/// Whether a new member gets a volume.
+pub(crate) const fn volumes(cluster: &Validated, around: &Around) -> bool {
+    match cluster.storage.when {
+        Volumes::Always => true,
+        Volumes::Never => false,
+        Volumes::WithDefaultClass => around.default_class,
+    }
+}
+
+async fn list<K>(client: &Client, cluster: &Validated, what: &'static str) -> Result<Vec<K>, LookError>
+where
+    K: Resource<Scope = NamespaceResourceScope> + Clone + DeserializeOwned + std::fmt::Debug,
+    K::DynamicType: Default,
+{
+    let api: Api<K> = Api::namespaced(client.clone(), &cluster.namespace);
+    let params = ListParams::default().labels(&names::cluster_selector(&cluster.name));
+    let list = api.list(&params).await.map_err(|source| LookError {
+        what,
+        namespace: cluster.namespace.clone(),
+        name: cluster.name.clone(),
+        source: Box::new(source),
+    })?;
+    let mut items = list.items;
+    items.sort_by_key(ResourceExt::name_any);
+    Ok(items)
+}
+
+/// Whether Kubernetes has a StorageClass for claims that name none. Without the right to look there is none for us.
+pub(crate) async fn default_class(client: &Client) -> bool {
+    let api: Api<StorageClass> = Api::all(client.clone());
+    match api.list_metadata(&ListParams::default()).await {
+        Ok(list) => list.items.iter().any(|class| {
+            [
+                "storageclass.kubernetes.io/is-default-class",
+                "storageclass.beta.kubernetes.io/is-default-class",
+            ]
+            .iter()
+            .any(|key| class.annotations().get(*key).is_some_and(|value| value == "true"))
+        }),
+        Err(error) => {
+            tracing::debug!(%error, "failed to list StorageClasses; members get volumes only where a cluster asks for them");
+            false
+        }
+    }
+}
+
+/// What matters of a claim; nothing of one that is somebody else's, or that was set aside for people or by a restore.
+pub(crate) fn claim_view(claim: &PersistentVolumeClaim, uid: &str) -> Option<ClaimView> {
+    let label = |key: &str| claim.labels().get(key);
+    let owned = claim.owner_references().iter().any(|owner| owner.uid == uid);
+    let ours = owned || label(names::LABEL_CLUSTER_UID).is_some_and(|of| of == uid);
+    let aside = label(names::LABEL_RETAINED).is_some() || label(names::LABEL_REPLACED_BY).is_some();
+    (ours && !aside).then(|| ClaimView {
+        name: claim.name_any(),
+        uid: claim.uid().unwrap_or_default(),
+        deleting: claim.metadata.deletion_timestamp.is_some(),
+        version: claim.annotations().get(names::ANNOTATION_VERSION).cloned().unwrap_or_default(),
+        owned,
+    })
 }
 
 /// What matters of a pod.
@@ -80,6 +169,20 @@ pub(crate) fn view(pod: &Pod) -> PodView {
         out_of_memory: container.is_some_and(out_of_memory),
         waiting,
         version: pod.annotations().get(names::ANNOTATION_VERSION).cloned().unwrap_or_default(),
+        volume: pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten()).any(|volume| {
+            volume.persistent_volume_claim.as_ref().is_some_and(|claim| claim.claim_name == pod.name_any())
+        }),
+        start: start(pod),
+    }
+}
+
+/// A pod that can come back without data says so in two annotations, which change when its member is up.
+fn start(pod: &Pod) -> Start {
+    let told = |key: &str| pod.annotations().get(key).map(String::as_str);
+    match (told(names::ANNOTATION_INITIAL_STATE), told(names::ANNOTATION_INITIAL_CLUSTER)) {
+        (None, _) | (_, None) => Start::Fixed,
+        (Some("existing"), Some(alone)) if !alone.contains(',') => Start::Refused,
+        _ => Start::Empty,
     }
 }
 

@@ -5,6 +5,8 @@ use kube::runtime::events::{Event, EventType, Recorder};
 
 use crate::crd::EtcdClusterStatus;
 use crate::etcd::Changed;
+use crate::maintenance::Step;
+use crate::observed::Start;
 use crate::plan::{Action, Removal};
 
 /// Something to tell.
@@ -29,9 +31,29 @@ pub(crate) fn of_action(action: &Action, done: Changed) -> Vec<Note> {
         return Vec::new();
     }
     match action {
-        Action::Remember(_) | Action::AddLearner { .. } | Action::DeletePod { .. } => Vec::new(),
-        Action::CreateSeed { name } | Action::CreateMember { name, .. } => {
+        Action::Remember(_) | Action::DeletePod { .. } | Action::Seal { .. } => Vec::new(),
+        Action::AddLearner { .. } => Vec::new(),
+        Action::CreateMember { name, id, start: Start::Refused, .. } => {
+            let text = format!("Member {} is started again with its volume", with_id(name, *id));
+            vec![Note::about(name, "MemberRecreated", text)]
+        }
+        Action::SetVersion { name, from, to, .. } => {
+            vec![Note::about(name, "MemberUpgraded", format!("Member {name} upgraded from {from} to {to}"))]
+        }
+        Action::Maintain(step) => vec![of_maintenance(step)],
+        Action::Restart { name, why, .. } => {
+            vec![Note::about(name, "MemberRestarted", format!("Member {name} is restarted: {why}"))]
+        }
+        Action::ReleaseClaim { name, .. } => {
+            let text = format!("The volume of member {name} is let go: the member is gone");
+            vec![Note::about(name, "VolumeReleased", text)]
+        }
+        Action::CreateSeed { name, .. } => {
             vec![Note::about(name, "MemberAdded", format!("New member {name} added to cluster"))]
+        }
+        Action::CreateMember { name, id, .. } => {
+            let text = format!("New member {} added to cluster", with_id(name, *id));
+            vec![Note::about(name, "MemberAdded", text)]
         }
         Action::Promote { id, name, .. } => {
             vec![Note::about(
@@ -52,15 +74,49 @@ pub(crate) fn of_action(action: &Action, done: Changed) -> Vec<Note> {
             match why {
                 Removal::ScaleDown => vec![removed],
                 Removal::Dead(why) => {
-                    let text = format!("The dead member {name} is being replaced: {why}");
+                    let text = format!("The dead member {name} ({id:x}) is being replaced: {why}");
                     vec![Note::about(name, "ReplacingDeadMember", text), removed]
                 }
-                Removal::Learner(why) => {
-                    let text = format!("Member {name} did not join: {why}");
+                Removal::Corrupt(why) => {
+                    let text = format!("The corrupt member {name} ({id:x}) is being replaced: {why}");
+                    vec![Note { warning: true, ..Note::about(name, "ReplacingCorruptMember", text) }, removed]
+                }
+                Removal::Learner(why) | Removal::LateLearner(why) => {
+                    let text = format!("Member {name} ({id:x}) did not join: {why}");
                     vec![Note { warning: true, ..Note::about(name, "LearnerRemoved", text) }, removed]
                 }
             }
         }
+    }
+}
+
+fn with_id(name: &str, id: Option<u64>) -> String {
+    id.map_or_else(|| name.to_owned(), |id| format!("{name} ({id:x})"))
+}
+
+fn of_maintenance(step: &Step) -> Note {
+    match step {
+        Step::Compact { revision, .. } => Note {
+            warning: true,
+            reason: "DatabaseCompacted",
+            text: format!("The database was full: everything before revision {revision} is forgotten"),
+            pod: None,
+        },
+        Step::Defragment { name } => {
+            Note::about(name, "MemberDefragmented", format!("Member {name} was defragmented"))
+        }
+        Step::Disarm { .. } => Note {
+            warning: false,
+            reason: "AlarmDisarmed",
+            text: "There is room in the database again: the alarm NOSPACE is disarmed".into(),
+            pod: None,
+        },
+        Step::EnableAuth { .. } => Note {
+            warning: false,
+            reason: "AuthEnabled",
+            text: "Authentication is on: clients have to name a user".into(),
+            pod: None,
+        },
     }
 }
 
@@ -77,7 +133,13 @@ pub(crate) fn of_status(old: &EtcdClusterStatus, new: &EtcdClusterStatus) -> Vec
     tell("Available", "QuorumLost", true, "QuorumLost");
     tell("Available", "DataLost", true, "DataLost");
     tell("SpecAccepted", "InvalidSpec", true, "InvalidSpec");
-    tell("Upgrading", "UpgradeNotSupported", true, "UpgradeBlocked");
+    tell("Scaling", "LearnerFailed", true, "ScaleBlocked");
+    for trigger in
+        ["UnsupportedVersionSkew", "KnownBadVersion", "AuthEnabled", "UpgradePatchFirst", "UpgradeStalled"]
+    {
+        tell("Upgrading", trigger, true, "UpgradeBlocked");
+    }
+    tell("BackedUp", "BackupOverdue", true, "BackupOverdue");
     for trigger in [
         "ForeignMember",
         "SplitBootstrap",
@@ -92,7 +154,21 @@ pub(crate) fn of_status(old: &EtcdClusterStatus, new: &EtcdClusterStatus) -> Vec
     if old.condition("Available").is_some_and(|c| c.status == "False" && c.reason != "Creating") {
         tell("Available", "ClusterAvailable", false, "QuorumRecovered");
     }
+    if let (None, Some(id)) = (&old.cluster_id, &new.cluster_id) {
+        let members = new.member_list.iter().map(|m| format!("{} ({})", m.name, m.id)).collect::<Vec<_>>();
+        let text = format!("The etcd cluster {id} is up; members: {}", members.join(", "));
+        notes.push(Note { warning: false, reason: "ClusterCreated", text, pod: None });
+    }
+    if upgraded(old, new) {
+        let text = format!("All members run etcd {}, they ran {}", new.current_version, old.current_version);
+        notes.push(Note { warning: false, reason: "ClusterUpgraded", text, pod: None });
+    }
     notes
+}
+
+fn upgraded(old: &EtcdClusterStatus, new: &EtcdClusterStatus) -> bool {
+    let (before, after) = (&old.current_version, &new.current_version);
+    !before.is_empty() && !after.is_empty() && before != after
 }
 
 /// Sends. An event that does not arrive is logged: it must not hold up the work it tells of.
@@ -130,7 +206,7 @@ mod tests {
             why: Removal::Dead("its pod is gone".into()),
         };
         let told = of_action(&action, Changed::Now);
-        assert_eq!(told[0].text, "The dead member orders-a is being replaced: its pod is gone");
+        assert_eq!(told[0].text, "The dead member orders-a (ff) is being replaced: its pod is gone");
         assert_eq!(told[1].text, "Existing member orders-a (ff) removed from the cluster");
         assert!(of_action(&action, Changed::Before).is_empty(), "what was done before was told before");
     }

@@ -11,8 +11,12 @@ use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
 use tokio_util::sync::CancellationToken;
 
-/// The name that coreos/etcd-operator locked under.
+/// The names that the three programs of coreos/etcd-operator locked under.
 pub const NAME: &str = "etcd-operator";
+/// Of the controller of backups.
+pub const BACKUP_NAME: &str = "etcd-backup-operator";
+/// Of the controller of restores.
+pub const RESTORE_NAME: &str = "etcd-restore-operator";
 const VALID: Duration = Duration::from_secs(15);
 /// A holder that could not renew for this long stops, well before anybody else may start.
 const RENEW_DEADLINE: Duration = Duration::from_secs(10);
@@ -25,6 +29,7 @@ const WAIT: Duration = Duration::from_secs(1);
 #[derive(Clone)]
 pub struct Elector {
     api: Api<Lease>,
+    name: &'static str,
     identity: String,
     renewed: Arc<Mutex<Option<Instant>>>,
 }
@@ -37,11 +42,17 @@ struct Seen {
 }
 
 impl Elector {
-    /// For the lease in a namespace.
+    /// For the lease of the controller of clusters in a namespace.
     #[must_use]
     pub fn new(client: Client, namespace: &str, identity: &str) -> Self {
+        Self::named(client, namespace, NAME, identity)
+    }
+
+    /// For a lease of some name.
+    #[must_use]
+    pub fn named(client: Client, namespace: &str, name: &'static str, identity: &str) -> Self {
         let renewed = Arc::default();
-        Self { api: Api::namespaced(client, namespace), identity: identity.to_owned(), renewed }
+        Self { api: Api::namespaced(client, namespace), name, identity: identity.to_owned(), renewed }
     }
 
     /// The fence before every change: whether the lease is surely still ours.
@@ -57,14 +68,14 @@ impl Elector {
         loop {
             match tokio::time::timeout(RETRY, self.attempt(&mut seen)).await {
                 Ok(Ok(true)) => {
-                    tracing::info!(identity = self.identity, "leading");
+                    tracing::info!(lease = self.name, identity = self.identity, "leading");
                     return true;
                 }
                 Ok(Ok(false)) if !waiting => {
                     waiting = true;
                     let holder =
                         seen.record.as_ref().and_then(|r| r.holder_identity.clone()).unwrap_or_default();
-                    tracing::info!(holder, "waiting for the lease");
+                    tracing::info!(lease = self.name, holder, "waiting for the lease");
                 }
                 Ok(Ok(false)) => {}
                 Ok(Err(error)) => tracing::warn!(%error, "failed to acquire the lease"),
@@ -88,14 +99,14 @@ impl Elector {
             match tokio::time::timeout(RETRY, self.attempt(&mut seen)).await {
                 Ok(Ok(true)) => {}
                 Ok(Ok(false)) => {
-                    tracing::error!("another operator took the lease");
+                    tracing::error!(lease = self.name, "another operator took the lease");
                     return false;
                 }
                 Ok(Err(error)) => tracing::warn!(%error, "failed to renew the lease"),
                 Err(_) => tracing::warn!("renewing the lease timed out"),
             }
             if !self.leads() {
-                tracing::error!("the lease could not be renewed in time");
+                tracing::error!(lease = self.name, "the lease could not be renewed in time");
                 return false;
             }
         }
@@ -105,7 +116,7 @@ impl Elector {
     pub async fn release(&self) {
         *self.lock() = None;
         let release = async {
-            let Some(mut lease) = self.api.get_opt(NAME).await? else { return Ok(()) };
+            let Some(mut lease) = self.api.get_opt(self.name).await? else { return Ok(()) };
             match lease.spec.as_mut() {
                 Some(spec) if spec.holder_identity.as_deref() == Some(&self.identity) => {
                     spec.holder_identity = Some(String::new());
@@ -113,10 +124,10 @@ impl Elector {
                 }
                 _ => return Ok(()),
             }
-            self.api.replace(NAME, &PostParams::default(), &lease).await.map(drop)
+            self.api.replace(self.name, &PostParams::default(), &lease).await.map(drop)
         };
         match tokio::time::timeout(RETRY, release).await {
-            Ok(Ok(())) => tracing::info!("released the lease"),
+            Ok(Ok(())) => tracing::info!(lease = self.name, "released the lease"),
             Ok(Err(error)) => {
                 tracing::warn!(%error, "failed to release the lease; the next operator waits until it ends")
             }
@@ -126,7 +137,7 @@ impl Elector {
 
     async fn attempt(&self, seen: &mut Seen) -> Result<bool, kube::Error> {
         let asked = Instant::now();
-        let current = self.api.get_opt(NAME).await?;
+        let current = self.api.get_opt(self.name).await?;
         let record = current.as_ref().and_then(|lease| lease.spec.clone());
         if seen.since.is_none() || seen.record != record {
             *seen = Seen { record: record.clone(), since: Some(asked) };
@@ -140,10 +151,10 @@ impl Elector {
             // With the resourceVersion that was read: of two that try, the server lets one through.
             Some(mut lease) => {
                 lease.spec = Some(wanted);
-                self.api.replace(NAME, &PostParams::default(), &lease).await
+                self.api.replace(self.name, &PostParams::default(), &lease).await
             }
             None => {
-                let metadata = ObjectMeta { name: Some(NAME.into()), ..ObjectMeta::default() };
+                let metadata = ObjectMeta { name: Some(self.name.into()), ..ObjectMeta::default() };
                 self.api.create(&PostParams::default(), &Lease { metadata, spec: Some(wanted) }).await
             }
         };

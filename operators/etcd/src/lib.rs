@@ -5,20 +5,29 @@
 
 pub mod addressing;
 mod apply;
+pub mod backup;
 mod build;
 pub mod calls;
+mod conditions;
 pub mod controller;
 pub mod crd;
 mod dereference;
+pub mod disruption;
 pub mod etcd;
 mod events;
 pub mod http;
 pub mod lease;
+pub mod maintenance;
 pub mod metrics;
 mod names;
 pub mod observed;
 pub mod plan;
 #[cfg(test)]
 mod real_etcd;
+#[cfg(test)]
+mod real_secured;
+pub mod restore;
 pub mod status;
+pub mod storage;
+pub mod tls;
 pub mod validate;

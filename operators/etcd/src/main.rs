@@ -1,44 +1,48 @@
 //! The command `etcd-operator`.
 
+mod running;
+
 use std::ffi::OsString;
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-use anyhow::Context as _;
 use clap::{ArgAction, Parser, Subcommand};
-use etcd_operator::addressing::InCluster;
-use etcd_operator::controller::{self, Context, Scope};
-use etcd_operator::crd::{EtcdCluster, crd};
-use etcd_operator::http;
-use etcd_operator::lease::Elector;
-use etcd_operator::metrics::Metrics;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{ListParams, Patch, PatchParams};
-use kube::{Api, Client, ResourceExt};
-use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
+use etcd_operator::controller::Scope;
+use etcd_operator::restore::fetch::{self, FetchArgs, InstallArgs};
 use tracing_subscriber::EnvFilter;
 
-/// Keeps etcd clusters at their size and healthy.
+/// Keeps etcd clusters at their size and healthy, backs them up and restores them.
+///
+/// Called `etcd-backup-operator` or `etcd-restore-operator` it does that alone, as the programs of these names did.
 #[derive(Debug, Parser)]
 #[command(name = "etcd-operator", version)]
 struct Args {
-    /// Create or update the CustomResourceDefinition at start.
+    /// Create or update the CustomResourceDefinitions at start.
     #[arg(long, default_value_t = true, action = ArgAction::Set, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     create_crd: bool,
-    /// Look after the clusters of all namespaces that carry the annotation etcd.database.coreos.com/scope: clusterwide.
+    /// Look after the objects of all namespaces that carry the annotation etcd.database.coreos.com/scope: clusterwide.
     #[arg(long, default_value_t = false, action = ArgAction::Set, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     cluster_wide: bool,
-    /// Where /healthz, /readyz and /metrics are served.
-    #[arg(long, default_value = "0.0.0.0:8080")]
-    listen_addr: SocketAddr,
+    /// Where /healthz, /readyz and /metrics are served. Default: port 8080, of the programs for backups and restores alone 8081 and 8082.
+    #[arg(long)]
+    listen_addr: Option<SocketAddr>,
+    /// Where pods fetch the snapshots that they are restored from.
+    #[arg(long, default_value = "0.0.0.0:19999")]
+    restore_listen_addr: SocketAddr,
+    /// Host and port under which pods reach that. Default: the address of the own pod.
+    #[arg(long, env = "ADVERTISE_ADDRESS")]
+    advertise_address: Option<String>,
+    /// Image of this program for the pods that fetch snapshots. Default: that of the own pod.
+    #[arg(long, env = "OPERATOR_IMAGE")]
+    operator_image: Option<String>,
+    /// Folder for backups to a local path, usually a mounted volume. Without it there are none.
+    #[arg(long, env = "BACKUP_DIR")]
+    backup_dir: Option<PathBuf>,
     /// Namespace of the operator itself.
     #[arg(long, env = "MY_POD_NAMESPACE", default_value = "default")]
     pod_namespace: String,
-    /// Name of the operator's pod; events and the lease carry it.
+    /// Name of the operator's pod; events and the leases carry it.
     #[arg(long, env = "MY_POD_NAME")]
     pod_name: Option<String>,
     /// Namespaces to look after, separated by commas; empty for all. Without it the operator's own.
@@ -47,14 +51,55 @@ struct Args {
     /// How logs are written.
     #[arg(long, env = "LOG_FORMAT", value_parser = ["text", "json"], default_value = "text")]
     log_format: String,
+    /// For manifests of coreos/etcd-operator; without effect.
+    #[arg(long, hide = true)]
+    gc_interval: Option<String>,
+    /// For manifests of coreos/etcd-operator; without effect.
+    #[arg(long, hide = true, allow_negative_numbers = true)]
+    chaos_level: Option<i32>,
     #[command(subcommand)]
     command: Option<Command>,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Print the CustomResourceDefinition.
+    /// Print the CustomResourceDefinitions.
     Crd,
+    /// Fetch a snapshot from the operator; runs in pods that are restored.
+    #[command(hide = true)]
+    FetchSnapshot(FetchArgs),
+    /// Put restored data in place; runs in pods that are restored.
+    #[command(hide = true)]
+    InstallData(InstallArgs),
+}
+
+/// What a process does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Duties {
+    clusters: bool,
+    backups: bool,
+    restores: bool,
+}
+
+impl Duties {
+    /// By the name that the program was called by.
+    fn of(program: &OsString) -> Self {
+        let name = Path::new(program).file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        Self {
+            clusters: !name.contains("backup") && !name.contains("restore"),
+            backups: !name.contains("restore"),
+            restores: !name.contains("backup"),
+        }
+    }
+
+    /// Programs for different duties share the network of a pod.
+    const fn port(self) -> u16 {
+        match (self.clusters, self.backups) {
+            (true, _) => 8080,
+            (false, true) => 8081,
+            (false, false) => 8082,
+        }
+    }
 }
 
 /// Go programs take long flags with one hyphen, and existing manifests use them.
@@ -89,19 +134,24 @@ fn lease_namespace<'a>(scope: &'a Scope, own: &'a str) -> &'a str {
     }
 }
 
+fn print_crds() -> ExitCode {
+    for definition in running::crds() {
+        match serde_yaml::to_string(&definition) {
+            Ok(text) => print!("---\n{text}"),
+            Err(error) => {
+                eprintln!("error: failed to write a CustomResourceDefinition: {error}");
+                return ExitCode::FAILURE;
+            }
+        }
+    }
+    ExitCode::SUCCESS
+}
+
 fn main() -> ExitCode {
+    let duties = Duties::of(&std::env::args_os().next().unwrap_or_default());
     let args = Args::parse_from(std::env::args_os().map(two_hyphens));
     if matches!(args.command, Some(Command::Crd)) {
-        return match serde_yaml::to_string(&crd()) {
-            Ok(text) => {
-                print!("{text}");
-                ExitCode::SUCCESS
-            }
-            Err(error) => {
-                eprintln!("error: failed to write the CustomResourceDefinition: {error}");
-                ExitCode::FAILURE
-            }
-        };
+        return print_crds();
     }
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
@@ -120,7 +170,14 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    match runtime.block_on(run(args)) {
+    let result = match &args.command {
+        Some(Command::FetchSnapshot(what)) => {
+            runtime.block_on(fetch::fetch(what, std::env::var(fetch::TOKEN).ok()))
+        }
+        Some(Command::InstallData(what)) => fetch::install(what),
+        Some(Command::Crd) | None => runtime.block_on(running::run(args, duties)),
+    };
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // Errors of the Kubernetes client tell their causes themselves.
@@ -131,92 +188,6 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-async fn run(args: Args) -> anyhow::Result<()> {
-    let shutdown = CancellationToken::new();
-    stop_on_signal(shutdown.clone()).context("failed to listen for signals")?;
-    let listener = TcpListener::bind(args.listen_addr).await.with_context(|| {
-        format!("failed to listen on {}; choose another address with --listen-addr", args.listen_addr)
-    })?;
-    let (ready, metrics) = (Arc::new(AtomicBool::new(false)), Arc::new(Metrics::default()));
-    let server = tokio::spawn(http::serve(listener, ready.clone(), metrics.clone(), shutdown.clone()));
-
-    let client = Client::try_default().await.context("failed to find a Kubernetes API server")?;
-    let scope = scope(&args);
-    tracing::info!(version = env!("CARGO_PKG_VERSION"), ?scope, "starting");
-    let served = wait_for_api(&client, &args, &scope, &shutdown).await;
-    ready.store(served, Ordering::Relaxed);
-
-    let hostname = || std::env::var("HOSTNAME").ok().filter(|name| !name.is_empty());
-    let instance = args.pod_name.clone().or_else(hostname).unwrap_or_else(|| "etcd-operator".into());
-    // The pod's name alone is not enough: a restarted process of the same pod must not take the lease of a hung one.
-    let identity = format!("{instance}_{:08x}", rand::random::<u32>());
-    let elector = Elector::new(client.clone(), lease_namespace(&scope, &args.pod_namespace), &identity);
-    let mut lost = false;
-    if served && elector.acquire(&shutdown).await {
-        let context =
-            Context::new(client, Arc::new(InCluster), elector.clone(), metrics, scope, Some(instance));
-        let stop = shutdown.child_token();
-        let work = tokio::spawn(controller::run(Arc::new(context), stop.clone()));
-        lost = !elector.hold(&shutdown).await;
-        stop.cancel();
-        if !lost {
-            // What is begun is finished, but nobody waits for long: the next operator does.
-            let _ = tokio::time::timeout(Duration::from_secs(3), work).await;
-            elector.release().await;
-        }
-    }
-    shutdown.cancel();
-    let _ = tokio::time::timeout(Duration::from_secs(1), server).await;
-    anyhow::ensure!(!lost, "the lease is lost; the process ends so that two operators never work at once");
-    Ok(())
-}
-
-/// Until the API serves EtcdClusters; false when told to stop first.
-async fn wait_for_api(client: &Client, args: &Args, scope: &Scope, shutdown: &CancellationToken) -> bool {
-    loop {
-        match api_is_there(client, args, scope).await {
-            Ok(()) => return true,
-            Err(error) => {
-                let cause = error.chain().nth(1).map(ToString::to_string).unwrap_or_default();
-                tracing::warn!("the EtcdCluster API is not there yet: {error}: {cause}");
-            }
-        }
-        tokio::select! {
-            () = shutdown.cancelled() => return false,
-            () = tokio::time::sleep(Duration::from_secs(1)) => {}
-        }
-    }
-}
-
-async fn api_is_there(client: &Client, args: &Args, scope: &Scope) -> anyhow::Result<()> {
-    if args.create_crd {
-        let definition = crd();
-        let params = PatchParams::apply("etcd-operator").force();
-        let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-        let name = definition.name_any();
-        api.patch(&name, &params, &Patch::Apply(&definition))
-            .await
-            .with_context(|| format!("failed to apply CRD {name}"))?;
-    }
-    let api: Api<EtcdCluster> = match scope {
-        Scope::Namespaces(list) => Api::namespaced(client.clone(), list.first().map_or("default", |n| n)),
-        Scope::All | Scope::Annotated => Api::all(client.clone()),
-    };
-    api.list(&ListParams::default().limit(1)).await.context("failed to list EtcdClusters")?;
-    Ok(())
-}
-
-fn stop_on_signal(shutdown: CancellationToken) -> std::io::Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    tokio::spawn(async move {
-        tokio::select! { _ = term.recv() => {}, _ = int.recv() => {} }
-        tracing::info!("stopping");
-        shutdown.cancel();
-    });
-    Ok(())
 }
 
 #[cfg(test)]
@@ -244,5 +215,25 @@ mod tests {
         assert_eq!(lease_namespace(&two, "own"), "own");
         let one = scope(&parse(&["--watch-namespace", "a"]));
         assert_eq!(lease_namespace(&one, "own"), "a");
+    }
+
+    #[test]
+    fn the_name_says_what_a_process_does() {
+        let duties = |name: &str| Duties::of(&name.into());
+        let all = Duties { clusters: true, backups: true, restores: true };
+        assert_eq!(duties("/usr/local/bin/etcd-operator"), all);
+        assert_eq!(duties(""), all);
+        let backups = duties("etcd-backup-operator");
+        assert_eq!(backups, Duties { clusters: false, backups: true, restores: false });
+        let restores = duties("/bin/etcd-restore-operator");
+        assert_eq!(restores, Duties { clusters: false, backups: false, restores: true });
+        let ports = [all.port(), backups.port(), restores.port()];
+        assert_eq!(ports, [8080, 8081, 8082], "they share a pod");
+    }
+
+    #[test]
+    fn what_upstream_had_and_nobody_needs_is_taken() {
+        let args = parse(&["-gc-interval=10m", "-chaos-level=-1", "-listen-addr=0.0.0.0:9"]);
+        assert_eq!(args.listen_addr.map(|addr| addr.port()), Some(9));
     }
 }

@@ -5,12 +5,17 @@ use std::fmt::Write;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::observed::Observed;
+use crate::plan::assess;
+
 /// Upper bounds of the histogram in seconds: 0.1 * 2^n, as upstream.
 const BUCKETS: [f64; 10] = [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 51.2];
 
 /// The numbers.
 #[derive(Debug, Default)]
 pub struct Metrics {
+    /// About backups.
+    pub(crate) backups: crate::backup::Numbers,
     inner: Mutex<Inner>,
 }
 
@@ -35,6 +40,14 @@ struct Cluster {
     ready: i64,
     quorum: bool,
     lost: bool,
+    /// Newest revision, and bytes of the largest database.
+    revision: i64,
+    db_size: u64,
+    db_in_use: u64,
+    leader: u64,
+    leader_changes: u64,
+    /// When the first certificate expires, in seconds since 1970.
+    expires: Option<i64>,
 }
 
 impl Metrics {
@@ -63,6 +76,20 @@ impl Metrics {
         inner.failed += u64::from(newly_lost);
     }
 
+    /// What the members said. Where nobody says anything, the last word stands.
+    pub(crate) fn seen(&self, key: &str, seen: &Observed, expires: Option<i64>) {
+        let mut inner = self.lock();
+        let cluster = inner.clusters.entry(key.to_owned()).or_default();
+        cluster.expires = expires;
+        let said = seen.endpoints.values();
+        cluster.revision = said.clone().map(|e| e.revision).max().unwrap_or(cluster.revision);
+        cluster.db_size = said.clone().map(|e| e.db_size).max().unwrap_or(cluster.db_size);
+        cluster.db_in_use = said.clone().map(|e| e.db_in_use).max().unwrap_or(cluster.db_in_use);
+        let Some(leader) = assess(seen).map(|health| health.leader) else { return };
+        cluster.leader_changes += u64::from(cluster.leader != 0 && cluster.leader != leader);
+        cluster.leader = leader;
+    }
+
     pub(crate) fn action(&self, kind: &'static str) {
         *self.lock().actions.entry(kind).or_default() += 1;
     }
@@ -83,6 +110,7 @@ impl Metrics {
         let mut out = String::new();
         // Writing into a String does not fail.
         let _ = inner.render(&mut out);
+        out.push_str(&self.backups.render());
         out
     }
 
@@ -132,17 +160,30 @@ impl Inner {
             writeln!(out, "{duration}_sum{{ClusterName=\"{key}\"}} {}", cluster.sum)?;
             writeln!(out, "{duration}_count{{ClusterName=\"{key}\"}} {}", cluster.count)?;
         }
-        type Read = fn(&Cluster) -> i64;
-        let gauges: [(&str, &str, Read); 3] = [
-            ("members", "Members with a vote.", |c| c.members),
-            ("healthy_members", "Members that serve.", |c| c.ready),
-            ("has_quorum", "1 while the cluster serves.", |c| i64::from(c.quorum)),
+        type Read = fn(&Cluster) -> Option<i64>;
+        let gauges: [(&str, &str, &str, Read); 8] = [
+            ("members", "gauge", "Members with a vote.", |c| Some(c.members)),
+            ("healthy_members", "gauge", "Members that serve.", |c| Some(c.ready)),
+            ("has_quorum", "gauge", "1 while the cluster serves.", |c| Some(i64::from(c.quorum))),
+            ("revision", "gauge", "Newest revision.", |c| Some(c.revision)),
+            ("db_size_bytes", "gauge", "Largest database of a member.", |c| i64::try_from(c.db_size).ok()),
+            ("db_in_use_bytes", "gauge", "Of that, what holds something.", |c| {
+                i64::try_from(c.db_in_use).ok()
+            }),
+            ("leader_changes", "counter", "Changes of the leader that were seen.", |c| {
+                i64::try_from(c.leader_changes).ok()
+            }),
+            ("certificate_expiry_timestamp_seconds", "gauge", "When the first certificate expires.", |c| {
+                c.expires
+            }),
         ];
-        for (name, help, read) in gauges {
+        for (name, kind, help, read) in gauges {
             let name = format!("etcd_operator_cluster_{name}");
-            writeln!(out, "# HELP {name} {help}\n# TYPE {name} gauge")?;
+            writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}")?;
             for (key, cluster) in &self.clusters {
-                writeln!(out, "{name}{{ClusterName=\"{key}\"}} {}", read(cluster))?;
+                if let Some(value) = read(cluster) {
+                    writeln!(out, "{name}{{ClusterName=\"{key}\"}} {value}")?;
+                }
             }
         }
         Ok(())
@@ -152,6 +193,47 @@ impl Inner {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_change_of_the_leader_counts_and_silence_does_not() {
+        let (metrics, key) = (Metrics::default(), "shop/orders");
+        let led_by = |leader: u64, revision: i64| {
+            let endpoint = crate::observed::Endpoint {
+                member_id: 1,
+                cluster_id: 9,
+                leader,
+                linearizable: true,
+                revision,
+                db_size: 4096,
+                members: vec![crate::observed::Member {
+                    id: 1,
+                    pod: Some("a".into()),
+                    started: true,
+                    ..crate::observed::Member::default()
+                }],
+                ..crate::observed::Endpoint::default()
+            };
+            let pod = crate::observed::PodView { name: "a".into(), ..crate::observed::PodView::default() };
+            Observed {
+                pods: vec![pod],
+                endpoints: BTreeMap::from([("a".into(), endpoint)]),
+                ..Observed::default()
+            }
+        };
+        metrics.seen(key, &led_by(1, 7), Some(1_800_000_000));
+        metrics.seen(key, &led_by(1, 8), Some(1_800_000_000));
+        metrics.seen(key, &Observed::default(), Some(1_800_000_000));
+        metrics.seen(key, &led_by(2, 9), Some(1_800_000_000));
+        let text = metrics.render();
+        for line in [
+            "etcd_operator_cluster_leader_changes{ClusterName=\"shop/orders\"} 1",
+            "etcd_operator_cluster_revision{ClusterName=\"shop/orders\"} 9",
+            "etcd_operator_cluster_db_size_bytes{ClusterName=\"shop/orders\"} 4096",
+            "etcd_operator_cluster_certificate_expiry_timestamp_seconds{ClusterName=\"shop/orders\"} 1800000000",
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line} in\n{text}");
+        }
+    }
 
     #[test]
     fn clusters_come_change_and_go() {

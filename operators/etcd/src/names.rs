@@ -10,10 +10,24 @@ pub(crate) const LABEL_NODE: &str = "etcd_node";
 pub(crate) const LABEL_CLUSTER: &str = "etcd_cluster";
 /// Labels of users must not begin like ours.
 pub(crate) const RESERVED_LABEL_PREFIX: &str = "etcd_";
+/// Annotation on clusters: uid of the EtcdRestore that works on the members.
+pub(crate) const ANNOTATION_RESTORE: &str = "etcd.database.coreos.com/restore";
+/// Label on claims that a restore set aside: uid of the EtcdRestore.
+pub(crate) const LABEL_REPLACED_BY: &str = "etcd.database.coreos.com/replaced-by";
 /// Annotation on pods: the etcd version they were made for.
 pub(crate) const ANNOTATION_VERSION: &str = "etcd.version";
 /// Annotation on clusters: operators of the whole cluster (`clusterwide`) or of one namespace (absent) look after it.
 pub(crate) const ANNOTATION_SCOPE: &str = "etcd.database.coreos.com/scope";
+/// Annotation on clusters: a version that is known to be bad and may be upgraded to nevertheless.
+pub(crate) const ANNOTATION_ALLOW_VERSION: &str = "etcd.database.coreos.com/allow-version";
+/// Annotation on pods: `--initial-cluster` of the member, read anew whenever its container starts.
+pub(crate) const ANNOTATION_INITIAL_CLUSTER: &str = "etcd.database.coreos.com/initial-cluster";
+/// Annotation on pods: `--initial-cluster-state` of the member, likewise.
+pub(crate) const ANNOTATION_INITIAL_STATE: &str = "etcd.database.coreos.com/initial-cluster-state";
+/// Label on claims: uid of their cluster, also of those that outlive it.
+pub(crate) const LABEL_CLUSTER_UID: &str = "etcd_cluster_uid";
+/// Label on claims that are kept for people and are nobody's any more.
+pub(crate) const LABEL_RETAINED: &str = "etcd_retained";
 /// Field manager and reporter of events.
 pub(crate) const MANAGER: &str = "etcd-operator";
 

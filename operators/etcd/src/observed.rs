@@ -6,14 +6,22 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 /// One look at a cluster.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Observed {
     /// When.
     pub now: Timestamp,
     /// The pods that the object owns, whatever their state, ordered by name.
     pub pods: Vec<PodView>,
+    /// The claims of the object, ordered by name; not those that are kept for people.
+    pub claims: Vec<ClaimView>,
     /// What the etcd in a pod says, by name of the pod. Absent when it did not answer.
     pub endpoints: BTreeMap<String, Endpoint>,
+    /// Sums over the data of members, by name of the pod, when they were compared in this look.
+    pub hashes: BTreeMap<String, Hash>,
+    /// A new member gets a volume.
+    pub volumes: bool,
+    /// What is known about backups of this cluster; none when nobody makes any.
+    pub backup: Option<BackupView>,
     /// A name that no member ever had, for the case that one is needed.
     pub fresh_name: String,
 }
@@ -49,8 +57,64 @@ pub struct PodView {
     pub out_of_memory: bool,
     /// Why it is not running, in the words of Kubernetes.
     pub waiting: Option<String>,
-    /// The etcd version it was made for.
+    /// The etcd version it was made for, or told to run since.
     pub version: String,
+    /// Its data is on a volume.
+    pub volume: bool,
+    /// How its etcd starts when it finds no data.
+    pub start: Start,
+}
+
+/// How an etcd starts when it finds no data. That is right once; afterwards data that is missing was lost, and a member
+/// that starts without it would answer as if nothing had ever been written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Start {
+    /// As its arguments say, for ever: the predecessor made the pod.
+    #[default]
+    Fixed,
+    /// As a member that never had data.
+    Empty,
+    /// Not at all.
+    Refused,
+}
+
+/// A claim for a volume.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClaimView {
+    /// Name, also that of its member.
+    pub name: String,
+    /// Uid.
+    pub uid: String,
+    /// Deletion has begun: it goes when its pod is gone.
+    pub deleting: bool,
+    /// The etcd version that wrote to it, or may have.
+    pub version: String,
+    /// It goes with the object.
+    pub owned: bool,
+}
+
+/// A sum over all keys and values up to a revision.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hash {
+    /// The sum.
+    pub hash: u32,
+    /// The revision. Sums of different revisions say nothing about each other.
+    pub revision: i64,
+    /// The revision before which everything is forgotten; likewise.
+    pub compacted: i64,
+}
+
+/// What is known about backups of a cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BackupView {
+    /// When the last one was done.
+    pub last_success: Option<Timestamp>,
+    /// When the last one should have been done, if they are made by a schedule and it is overdue.
+    pub overdue_since: Option<Timestamp>,
+    /// Why the last try failed, if it did, with the name of the EtcdBackup.
+    pub failing: Option<String>,
+    /// Where the last one is, in the words of an EtcdRestore: `s3.path` and its value, say.
+    pub place: Option<String>,
 }
 
 /// What one etcd member says.
@@ -74,6 +138,14 @@ pub struct Endpoint {
     pub errors: Vec<String>,
     /// It answered a read that needs the quorum.
     pub linearizable: bool,
+    /// Bytes of its database.
+    pub db_size: u64,
+    /// Bytes of it that hold something.
+    pub db_in_use: u64,
+    /// Its newest revision.
+    pub revision: i64,
+    /// It asked who we are: authentication is on.
+    pub auth: bool,
     /// The members it knows, ordered by id.
     pub members: Vec<Member>,
 }
@@ -108,10 +180,31 @@ pub struct Memory {
     pub cluster_id: Option<String>,
     /// The member that is being added.
     pub pending: Option<String>,
-    /// The etcd version that the members run.
+    /// The etcd version that all members ran when they last ran the same.
     pub version: String,
     /// Number of voting members when the quorum was last proved.
     pub voters: usize,
+    /// Names of the voting members at that time; those of strangers are missing.
+    pub members: Vec<String>,
+    /// It was running before this operator saw it, so that it must not be started anew although its id was never written.
+    pub taken_over: bool,
+    /// The last member that was added in vain.
+    pub failure: Option<Failure>,
+    /// Housekeeping that is under way, or was last.
+    pub maintenance: crate::maintenance::Record,
+    /// Authentication was switched on by this operator.
+    pub auth_enabled: bool,
+}
+
+/// A member that was added in vain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// When it was taken out.
+    pub at: Timestamp,
+    /// Generation of the spec at that time.
+    pub generation: Option<i64>,
+    /// What it waited for.
+    pub reason: String,
 }
 
 /// A member count that can decide: more than half.
@@ -125,5 +218,20 @@ impl Observed {
     #[must_use]
     pub fn pod(&self, name: &str) -> Option<&PodView> {
         self.pods.iter().find(|pod| pod.name == name)
+    }
+
+    /// The claim of a name.
+    #[must_use]
+    pub fn claim(&self, name: &str) -> Option<&ClaimView> {
+        self.claims.iter().find(|claim| claim.name == name)
+    }
+
+    /// Whether what a member wrote is still there, as far as Kubernetes knows.
+    #[must_use]
+    pub fn holds_data(&self, name: &str) -> bool {
+        self.claim(name).is_some_and(|claim| !claim.deleting)
+            || self
+                .pod(name)
+                .is_some_and(|pod| !pod.volume && !pod.deleting && !pod.ended && pod.ever_started)
     }
 }

@@ -4,20 +4,39 @@
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use crate::crd::{Condition, EtcdClusterStatus, MembersStatus};
+use crate::conditions::{self, Facts};
+use crate::crd::{Condition, EtcdClusterStatus, LearnerFailure, MemberStatus, MembersStatus};
 use crate::names::{self, CLIENT_PORT};
-use crate::observed::{Memory, Observed};
-use crate::plan::{Action, Decision, Progress, assess};
+use crate::observed::{Failure, Memory, Observed};
+use crate::plan::{Action, Decision, Goal, Health, Progress, Removal, Upgrade, assess, upgrade};
 use crate::validate::{InvalidSpec, Validated};
+
+const LEARNER: &str = "Learner";
 
 /// What the operator remembers, read from the status.
 #[must_use]
 pub fn memory(status: &EtcdClusterStatus) -> Memory {
+    let cluster_id = status.cluster_id.clone().filter(|id| !id.is_empty());
+    let voters = usize::try_from(status.size).unwrap_or_default();
+    let mut members: Vec<String> =
+        status.member_list.iter().filter(|m| m.role != LEARNER).map(|m| m.name.clone()).collect();
+    // The predecessor wrote names of pods, and no ids.
+    if status.member_list.is_empty() {
+        members = status.members.ready.iter().chain(&status.members.unready).cloned().collect();
+    }
     Memory {
-        cluster_id: status.cluster_id.clone().filter(|id| !id.is_empty()),
+        taken_over: cluster_id.is_none() && status.phase == "Running",
+        cluster_id,
         pending: status.pending_member.clone().filter(|name| !name.is_empty()),
         version: status.current_version.clone(),
-        voters: usize::try_from(status.size).unwrap_or_default(),
+        voters,
+        members,
+        failure: status.learner_failure.as_ref().and_then(|failure| {
+            let at = failure.time.as_ref()?.0;
+            Some(Failure { at, generation: failure.generation, reason: failure.reason.clone() })
+        }),
+        maintenance: status.maintenance.as_ref().map(Into::into).unwrap_or_default(),
+        auth_enabled: status.auth_enabled,
     }
 }
 
@@ -31,6 +50,10 @@ pub fn refused(
 ) -> EtcdClusterStatus {
     let mut status = old.clone();
     status.observed_generation = generation;
+    if status.cluster_id.is_none() && status.phase != "Running" {
+        // As the predecessor says it; a corrected spec heals it.
+        (status.phase, status.reason) = ("Failed".into(), error.to_string());
+    }
     let mut conditions = Conditions { old, generation, now, new: old.conditions.clone() };
     conditions.set("SpecAccepted", false, "InvalidSpec", &error.to_string());
     conditions.set("Progressing", false, "InvalidSpec", "nothing is done until the spec is corrected");
@@ -53,11 +76,23 @@ pub fn status(
     let health = assess(seen);
     if let Some(health) = &health {
         memory.voters = health.voters.len();
+        memory.version = common_version(seen, health).unwrap_or(memory.version);
     }
     let goal = &cluster.goal;
-    // Before there is a cluster, what the first pod was made for is what is wanted.
-    let running = if memory.version.is_empty() { String::new() } else { memory.version.clone() };
-    let upgrade = !running.is_empty() && running != goal.version;
+    let upgrade = upgrade(goal, &memory, seen, health.as_ref());
+    let message = message(cluster, decision, seen);
+    let facts = Facts {
+        cluster,
+        memory: &memory,
+        seen,
+        health: health.as_ref(),
+        upgrade: &upgrade,
+        decision,
+        message: &message,
+    };
+    let mut conditions =
+        Conditions { old, generation: cluster.generation, now: seen.now, new: old.conditions.clone() };
+    conditions::all(&facts, &mut conditions);
 
     let mut members = MembersStatus::default();
     for pod in seen.pods.iter().filter(|pod| !pod.ended) {
@@ -65,76 +100,14 @@ pub fn status(
         let serves = health.as_ref().zip(id).is_some_and(|(health, id)| health.is_healthy(id)) && pod.ready;
         if serves { &mut members.ready } else { &mut members.unready }.push(pod.name.clone());
     }
-
     let failed = decision.progress == Progress::DataLost;
-    let phase = if failed {
-        "Failed"
-    } else if memory.cluster_id.is_some() {
-        "Running"
-    } else {
-        "Creating"
+    let phase = match () {
+        () if failed => "Failed",
+        () if memory.cluster_id.is_some() || memory.taken_over => "Running",
+        () => "Creating",
     };
-    let mut conditions =
-        Conditions { old, generation: cluster.generation, now: seen.now, new: old.conditions.clone() };
-    let message = message(cluster, decision);
-    let size = format!("Current cluster size: {}, desired cluster size: {}", memory.voters, goal.size);
-    let summary =
-        health.as_ref().map(|h| format!("{} of {} members are healthy", h.healthy(), h.voters.len()));
-
-    match (&summary, decision.progress.clone()) {
-        (Some(text), _) if memory.cluster_id.is_some() => {
-            conditions.set("Available", true, "ClusterAvailable", text)
-        }
-        (_, Progress::DataLost) => conditions.set("Available", false, "DataLost", &message),
-        _ if memory.cluster_id.is_none() => conditions.set("Available", false, "Creating", &message),
-        _ => conditions.set("Available", false, "QuorumLost", &message),
-    }
-    let (active, reason) = match decision.progress {
-        Progress::Creating => (true, "Creating"),
-        Progress::ScalingUp => (true, "ScalingUp"),
-        Progress::ScalingDown => (true, "ScalingDown"),
-        Progress::Healing => (true, "Recovering"),
-        Progress::Paused => (false, "Paused"),
-        Progress::Steady => (false, "AsDesired"),
-        Progress::QuorumLost => (false, "QuorumLost"),
-        Progress::DataLost => (false, "DataLost"),
-        Progress::Stuck => (false, "Stuck"),
-    };
-    conditions.set("Progressing", active, decision.blocked.filter(|_| active).unwrap_or(reason), &message);
-    let degraded = decision.blocked.or(match decision.progress {
-        Progress::Healing => Some("MemberLost"),
-        _ => None,
-    });
-    conditions.set(
-        "Degraded",
-        degraded.is_some(),
-        degraded.unwrap_or("AsExpected"),
-        if degraded.is_some() { &message } else { "" },
-    );
-    match decision.progress {
-        Progress::ScalingUp => conditions.set("Scaling", true, "ScalingUp", &size),
-        Progress::ScalingDown => conditions.set("Scaling", true, "ScalingDown", &size),
-        _ if memory.voters == goal.size => conditions.set("Scaling", false, "SizeReached", &size),
-        _ => conditions.set("Scaling", false, reason, &size),
-    }
-    let healing = decision.progress == Progress::Healing;
-    let (why, text) = if healing { ("ReplacingDeadMember", message.as_str()) } else { ("NothingLost", "") };
-    conditions.set("Recovering", healing, why, text);
-    if upgrade {
-        let text = format!(
-            "the members run etcd {running} and go on doing so: this release does not change the version of a running cluster, a later one will. \
-             Set spec.version back to {running}"
-        );
-        conditions.set("Upgrading", false, "UpgradeNotSupported", &text);
-    } else {
-        conditions.set("Upgrading", false, "VersionAsDesired", "");
-    }
-    if cluster.notes.is_empty() {
-        conditions.set("SpecAccepted", true, "Valid", "");
-    } else {
-        conditions.set("SpecAccepted", true, "ValidWithNotes", &cluster.notes.join("; "));
-    }
-
+    let refused = matches!(upgrade, Upgrade::Refused { .. });
+    let going = matches!(upgrade, Upgrade::Going { .. });
     EtcdClusterStatus {
         phase: phase.into(),
         reason: if failed { message } else { String::new() },
@@ -143,25 +116,94 @@ pub fn status(
         size: i64::try_from(memory.voters).unwrap_or(i64::MAX),
         ready_members: i64::try_from(members.ready.len()).unwrap_or(i64::MAX),
         members,
+        member_list: member_list(old, seen, health.as_ref()),
         service_name: names::client_service(&cluster.name),
         client_port: Some(CLIENT_PORT.into()),
-        target_version: if upgrade { goal.version.clone() } else { String::new() },
-        current_version: running,
+        target_version: if refused || going { goal.version.clone() } else { String::new() },
+        current_version: memory.version,
         cluster_id: memory.cluster_id,
         pending_member: memory.pending,
+        learner_failure: learner_failure(old, seen, decision, goal, memory.voters),
         selector: names::cluster_selector(&cluster.name),
         conditions: conditions.new,
+        // Written by those who know.
+        tls: old.tls.clone(),
+        maintenance: memory.maintenance.status(),
+        auth_enabled: memory.auth_enabled,
     }
 }
 
+/// The version that all members run; none while they differ or one of them does not answer.
+fn common_version(seen: &Observed, health: &Health<'_>) -> Option<String> {
+    let mut versions = health.voters.iter().map(|m| Some(&seen.endpoints.get(m.pod.as_deref()?)?.version));
+    let first = versions.next()??;
+    versions.all(|version| version == Some(first)).then(|| first.clone())
+}
+
+fn member_list(old: &EtcdClusterStatus, seen: &Observed, health: Option<&Health<'_>>) -> Vec<MemberStatus> {
+    let Some(health) = health else {
+        let down = |m: &MemberStatus| MemberStatus { healthy: false, version: String::new(), ..m.clone() };
+        return old.member_list.iter().map(down).collect();
+    };
+    let mut list: Vec<MemberStatus> = health
+        .voters
+        .iter()
+        .chain(&health.learners)
+        .map(|m| {
+            let endpoint = m.pod.as_ref().and_then(|name| seen.endpoints.get(name));
+            let role = if m.is_learner {
+                LEARNER
+            } else if m.id == health.leader {
+                "Leader"
+            } else {
+                "Voter"
+            };
+            MemberStatus {
+                name: m.pod.clone().unwrap_or_else(|| m.peer_url.clone()),
+                id: format!("{:x}", m.id),
+                role: role.into(),
+                version: endpoint.map(|e| e.version.clone()).unwrap_or_default(),
+                healthy: health.is_healthy(m.id) || (m.is_learner && endpoint.is_some()),
+            }
+        })
+        .collect();
+    list.sort_by(|a, b| a.name.cmp(&b.name));
+    list
+}
+
+/// A member that was added in vain is remembered until the size is reached.
+fn learner_failure(
+    old: &EtcdClusterStatus,
+    seen: &Observed,
+    decision: &Decision,
+    goal: &Goal,
+    voters: usize,
+) -> Option<LearnerFailure> {
+    if let Some(Action::RemoveMember { name, why: Removal::LateLearner(reason), .. }) = &decision.action
+        && decision.blocked.is_none()
+    {
+        return Some(LearnerFailure {
+            name: name.clone(),
+            reason: reason.clone(),
+            time: Some(Time(seen.now)),
+            generation: goal.generation,
+        });
+    }
+    old.learner_failure.clone().filter(|_| voters < goal.size)
+}
+
 /// The words of the decision, with the commands that help where the object's name is needed for them.
-fn message(cluster: &Validated, decision: &Decision) -> String {
+fn message(cluster: &Validated, decision: &Decision, seen: &Observed) -> String {
     let (namespace, name, text) = (&cluster.namespace, &cluster.name, &decision.message);
     let hint = match decision.progress {
-        Progress::DataLost => format!(
-            ". The data of the majority is lost, and this release cannot restore a backup (EtcdRestore comes with a later one). \
-             To start again empty: kubectl -n {namespace} delete etcdcluster {name}, then apply its manifest again"
-        ),
+        Progress::DataLost => {
+            let place = seen.backup.as_ref().and_then(|backup| backup.place.as_deref());
+            format!(
+                ". Nothing is changed, because what is left of the data may be all there is. To restore a backup: kubectl -n {namespace} apply -f - <<<'{}'. \
+                 To start again empty: kubectl -n {namespace} delete etcdcluster {name}, then apply its manifest again",
+                restore_manifest(name, place)
+            )
+        }
         Progress::QuorumLost => {
             let selector = names::cluster_selector(name);
             format!(". Look: kubectl -n {namespace} describe pods -l {selector}")
@@ -172,7 +214,41 @@ fn message(cluster: &Validated, decision: &Decision) -> String {
     if text.ends_with(&hint) { text.clone() } else { format!("{text}{hint}") }
 }
 
-struct Conditions<'a> {
+/// An EtcdRestore to copy: of the last backup that is known (`s3.path: bucket/key`), else with words to replace.
+fn restore_manifest(name: &str, place: Option<&str>) -> String {
+    let (store, path) = place.and_then(|place| place.split_once(".path: ")).unwrap_or(("s3", "BUCKET/KEY"));
+    let (kind, secret) = match store {
+        "gcs" => ("GCS", Some("gcpSecret")),
+        "abs" => ("ABS", Some("absSecret")),
+        "local" => ("Local", None),
+        _ => ("S3", Some("awsSecret")),
+    };
+    let mut source = serde_json::json!({ "path": path });
+    if let Some(secret) = secret {
+        source[secret] = "SECRET".into();
+    }
+    serde_json::json!({
+        "apiVersion": "etcd.database.coreos.com/v1beta2", "kind": "EtcdRestore", "metadata": { "name": name },
+        "spec": { "etcdCluster": { "name": name }, "backupStorageType": kind, store: source },
+    })
+    .to_string()
+}
+
+/// Sets one condition of a status that is otherwise made.
+pub(crate) fn set_condition(
+    status: &mut EtcdClusterStatus,
+    old: &EtcdClusterStatus,
+    (generation, now): (Option<i64>, Timestamp),
+    (type_, holds, reason, message): (&str, bool, &str, &str),
+) {
+    let new = std::mem::take(&mut status.conditions);
+    let mut conditions = Conditions { old, generation, now, new };
+    conditions.set(type_, holds, reason, message);
+    status.conditions = conditions.new;
+}
+
+/// Conditions that are being written over those of before.
+pub(crate) struct Conditions<'a> {
     old: &'a EtcdClusterStatus,
     generation: Option<i64>,
     now: Timestamp,
@@ -180,7 +256,7 @@ struct Conditions<'a> {
 }
 
 impl Conditions<'_> {
-    fn set(&mut self, type_: &str, holds: bool, reason: &str, message: &str) {
+    pub(crate) fn set(&mut self, type_: &str, holds: bool, reason: &str, message: &str) {
         let status = if holds { "True" } else { "False" };
         let old = self.old.condition(type_);
         let same_status = old.filter(|c| c.status == status);
@@ -205,17 +281,14 @@ impl Conditions<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
     use crate::validate::{tests::cluster, validate};
 
     fn nothing_seen() -> Observed {
         Observed {
             now: "2026-01-01T00:00:00Z".parse().unwrap(),
-            pods: Vec::new(),
-            endpoints: BTreeMap::new(),
             fresh_name: "orders-bcdfghjklm".into(),
+            ..Observed::default()
         }
     }
 
@@ -257,6 +330,13 @@ mod tests {
             available.message
         );
         assert_eq!(new.cluster_id.as_deref(), Some("abc"));
+
+        // With a backup that is known, the command names it.
+        let backup =
+            crate::observed::BackupView { place: Some("local.path: a/b".into()), ..Default::default() };
+        let seen = Observed { backup: Some(backup), ..seen };
+        let told = status(&old, &cluster, &seen, &decision).reason;
+        assert!(told.contains(r#""backupStorageType":"Local","local":{"path":"a/b"}"#), "{told}");
     }
 
     #[test]
@@ -271,8 +351,8 @@ mod tests {
     }
 
     #[test]
-    fn another_version_is_reported_and_not_acted_on() {
-        let cluster = validate(&cluster(serde_json::json!({ "size": 1, "version": "3.5.26" }))).unwrap();
+    fn a_version_that_cannot_be_gone_to_is_refused_with_its_reason() {
+        let cluster = validate(&cluster(serde_json::json!({ "size": 1, "version": "3.6.4" }))).unwrap();
         let old = EtcdClusterStatus {
             cluster_id: Some("abc".into()),
             current_version: "3.4.23".into(),
@@ -280,8 +360,62 @@ mod tests {
         };
         let seen = nothing_seen();
         let new = status(&old, &cluster, &seen, &decide(&cluster, &old, &seen));
-        assert_eq!((new.current_version.as_str(), new.target_version.as_str()), ("3.4.23", "3.5.26"));
-        assert_eq!(new.condition("Upgrading").unwrap().reason, "UpgradeNotSupported");
+        assert_eq!((new.current_version.as_str(), new.target_version.as_str()), ("3.4.23", "3.6.4"));
+        let upgrading = new.condition("Upgrading").unwrap();
+        assert_eq!(
+            (upgrading.status.as_str(), upgrading.reason.as_str()),
+            ("False", "UnsupportedVersionSkew")
+        );
+    }
+
+    #[test]
+    fn without_a_quorum_it_is_not_available_and_who_was_a_member_is_kept() {
+        let cluster = validate(&cluster(serde_json::json!({ "size": 3 }))).unwrap();
+        let member = |name: &str, role: &str| MemberStatus {
+            name: name.into(),
+            role: role.into(),
+            healthy: true,
+            ..MemberStatus::default()
+        };
+        let old = EtcdClusterStatus {
+            cluster_id: Some("abc".into()),
+            size: 2,
+            member_list: vec![
+                member("orders-a", "Leader"),
+                member("orders-b", "Voter"),
+                member("orders-c", LEARNER),
+            ],
+            ..EtcdClusterStatus::default()
+        };
+        assert_eq!(memory(&old).members, ["orders-a", "orders-b"]);
+        let claim = |name: &str| crate::observed::ClaimView { name: name.into(), ..Default::default() };
+        let seen = Observed { claims: vec![claim("orders-a"), claim("orders-b")], ..nothing_seen() };
+        let decision = decide(&cluster, &old, &seen);
+        assert!(matches!(&decision.action, Some(Action::CreateMember { name, .. }) if name == "orders-a"));
+        let new = status(&old, &cluster, &seen, &decision);
+        assert_eq!(new.condition("Available").unwrap().reason, "QuorumLost");
+        assert_eq!(new.condition("Recovering").unwrap().status, "True");
+        assert_eq!(new.phase, "Running");
+        assert!(new.member_list.len() == 3 && new.member_list.iter().all(|m| !m.healthy));
+    }
+
+    #[test]
+    fn backups_are_told_of() {
+        let cluster = validate(&cluster(serde_json::json!({ "size": 1 }))).unwrap();
+        let at = |text: &str| Some(text.parse().unwrap());
+        let told = |backup: Option<crate::observed::BackupView>| {
+            let (old, seen) = (EtcdClusterStatus::default(), Observed { backup, ..nothing_seen() });
+            let new = status(&old, &cluster, &seen, &decide(&cluster, &old, &seen));
+            let condition = new.condition("BackedUp").unwrap();
+            format!("{} {}", condition.status, condition.reason)
+        };
+        let view = crate::observed::BackupView::default;
+        assert_eq!(told(None), "False NoBackup");
+        assert_eq!(told(Some(view())), "False NoBackupYet");
+        let done = crate::observed::BackupView { last_success: at("2025-12-31T00:00:00Z"), ..view() };
+        assert_eq!(told(Some(done.clone())), "True BackedUp");
+        let late = crate::observed::BackupView { overdue_since: at("2025-12-31T12:00:00Z"), ..done };
+        assert_eq!(told(Some(late)), "False BackupOverdue");
     }
 
     #[test]
@@ -291,5 +425,11 @@ mod tests {
         let new = refused(&old, &error, Some(7), nothing_seen().now);
         assert_eq!((new.phase.as_str(), new.size, new.observed_generation), ("Running", 3, Some(7)));
         assert_eq!(new.condition("SpecAccepted").unwrap().message, "spec.TLS: no");
+        let new = refused(&EtcdClusterStatus::default(), &error, Some(1), nothing_seen().now);
+        assert_eq!((new.phase.as_str(), new.reason.as_str()), ("Failed", "spec.TLS: no"));
+        // A corrected spec heals it.
+        let cluster = validate(&cluster(serde_json::json!({ "size": 3 }))).unwrap();
+        let healed = status(&new, &cluster, &nothing_seen(), &decide(&cluster, &new, &nothing_seen()));
+        assert_eq!((healed.phase.as_str(), healed.reason.as_str()), ("Creating", ""));
     }
 }

@@ -4,17 +4,26 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{
-    Affinity, EnvVar, PodAffinityTerm, PodAntiAffinity, PodSecurityContext, ResourceRequirements, Toleration,
+    Affinity, EnvVar, PersistentVolumeClaimSpec, PodAffinityTerm, PodAntiAffinity, PodSecurityContext,
+    ResourceRequirements, Toleration, TopologySpreadConstraint, VolumeResourceRequirements,
 };
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReference};
 use kube::{Resource, ResourceExt};
 use semver::Version;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::crd::{DEFAULT_REPOSITORY, DEFAULT_VERSION, EtcdCluster, MAX_NAME_LENGTH, MAX_SIZE, PodPolicy};
+use crate::crd::{
+    DEFAULT_REPOSITORY, DEFAULT_VERSION, EtcdCluster, EtcdClusterSpec, MAX_NAME_LENGTH, MAX_SIZE, PodPolicy,
+    RetentionPolicy, StorageMode,
+};
 use crate::names;
 use crate::plan::Goal;
+use crate::{maintenance, tls};
+
+/// Enough for etcd's largest recommended database.
+const DEFAULT_VOLUME_SIZE: &str = "8Gi";
 
 /// What is wrong with a spec, all of it at once.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -34,12 +43,22 @@ pub struct Validated {
     pub generation: Option<i64>,
     /// Size, version, paused.
     pub goal: Goal,
+    /// Where data is kept.
+    pub storage: Storage,
+    /// Members tell more on their metrics port.
+    pub extensive_metrics: bool,
     /// Where images come from.
     pub repository: String,
     /// Appended to the names of members, with a leading dot, or empty.
     pub domain: String,
     /// How pods look.
     pub pod: PodShape,
+    /// TLS.
+    pub tls: tls::Goal,
+    /// Secret with the password of the user root, when authentication is wanted.
+    pub root_secret: Option<String>,
+    /// A PodDisruptionBudget is wanted.
+    pub budget: bool,
     /// Says to whom pods and Services belong.
     pub owner: OwnerReference,
     /// What was accepted although it has no effect.
@@ -57,6 +76,29 @@ pub struct PodShape {
     pub(crate) resources: Option<ResourceRequirements>,
     pub(crate) env: Vec<EnvVar>,
     pub(crate) security_context: Option<PodSecurityContext>,
+    pub(crate) spread: Option<Vec<TopologySpreadConstraint>>,
+}
+
+/// Where members keep their data.
+#[derive(Debug, Clone)]
+pub struct Storage {
+    /// What volumes are asked for.
+    pub(crate) claim: PersistentVolumeClaimSpec,
+    /// Who gets one.
+    pub(crate) when: Volumes,
+    /// What becomes of volumes that are not needed any more.
+    pub(crate) retention: RetentionPolicy,
+}
+
+/// Which new members get a volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Volumes {
+    /// All.
+    Always,
+    /// None.
+    Never,
+    /// All, if Kubernetes knows what to give to whom does not say what.
+    WithDefaultClass,
 }
 
 /// Reads a cluster.
@@ -84,13 +126,18 @@ pub fn validate(cluster: &EtcdCluster) -> Result<Validated, InvalidSpec> {
             spec.size - 1
         ));
     }
-    let version = version(spec.version.as_deref().unwrap_or_default(), &mut errors);
-    if spec.tls.as_ref().and_then(|tls| tls.static_.as_ref()).is_some() {
-        errors.push("spec.TLS: this release does not serve TLS, a later one will; remove the field".into());
-    }
+    let version = version(spec.version.as_deref().unwrap_or_default(), &mut errors, &mut notes);
+    let tls = tls::goal(&name, spec.tls.as_ref(), &mut errors);
     let empty = PodPolicy::default();
     let policy = spec.pod.as_ref().unwrap_or(&empty);
     let pod = pod_shape(&name, policy, &mut errors, &mut notes);
+    if spec.auth.is_some() && tls.client.is_none() {
+        errors.push(
+            "spec.auth: needs TLS towards clients, passwords are not sent in the clear; set spec.TLS".into(),
+        );
+    }
+    let maintenance = maintenance::settings(spec.maintenance.as_ref(), &pod.env, &mut errors, &mut notes);
+    let storage = storage(spec, policy, &mut errors, &mut notes);
     let domain = policy.cluster_domain.clone().unwrap_or_default();
     let domain = if domain.is_empty() { domain } else { format!(".{}", domain.trim_matches('.')) };
 
@@ -112,24 +159,38 @@ pub fn validate(cluster: &EtcdCluster) -> Result<Validated, InvalidSpec> {
         goal: Goal {
             size: usize::try_from(spec.size).unwrap_or(1),
             paused: spec.paused.unwrap_or_default(),
+            restoring: cluster.annotations().get(names::ANNOTATION_RESTORE).cloned(),
             version,
+            allowed_version: cluster.annotations().get(names::ANNOTATION_ALLOW_VERSION).cloned(),
+            auth: spec.auth.is_some(),
+            generation: cluster.metadata.generation,
+            maintenance,
+            restart_before: None,
         },
+        root_secret: spec.auth.as_ref().map(|auth| auth.root_secret.clone()),
+        budget: spec.pod_disruption_budget.unwrap_or(true),
+        storage,
+        extensive_metrics: spec.metrics.as_ref().and_then(|m| m.extensive).unwrap_or_default(),
         repository: repository.unwrap_or_else(|| DEFAULT_REPOSITORY.into()),
         domain,
         pod,
+        tls,
         owner,
         notes,
         name,
     })
 }
 
-fn version(text: &str, errors: &mut Vec<String>) -> String {
+fn version(text: &str, errors: &mut Vec<String>, notes: &mut Vec<String>) -> String {
     let text = text.trim_start_matches('v');
     let text = if text.is_empty() { DEFAULT_VERSION } else { text };
     match Version::parse(text) {
         Err(error) => errors.push(format!("spec.version: {text:?} is not a version such as {DEFAULT_VERSION}: {error}")),
         Ok(version) if version.major != 3 || version.minor < 4 => errors.push(format!(
             "spec.version: etcd {text} is not served; members join as learners, which needs a 3.x of at least 3.4"
+        )),
+        Ok(version) if (version.minor, version.patch) < (5, 3) && version.minor == 5 => notes.push(format!(
+            "spec.version: etcd {text} can lose data when a member is killed, which 3.5.3 mends"
         )),
         Ok(_) => {}
     }
@@ -155,12 +216,6 @@ fn pod_shape(
         let key = names::ANNOTATION_VERSION;
         errors.push(format!("spec.pod.annotations[{key}]: this annotation is the operator's own"));
     }
-    if policy.persistent_volume_claim_spec.is_some() {
-        errors.push(
-            "spec.pod.persistentVolumeClaimSpec: this release keeps data in the pods alone, a later one will serve volumes; remove the field"
-                .into(),
-        );
-    }
     if policy.busybox_image.is_some() {
         notes.push("spec.pod.busyboxImage: has no effect, members have no init container".into());
     }
@@ -184,7 +239,71 @@ fn pod_shape(
         resources: read("spec.pod.resources", policy.resources.clone().map(amounts_as_text).as_ref(), errors),
         env: read("spec.pod.etcdEnv", policy.etcd_env.as_ref(), errors).unwrap_or_default(),
         security_context: read("spec.pod.securityContext", policy.security_context.as_ref(), errors),
+        spread: spread(cluster, policy, errors),
     }
+}
+
+/// A constraint that does not say whom it counts counts the members.
+fn spread(
+    cluster: &str,
+    policy: &PodPolicy,
+    errors: &mut Vec<String>,
+) -> Option<Vec<TopologySpreadConstraint>> {
+    let field = "spec.pod.topologySpreadConstraints";
+    let mut list: Vec<TopologySpreadConstraint> =
+        read(field, policy.topology_spread_constraints.as_ref(), errors)?;
+    for constraint in list.iter_mut().filter(|constraint| constraint.label_selector.is_none()) {
+        let labels = names::cluster_labels(cluster);
+        constraint.label_selector =
+            Some(LabelSelector { match_labels: Some(labels), ..LabelSelector::default() });
+    }
+    Some(list)
+}
+
+fn storage(
+    spec: &EtcdClusterSpec,
+    policy: &PodPolicy,
+    errors: &mut Vec<String>,
+    notes: &mut Vec<String>,
+) -> Storage {
+    let wanted = spec.storage.clone().unwrap_or_default();
+    let field = "spec.pod.persistentVolumeClaimSpec";
+    let given = policy.persistent_volume_claim_spec.clone().map(|mut claim| {
+        if let Some(resources) = claim.get_mut("resources") {
+            *resources = amounts_as_text(resources.take());
+        }
+        claim
+    });
+    let given: Option<PersistentVolumeClaimSpec> = read(field, given.as_ref(), errors);
+    let described = wanted.size.is_some() || wanted.storage_class_name.is_some();
+    if given.is_some() && described {
+        notes.push(format!("spec.storage: size and storageClassName have no effect beside {field}"));
+    }
+    let when = match wanted.mode {
+        Some(StorageMode::Volume) => Volumes::Always,
+        Some(StorageMode::Pod) => Volumes::Never,
+        None if given.is_some() || described => Volumes::Always,
+        None => Volumes::WithDefaultClass,
+    };
+    if when == Volumes::Never && given.is_some() {
+        errors.push(format!("spec.storage.mode: is Pod, but {field} describes a volume; remove one of them"));
+    }
+    let size = match &wanted.size {
+        None => DEFAULT_VOLUME_SIZE.to_owned(),
+        Some(Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+    };
+    let mut claim = given.unwrap_or_else(|| PersistentVolumeClaimSpec {
+        resources: Some(VolumeResourceRequirements {
+            requests: Some([("storage".to_owned(), Quantity(size))].into()),
+            ..VolumeResourceRequirements::default()
+        }),
+        storage_class_name: wanted.storage_class_name.clone(),
+        ..PersistentVolumeClaimSpec::default()
+    });
+    // The predecessor's manifests leave it out, and Kubernetes demands it.
+    claim.access_modes.get_or_insert_with(|| vec!["ReadWriteOnce".into()]);
+    Storage { claim, when, retention: wanted.retention_policy.unwrap_or_default() }
 }
 
 fn read<T: DeserializeOwned>(field: &str, value: Option<&Value>, errors: &mut Vec<String>) -> Option<T> {
@@ -276,7 +395,7 @@ pub(crate) mod tests {
         let found = errors(serde_json::json!({
             "size": 9, "version": "3.2.13", "TLS": { "static": { "operatorSecret": "s" } },
             "pod": { "labels": { "app": "x", "etcd_node": "y" }, "annotations": { "etcd.version": "1" },
-                     "persistentVolumeClaimSpec": {}, "affinity": { "nodeAffinity": 7 } }
+                     "persistentVolumeClaimSpec": { "accessModes": 7 }, "affinity": { "nodeAffinity": 7 } }
         }));
         for field in [
             "spec.size",

@@ -1,7 +1,8 @@
 //! The parts of `make bench` that need no nodes: the full community catalog, loaded, stored, looked up and searched
 //! ([`rows`]), and resolved ([`resolver`]); installing and upgrading ([`lifecycle`]), also in many namespaces ([`many`],
-//! [`scale`]); what the manager takes, and how long nobody leads ([`manager`]).
+//! [`scale`]); the etcd operator ([`etcd`]); what the manager takes, and how long nobody leads ([`manager`]).
 
+mod etcd;
 mod grow;
 mod lifecycle;
 pub(crate) mod manager;
@@ -26,6 +27,7 @@ pub(crate) use table::{Row, report};
 /// - `catalog`: the rows of the catalogs alone;
 /// - `resolver`: the rows of the resolver and the plan engine alone;
 /// - `lifecycle [PART [NAMESPACES]]`: the rows of installing and upgrading, of the manager's process and of a large cluster;
+/// - `etcd`: the rows of the etcd operator alone;
 /// - `grow FACTOR FILE TARGET`: writes a catalog of JSON lines FACTOR times, with names of its own for each copy;
 /// - `--child …`: a step that is measured from outside, as a process of its own.
 pub(crate) fn sub_mode() -> Option<ExitCode> {
@@ -33,11 +35,12 @@ pub(crate) fn sub_mode() -> Option<ExitCode> {
     let done = match args.first()?.as_str() {
         "catalog" => rows().map(Some),
         "resolver" => resolver::rows().map(Some),
+        "etcd" => etcd_rows().map(Some),
         "lifecycle" => lifecycle_rows(args.get(1).map(String::as_str), args.get(2)).map(Some),
         "grow" => grown(&args[1..]).map(|()| None),
         "--child" => steps::step(&args[1..]).map(|()| None),
         other => Err(anyhow::anyhow!(
-            "unknown argument {other:?}; known are catalog, resolver, lifecycle, grow, or none"
+            "unknown argument {other:?}; known are catalog, resolver, lifecycle, etcd, grow, or none"
         )),
     };
     Some(match done {
@@ -73,6 +76,11 @@ pub(crate) fn lifecycle_rows(part: Option<&str>, namespaces: Option<&String>) ->
         rows.extend(new);
     }
     Ok(rows)
+}
+
+/// What the etcd operator adds to the time that etcd itself takes.
+pub(crate) fn etcd_rows() -> Result<Vec<Row>> {
+    in_runtime(etcd::rows())
 }
 
 /// In a runtime of its own, which takes along what still runs.

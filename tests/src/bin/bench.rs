@@ -39,6 +39,7 @@ fn main() -> ExitCode {
 /// The rows of the catalogs, the resolver and the plan engine, behind the others.
 fn without_cluster(mut rows: Vec<Row>) -> Result<Vec<Row>> {
     rows.extend(parts::lifecycle_rows(None, None)?);
+    rows.extend(parts::etcd_rows()?);
     rows.extend(parts::rows()?);
     rows.extend(parts::resolver::rows()?);
     Ok(rows)

@@ -244,7 +244,9 @@ impl Faults {
         if dead.is_cancelled() {
             return std::future::pending().await;
         }
-        let (number, is_watch, fault) = self.begin(&request);
+        let uri = request.uri();
+        let (number, is_watch, fault) =
+            self.begin(request.method().as_str(), uri.path(), uri.query().unwrap_or_default());
         let _under_way = UnderWay::begin(self, is_watch);
         match fault {
             Some(Fault::KillBefore) => {
@@ -264,8 +266,7 @@ impl Faults {
             }
             fault @ (None | Some(Fault::Held)) => {
                 if fault.is_some() {
-                    let gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                    gate.cancelled().await;
+                    self.released().await;
                 }
                 let answer = tokio::select! {
                     biased;
@@ -277,13 +278,25 @@ impl Faults {
         }
     }
 
-    fn begin(&self, request: &Request<Body>) -> (usize, bool, Option<Fault>) {
+    /// A call that goes elsewhere, and what shall go wrong with it: whoever carries it does that.
+    pub(crate) fn begin_other(&self, method: &str, path: &str) -> (usize, Option<Fault>) {
+        let (number, _, fault) = self.begin(method, path, "");
+        (number, fault)
+    }
+
+    /// Returns when calls that are held go on.
+    pub(crate) async fn released(&self) {
+        let gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        gate.cancelled().await;
+    }
+
+    fn begin(&self, method: &str, path: &str, query: &str) -> (usize, bool, Option<Fault>) {
         let mut state = self.state();
         let call = Call {
             number: state.calls.len(),
-            method: request.method().to_string(),
-            path: request.uri().path().to_owned(),
-            query: request.uri().query().unwrap_or_default().to_owned(),
+            method: method.to_owned(),
+            path: path.to_owned(),
+            query: query.to_owned(),
             status: None,
         };
         let rule = state.rules.iter_mut().find(|rule| rule.left > 0 && (rule.matches)(&call));
@@ -296,7 +309,7 @@ impl Faults {
         (number, is_watch, fault)
     }
 
-    fn ended(&self, number: usize, code: u16) {
+    pub(crate) fn ended(&self, number: usize, code: u16) {
         if let Some(call) = self.state().calls.get_mut(number) {
             call.status = Some(code);
         }

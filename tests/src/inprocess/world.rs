@@ -119,6 +119,7 @@ impl World {
             root_ca_pem: server.ca_pem().to_owned(),
             cluster_domain: "cluster.local".to_owned(),
             node_name: NODE.to_owned(),
+            volumes_dir: None,
         };
         if !server.has_controllers() {
             let identity = Identity::system("system:kube-controller-manager");

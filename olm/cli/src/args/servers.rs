@@ -61,6 +61,86 @@ pub struct DevArgs {
 pub enum DevCommand {
     /// List the images that the dev cluster can run, and the programs they stand for.
     Images(OutputArgs),
+    /// Put faults into pods of the dev cluster, and take them back.
+    Fault(FaultArgs),
+}
+
+/// `olm dev fault`.
+#[cfg(feature = "devcluster")]
+#[derive(Debug, ClapArgs)]
+pub struct FaultArgs {
+    #[command(subcommand)]
+    pub command: FaultCommand,
+}
+
+/// Faults of pods.
+#[cfg(feature = "devcluster")]
+#[derive(Debug, Subcommand)]
+pub enum FaultCommand {
+    /// Lose all packets to and from a pod.
+    Cut {
+        /// The pods.
+        #[arg(required = true, value_name = "POD")]
+        pods: Vec<String>,
+        /// Only those to and from other pods: `pods` for all of them (also through Services; node, probes, API server and DNS
+        /// stay), or the name of one (directly; NAME or NAMESPACE/NAME, may be repeated). Needs nft on this machine.
+        #[arg(long, value_name = "pods|POD")]
+        from: Vec<String>,
+    },
+    /// Stop all processes of a pod (SIGSTOP).
+    Pause {
+        /// The pods.
+        #[arg(required = true, value_name = "POD")]
+        pods: Vec<String>,
+    },
+    /// Stop all processes of a pod and let them run, in turns. Everything they do takes longer; network and disk are as
+    /// fast as ever.
+    Slow {
+        /// The pods.
+        #[arg(required = true, value_name = "POD")]
+        pods: Vec<String>,
+        /// Milliseconds that they stand still at a time.
+        #[arg(long, value_name = "MS", default_value_t = 200)]
+        stop: u32,
+        /// Milliseconds that they run in between.
+        #[arg(long, value_name = "MS", default_value_t = 20)]
+        run: u32,
+    },
+    /// Kill all processes of a pod (SIGKILL).
+    Kill {
+        /// The pods.
+        #[arg(required = true, value_name = "POD")]
+        pods: Vec<String>,
+        /// Empty its emptyDirs and the volumes of its claims before it is started again.
+        #[arg(long)]
+        wipe: bool,
+    },
+    /// Take faults back: those of the pods named, or all that there are with --all.
+    Undo {
+        /// The pods.
+        #[arg(required_unless_present = "all", conflicts_with = "all", value_name = "POD")]
+        pods: Vec<String>,
+        /// Of all pods in all namespaces.
+        #[arg(long)]
+        all: bool,
+        /// Only faults of this kind.
+        #[arg(long, value_enum)]
+        kind: Option<FaultKind>,
+    },
+    /// List the faults that are in force.
+    List(OutputArgs),
+}
+
+/// Faults that stay in force.
+#[cfg(feature = "devcluster")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum FaultKind {
+    /// `olm dev fault cut`.
+    Cut,
+    /// `olm dev fault pause`.
+    Pause,
+    /// `olm dev fault slow`.
+    Slow,
 }
 
 /// `olm manager`.

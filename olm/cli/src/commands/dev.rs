@@ -1,4 +1,6 @@
-//! `olm dev images`: what the dev cluster can run.
+//! `olm dev`: what the dev cluster can run, and faults in its pods.
+
+mod fault;
 
 use std::path::PathBuf;
 
@@ -6,7 +8,7 @@ use olm_devcluster::node::{Image, ImageTable};
 use serde::Serialize;
 
 use crate::{
-    args::{DevArgs, DevCommand},
+    args::{DevArgs, DevCommand, Global, OutputArgs},
     exit::Failure,
     output::Listing,
 };
@@ -33,11 +35,11 @@ pub fn images() -> ImageTable {
             "a small static file server",
         ),
         image(
-            "localhost/olm/etcd-operator:0.10.*".to_string(),
+            "localhost/olm/etcd-operator:0.1*".to_string(),
             "etcd-operator",
             &etcd_operator,
             &["etcd-operator"],
-            "the etcd operator; every 0.10 image is the one program that was built here",
+            "the etcd operator; every 0.10 and 0.11 image is the one program that was built here",
         ),
     ])
 }
@@ -50,8 +52,14 @@ struct Shown {
     description: String,
 }
 
-pub fn run(args: DevArgs) -> Result<(), Failure> {
-    let DevCommand::Images(out) = args.command;
+pub async fn run(global: &Global, args: DevArgs) -> Result<(), Failure> {
+    match args.command {
+        DevCommand::Images(out) => show_images(&out),
+        DevCommand::Fault(args) => fault::run(global, args.command).await,
+    }
+}
+
+fn show_images(out: &OutputArgs) -> Result<(), Failure> {
     let shown: Vec<Shown> = images()
         .entries()
         .into_iter()

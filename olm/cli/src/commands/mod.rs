@@ -87,7 +87,7 @@ async fn dispatch(args: Args) -> Result<(), Failure> {
         #[cfg(feature = "devcluster")]
         Command::Token(args) => up::token(args).await,
         #[cfg(feature = "devcluster")]
-        Command::Dev(args) => dev::run(args),
+        Command::Dev(args) => dev::run(&global, args).await,
         Command::Catalog(args) => catalog::run(args).await,
         Command::Bundle(args) => bundle::run(&global, args).await,
         Command::Own(args) => self_manage::run(&global, args).await,

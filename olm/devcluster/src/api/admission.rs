@@ -1,5 +1,5 @@
 //! What is added to new objects because of other objects: the ServiceAccount of a pod and its token, priority, the defaults
-//! of LimitRanges.
+//! of LimitRanges, the class of a claim.
 
 use serde_json::{Value, json};
 
@@ -8,6 +8,7 @@ use super::{
     quota,
     server::Call,
     status::{ApiError, ApiResult},
+    storage,
     store::Key,
 };
 
@@ -23,6 +24,7 @@ pub(crate) fn create(call: &Call<'_>, object: &mut Value) -> ApiResult<()> {
         priority(call, object)?;
         service_account(call, object)?;
     }
+    storage::admit(call, object);
     Ok(())
 }
 

@@ -340,6 +340,13 @@ fn objects(port: u16) -> Vec<Value> {
             "value": value, "description": description,
         }));
     }
+    all.push(json!({
+        "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",
+        "metadata": {
+            "name": "standard", "annotations": { "storageclass.kubernetes.io/is-default-class": "true" },
+        },
+        "provisioner": crate::PROVISIONER, "volumeBindingMode": "WaitForFirstConsumer", "allowVolumeExpansion": true,
+    }));
     let labels = json!({ "component": "apiserver", "provider": "kubernetes" });
     all.push(json!({
         "apiVersion": "v1", "kind": "Service",

@@ -3,8 +3,10 @@
 use serde_json::{Value, json};
 
 use super::{
+    jobs,
     kinds::Builtin,
     meta::{self, age, list, text},
+    storage,
 };
 
 /// A column after `NAME`.
@@ -178,18 +180,35 @@ pub(crate) fn of(builtin: &Builtin) -> Columns {
         },
         ("", "PersistentVolumeClaim") => Columns {
             columns: const {
-                &[c("Status"), c("Volume"), c("Capacity"), c("Access Modes"), c("StorageClass"), c("Age")]
-            },
-            cells: |o| {
-                vec![
-                    text(o, "/status/phase").into(),
-                    text(o, "/spec/volumeName").into(),
-                    text(o, "/status/capacity/storage").into(),
-                    joined(list(o, "/status/accessModes"), ","),
-                    text(o, "/spec/storageClassName").into(),
-                    created(o),
+                &[
+                    c("Status"),
+                    c("Volume"),
+                    c("Capacity"),
+                    c("Access Modes"),
+                    c("StorageClass"),
+                    c("VolumeAttributesClass"),
+                    c("Age"),
+                    w("VolumeMode"),
                 ]
             },
+            cells: storage::claim_cells,
+        },
+        ("", "PersistentVolume") => Columns {
+            columns: const {
+                &[
+                    c("Capacity"),
+                    c("Access Modes"),
+                    c("Reclaim Policy"),
+                    c("Status"),
+                    c("Claim"),
+                    c("StorageClass"),
+                    c("VolumeAttributesClass"),
+                    c("Reason"),
+                    c("Age"),
+                    w("VolumeMode"),
+                ]
+            },
+            cells: storage::volume_cells,
         },
         ("policy", _) => Columns {
             columns: const { &[c("Min Available"), c("Max Unavailable"), n("Allowed Disruptions"), c("Age")] },
@@ -217,19 +236,39 @@ pub(crate) fn of(builtin: &Builtin) -> Columns {
                 ]
             },
         },
-        ("storage.k8s.io", _) => Columns {
-            columns: const { &[c("Provisioner"), c("ReclaimPolicy"), c("VolumeBindingMode"), c("Age")] },
-            cells: |o| {
-                vec![
-                    text(o, "/provisioner").into(),
-                    text(o, "/reclaimPolicy").into(),
-                    text(o, "/volumeBindingMode").into(),
-                    created(o),
+        (jobs::GROUP, _) => Columns {
+            columns: const {
+                &[
+                    c("Status"),
+                    c("Completions"),
+                    c("Duration"),
+                    c("Age"),
+                    w("Containers"),
+                    w("Images"),
+                    w("Selector"),
                 ]
             },
+            cells: jobs::cells,
+        },
+        (storage::GROUP, _) => Columns {
+            columns: const {
+                &[
+                    c("Provisioner"),
+                    c("ReclaimPolicy"),
+                    c("VolumeBindingMode"),
+                    c("AllowVolumeExpansion"),
+                    c("Age"),
+                ]
+            },
+            cells: storage::class_cells,
         },
         _ => Columns { columns: const { &[c("Age")] }, cells: |o| vec![created(o)] },
     }
+}
+
+/// What stands in the column `NAME`.
+pub(crate) fn name(builtin: &Builtin, object: &Value) -> String {
+    if builtin.group == storage::GROUP { storage::class_name(object) } else { meta::name(object).to_owned() }
 }
 
 fn policy(object: &Value, steps: &str) -> Vec<Value> {
@@ -284,10 +323,6 @@ fn entries(object: &Value, keys: &[&str]) -> Value {
     keys.iter().filter_map(|k| object.get(k)?.as_object()).map(serde_json::Map::len).sum::<usize>().into()
 }
 
-fn joined(values: &[Value], separator: &str) -> Value {
-    values.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(separator).into()
-}
-
 /// Empty texts as kubectl shows them.
 fn or_none(text: &str) -> Value {
     if text.is_empty() { "<none>".into() } else { text.into() }
@@ -314,7 +349,7 @@ pub(crate) fn selector_text(selector: &Value) -> String {
 }
 
 /// Names and images of the containers of a pod template.
-fn containers(object: &Value) -> [Value; 2] {
+pub(crate) fn containers(object: &Value) -> [Value; 2] {
     let all = list(object, "/spec/template/spec/containers");
     let column = |key: &str| all.iter().map(|c| text(c, key)).collect::<Vec<_>>().join(",").into();
     [column("/name"), column("/image")]

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use super::{
     commit::commit,
     convert, meta,
-    prepare::success,
+    prepare::{Tracking, success},
     registry::Resource,
-    rest::storage_error,
+    rest::{change, storage_error},
     server::{Call, answer, decode},
     status::{ApiError, ApiResult},
     store::{Key, WriteError},
@@ -27,17 +27,23 @@ struct Options {
     uid: String,
     resource_version: String,
     dry_run: bool,
+    /// Webhooks have been asked already, about something else.
+    admitted: bool,
 }
 
 impl Options {
     fn read(call: &Call<'_>, bytes: &[u8]) -> ApiResult<Self> {
         let body = if bytes.is_empty() { Value::Null } else { decode(call.headers, bytes)? };
+        Self::of(call, &body)
+    }
+
+    fn of(call: &Call<'_>, body: &Value) -> ApiResult<Self> {
         let orphan =
             body["orphanDependents"].as_bool().or_else(|| match call.query.get("orphanDependents") {
                 "" => None,
                 text => Some(text == "true"),
             });
-        let propagation = match (meta::text(&body, "/propagationPolicy"), call.query.get("propagationPolicy"))
+        let propagation = match (meta::text(body, "/propagationPolicy"), call.query.get("propagationPolicy"))
         {
             ("", "") => orphan.map(|orphan| if orphan { "Orphan" } else { "Background" }.to_owned()),
             ("", text) | (text, _) => Some(text.to_owned()),
@@ -52,14 +58,15 @@ impl Options {
             );
             return Err(ApiError::invalid("meta.k8s.io", "DeleteOptions", "", &[error]));
         }
-        let dry_run = !meta::list(&body, "/dryRun").is_empty() || call.dry_run()?;
+        let dry_run = !meta::list(body, "/dryRun").is_empty() || call.dry_run()?;
         let grace = body["gracePeriodSeconds"].as_i64().or(call.query.number("gracePeriodSeconds")?);
         Ok(Self {
             grace: grace.map(|g| g.max(0)),
             propagation,
-            uid: meta::text(&body, "/preconditions/uid").to_owned(),
-            resource_version: meta::text(&body, "/preconditions/resourceVersion").to_owned(),
+            uid: meta::text(body, "/preconditions/uid").to_owned(),
+            resource_version: meta::text(body, "/preconditions/resourceVersion").to_owned(),
             dry_run,
+            admitted: false,
         })
     }
 }
@@ -120,6 +127,41 @@ pub(crate) async fn delete(call: &Call<'_>, bytes: &[u8]) -> ApiResult<Response>
     })
 }
 
+/// Deletes a pod that may be evicted, with these `DeleteOptions`; with a version, only as it was then.
+pub(crate) async fn evicted(
+    call: &Call<'_>,
+    sent: &Value,
+    dry_run: bool,
+    version: Option<&str>,
+) -> ApiResult<()> {
+    let mut options = Options::of(call, sent)?;
+    options.dry_run |= dry_run;
+    options.admitted = true;
+    if let Some(version) = version.filter(|_| options.resource_version.is_empty()) {
+        options.resource_version = version.to_owned();
+    }
+    if !options.dry_run {
+        let wanted = std::mem::take(&mut options.resource_version);
+        change(call, |pod| {
+            let mut pod = Value::clone(pod);
+            if !wanted.is_empty() {
+                meta::metadata(&mut pod).insert("resourceVersion".to_owned(), wanted.as_str().into());
+            }
+            let conditions = meta::child(&mut pod, "status").entry("conditions").or_insert_with(|| json!([]));
+            if let Some(all) = conditions.as_array_mut() {
+                all.retain(|condition| condition["type"] != "DisruptionTarget");
+                all.push(json!({
+                    "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI",
+                    "message": "Eviction API: evicting", "lastProbeTime": null, "lastTransitionTime": meta::now(),
+                }));
+            }
+            Ok((pod, Tracking::Update))
+        })
+        .await?;
+    }
+    delete_one(call, &call.info.name, &options).await.map(drop)
+}
+
 /// DELETE of a collection: everything that the selectors match.
 pub(crate) async fn delete_collection(call: &Call<'_>, bytes: &[u8]) -> ApiResult<Response> {
     let options = Options::read(call, bytes)?;
@@ -164,7 +206,9 @@ async fn delete_one(call: &Call<'_>, name: &str, options: &Options) -> ApiResult
             }
         }
         let shown = convert::present(call.server, resource, &current).await?;
-        admit(call, name, &shown, options).await?;
+        if !options.admitted {
+            admit(call, name, &shown, options).await?;
+        }
         let marked = mark(resource, &current, options);
         let finished = is_finished(resource, &marked);
         if options.dry_run {

@@ -11,6 +11,7 @@ use super::{
     server::{Call, Server},
     service,
     status::{ApiError, ApiResult},
+    storage,
     store::{Key, WriteError},
     webhooks,
 };
@@ -54,6 +55,14 @@ pub(crate) fn before_write(call: &Call<'_>, object: &mut Value, live: Option<&Va
     quota::check(call, object, live)?;
     match (resource.group.as_str(), resource.plural.as_str()) {
         ("", "services") => service::allocate(store, object, live),
+        ("", "persistentvolumeclaims") => {
+            match live.and_then(|live| storage::refuse_growth(store, object, live)) {
+                Some(why) => {
+                    Err(ApiError::forbidden(&resource.plural, &resource.group, meta::name(object), &why))
+                }
+                None => Ok(()),
+            }
+        }
         (authz::GROUP, _) => authz::check_escalation(store, call.who, &resource.kind, object, live),
         ("apiextensions.k8s.io", _) if call.info.subresource.is_empty() => {
             crds::before_write(call, object, live)

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{aggregation, defaults, policies, strategy, validate, webhooks};
+use super::{aggregation, defaults, eviction, jobs, policies, storage, strategy, validate, webhooks};
 use crate::machinery::field_error::FieldError;
 
 /// A built-in kind.
@@ -130,9 +130,9 @@ pub(crate) static BUILTINS: &[Builtin] = &[
         singular: "persistentvolumeclaim",
         short: &["pvc"],
         status: true,
-        enforced: false,
         default: defaults::persistent_volume_claim,
         prepare: strategy::persistent_volume_claim,
+        validate: storage::claim,
         ..BASE
     },
     Builtin {
@@ -142,7 +142,9 @@ pub(crate) static BUILTINS: &[Builtin] = &[
         short: &["pv"],
         namespaced: false,
         status: true,
-        enforced: false,
+        default: storage::volume_defaults,
+        prepare: storage::prepare_volume,
+        validate: storage::volume,
         ..BASE
     },
     Builtin {
@@ -324,6 +326,18 @@ pub(crate) static BUILTINS: &[Builtin] = &[
         ..BASE
     },
     Builtin {
+        group: jobs::GROUP,
+        kind: "Job",
+        plural: "jobs",
+        singular: "job",
+        categories: &["all"],
+        status: true,
+        generation: true,
+        default: jobs::set_defaults,
+        validate: jobs::rules,
+        ..BASE
+    },
+    Builtin {
         group: "events.k8s.io",
         kind: "Event",
         plural: "events",
@@ -350,7 +364,7 @@ pub(crate) static BUILTINS: &[Builtin] = &[
         short: &["pdb"],
         status: true,
         generation: true,
-        enforced: false,
+        validate: eviction::budget,
         ..BASE
     },
     Builtin {
@@ -380,13 +394,14 @@ pub(crate) static BUILTINS: &[Builtin] = &[
     },
     Builtin { kind: "Role", plural: "roles", singular: "role", validate: validate::role, ..RBAC },
     Builtin {
-        group: "storage.k8s.io",
+        group: storage::GROUP,
         kind: "StorageClass",
         plural: "storageclasses",
         singular: "storageclass",
         short: &["sc"],
         namespaced: false,
-        enforced: false,
+        default: storage::class_defaults,
+        validate: storage::class,
         ..BASE
     },
     Builtin {
@@ -484,6 +499,14 @@ const CORE: Subresource = Subresource { of: "pods", name: "", group: "", version
 pub(crate) static SUBRESOURCES: &[Subresource] = &[
     Subresource { of: "namespaces", name: "finalize", kind: "Namespace", verbs: &["update"], ..CORE },
     Subresource { name: "binding", kind: "Binding", verbs: &["create"], ..CORE },
+    Subresource {
+        name: "eviction",
+        group: "policy",
+        version: "v1",
+        kind: "Eviction",
+        verbs: &["create"],
+        ..CORE
+    },
     Subresource { name: "exec", kind: "PodExecOptions", verbs: &["create", "get"], ..CORE },
     Subresource { name: "log", kind: "Pod", verbs: &["get"], ..CORE },
     Subresource {

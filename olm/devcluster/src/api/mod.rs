@@ -2,10 +2,10 @@
 //!
 //! * storage: [`store`] (memory, watches), [`log`] (disk)
 //! * what is served: [`kinds`] (the table), [`registry`] (with custom resources), [`discovery`]
-//! * a request: [`server`] → [`request`] → [`authn`] → [`authz`] → [`rest`], [`list`], [`watch`], [`delete`], [`scale`],
-//!   [`reviews`], [`nodes`], [`aggregation`]
+//! * a request: [`server`] → [`request`] → [`authn`] → [`authz`] → [`rest`], [`list`], [`watch`], [`delete`], [`eviction`], [`scale`],
+//!   [`reviews`], [`nodes`], [`faults`], [`aggregation`]
 //! * an object on its way in: [`prepare`], [`defaults`], [`strategy`], [`admission`], [`validate`], [`commit`], [`hooks`],
-//!   [`crds`], [`service`], [`webhooks`]; on its way out: [`convert`], [`format`], [`table`], [`columns`]
+//!   [`crds`], [`service`], [`storage`], [`jobs`], [`webhooks`]; on its way out: [`convert`], [`format`], [`table`], [`columns`]
 //! * what the server calls itself: [`outbound`], [`trust`]
 
 mod admission;
@@ -20,9 +20,12 @@ mod crds;
 mod defaults;
 mod delete;
 mod discovery;
+mod eviction;
 mod exec;
+mod faults;
 mod format;
 mod hooks;
+mod jobs;
 mod kinds;
 mod list;
 mod log;
@@ -44,6 +47,7 @@ mod serve;
 mod server;
 mod service;
 mod status;
+mod storage;
 mod store;
 mod strategy;
 mod table;

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    convert, hooks, meta,
+    convert, hooks, jobs, meta,
     registry::Resource,
     server::Call,
     status::{ApiError, ApiResult},
@@ -275,6 +275,9 @@ pub(crate) fn finish_create(call: &Call<'_>, mut object: Value, again: bool) -> 
     if resource.generation {
         metadata.insert("generation".to_owned(), 1.into());
     }
+    if resource.is(jobs::GROUP, "jobs") {
+        jobs::select(&mut object);
+    }
     check(call, &object, None)?;
     hooks::before_write(call, &mut object, None)?;
     hooks::announce(call, &object);
@@ -333,7 +336,7 @@ fn settle_changed(call: &Call<'_>, live: &Value, object: &mut Value) {
     match subresource(call) {
         Some("status") => only_status(resource.custom().is_some(), live, object),
         Some("finalize") => only_finalizers(live, object),
-        Some("binding") => {}
+        Some("binding" | "eviction") => {}
         _ if resource.status => keep(live, object, "status"),
         _ => {}
     }

@@ -20,7 +20,7 @@ use super::{
     aggregation::{self, Aggregation},
     authn::{self, Identity, Tokens},
     authz::{self, Attributes},
-    discovery,
+    discovery, faults,
     format::Format,
     kinds, nodes,
     policies::Policies,
@@ -139,6 +139,9 @@ impl Server {
         {
             return aggregation::fetch_openapi(self, &remote).await;
         }
+        if info.path == crate::fault::PATH {
+            return faults::serve(self, &parts.method, body).await;
+        }
         if !info.is_resource {
             return discovery::serve(self, &info, &parts.method, &parts.headers);
         }
@@ -229,7 +232,10 @@ impl Server {
             ("token", "create") if call.resource.is("", "serviceaccounts") => {
                 reviews::token_request(call, &read_body(body).await?)
             }
-            ("eviction" | "ephemeralcontainers" | "resize", _) if call.resource.is("", "pods") => {
+            ("eviction", "create") if call.resource.is("", "pods") => {
+                super::eviction::evict(call, &read_body(body).await?).await
+            }
+            ("ephemeralcontainers" | "resize", _) if call.resource.is("", "pods") => {
                 Err(ApiError::not_implemented(&format!("pods/{}", info.subresource)))
             }
             _ => Err(ApiError::no_route()),

@@ -66,6 +66,13 @@ impl ApiError {
         self.details(details)
     }
 
+    /// Tells the client when to try again.
+    pub(crate) fn retry_after(mut self, seconds: u32) -> Self {
+        self.status["details"]["retryAfterSeconds"] = seconds.into();
+        self.retry_after = Some(seconds);
+        self
+    }
+
     pub(crate) fn status(&self) -> &Value {
         &self.status
     }

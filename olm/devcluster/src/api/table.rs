@@ -41,7 +41,8 @@ fn definitions(resource: &Resource) -> Value {
 
 /// The row of an object.
 pub(crate) fn row(resource: &Resource, object: &Value, rows: Rows) -> Value {
-    let mut cells = vec![Value::from(meta::name(object))];
+    let name = resource.builtin().map_or_else(|| meta::name(object).to_owned(), |b| columns::name(b, object));
+    let mut cells = vec![Value::from(name)];
     match resource.builtin() {
         Some(builtin) => cells.extend((columns::of(builtin).cells)(object)),
         None if resource.columns().is_empty() => {

@@ -428,7 +428,7 @@ fn pod_update(object: &Value, live: &Value, errors: &mut Errors) {
     }
 }
 
-fn pod_spec(spec: &Value, path: &str, errors: &mut Errors) {
+pub(crate) fn pod_spec(spec: &Value, path: &str, errors: &mut Errors) {
     let containers = list(spec, "/containers");
     if containers.is_empty() {
         errors.push(FieldError::required(format!("{path}.containers"), ""));

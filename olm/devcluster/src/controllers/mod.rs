@@ -3,22 +3,28 @@
 //! All of them share one watch per kind ([`cache`], [`inventory`]): a change is turned into keys on the queues of the
 //! controllers that care, and each [`queue`] handles a key by one worker at a time. Nothing polls.
 //!
+//! * [`disruption`]: how many pods of a PodDisruptionBudget may be evicted
 //! * [`deployment`], [`replica_set`]: from a Deployment to its pods
+//! * [`job`]: pods that run to their end
 //! * [`endpoints`]: which pods stand behind a Service
 //! * [`service_account`]: what every namespace is given
 //! * [`namespace`]: the end of a namespace
 //! * [`garbage`]: what happens to objects whose owners are gone
 //! * [`quota`]: what is used of ResourceQuotas
 //! * [`scheduler`]: binds pods to the one node
+//! * [`volumes`]: what stands behind PersistentVolumeClaims
 
 mod cache;
 mod claim;
 mod deployment;
+mod disruption;
 mod endpoints;
 mod error;
 mod events;
 mod garbage;
 mod inventory;
+mod job;
+mod listeners;
 mod namespace;
 mod pods;
 mod queue;
@@ -26,26 +32,36 @@ mod quota;
 mod replica_set;
 mod scheduler;
 mod service_account;
+mod volumes;
 
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
 use k8s_openapi::api::{
     apps::v1::{Deployment, ReplicaSet},
-    core::v1::{ConfigMap, Endpoints, Namespace, Node, Pod, ResourceQuota, Service, ServiceAccount},
+    batch::v1::Job,
+    core::v1::{
+        ConfigMap, Endpoints, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, ResourceQuota,
+        Service, ServiceAccount,
+    },
     discovery::v1::EndpointSlice,
+    policy::v1::PodDisruptionBudget,
+    storage::v1::StorageClass,
 };
-use kube::{Api, Client, Resource, runtime::watcher};
+use kube::{Api, Client, runtime::watcher};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use self::{
-    cache::{Cache, Key, Listener},
-    claim::controller_of,
+    cache::{Cache, Key},
     events::Recorder,
     inventory::Inventory,
+    listeners::{
+        add_controller, add_itself, add_namespace, claim_pods, claim_volume, class_changed, node_changed,
+        orphans, pod_budgets, pod_claims, pod_services, recreate_waits, scaled, unscheduled, volume_claims,
+    },
     queue::Queue,
 };
 
@@ -58,6 +74,8 @@ pub struct ControllerConfig {
     pub cluster_domain: String,
     /// The one node that pods are bound to.
     pub node_name: String,
+    /// Where volumes for claims are made, an absolute path; without it claims stay Pending.
+    pub volumes_dir: Option<PathBuf>,
 }
 
 /// Objects handled at a time by each controller.
@@ -79,6 +97,10 @@ struct Queues {
     furnished: Arc<Queue<Key>>,
     ending: Arc<Queue<Key>>,
     quotas: Arc<Queue<Key>>,
+    claims: Arc<Queue<Key>>,
+    volumes: Arc<Queue<Key>>,
+    budgets: Arc<Queue<Key>>,
+    jobs: Arc<Queue<Key>>,
     garbage: Arc<Queue<String>>,
 }
 
@@ -96,6 +118,11 @@ struct Caches {
     ca_maps: Arc<Cache<ConfigMap>>,
     nodes: Arc<Cache<Node>>,
     quotas: Arc<Cache<ResourceQuota>>,
+    claims: Arc<Cache<PersistentVolumeClaim>>,
+    volumes: Arc<Cache<PersistentVolume>>,
+    classes: Arc<Cache<StorageClass>>,
+    budgets: Arc<Cache<PodDisruptionBudget>>,
+    jobs: Arc<Cache<Job>>,
 }
 
 async fn run(client: Client, config: ControllerConfig, shutdown: CancellationToken) {
@@ -107,6 +134,10 @@ async fn run(client: Client, config: ControllerConfig, shutdown: CancellationTok
         furnished: Queue::new("service-account"),
         ending: Queue::new("namespace"),
         quotas: Queue::new("resource-quota"),
+        claims: Queue::new("persistent-volume-claim"),
+        volumes: Queue::new("persistent-volume"),
+        budgets: Queue::new("disruption"),
+        jobs: Queue::new("job"),
         garbage: Queue::new("garbage"),
     };
     let caches = Caches {
@@ -121,6 +152,11 @@ async fn run(client: Client, config: ControllerConfig, shutdown: CancellationTok
         ca_maps: Cache::new(),
         nodes: Cache::new(),
         quotas: Cache::new(),
+        claims: Cache::new(),
+        volumes: Cache::new(),
+        classes: Cache::new(),
+        budgets: Cache::new(),
+        jobs: Cache::new(),
     };
     let inventory = Inventory::new(client.clone());
     let mut tasks = JoinSet::new();
@@ -138,6 +174,11 @@ async fn run(client: Client, config: ControllerConfig, shutdown: CancellationTok
             caches.ca_maps.ready(),
             caches.nodes.ready(),
             caches.quotas.ready(),
+            caches.claims.ready(),
+            caches.volumes.ready(),
+            caches.classes.ready(),
+            caches.budgets.ready(),
+            caches.jobs.ready(),
         )
     };
     tokio::select! {
@@ -175,11 +216,19 @@ fn watch_all(
     }
     let any = watcher::Config::default;
 
-    watch!(deployments, any(), vec![add_itself(&queues.deployments)]);
+    watch!(
+        deployments,
+        any(),
+        vec![
+            add_itself(&queues.deployments),
+            scaled::<Deployment>(caches, queues, |deployment| deployment.spec.replicas),
+        ]
+    );
     watch!(
         replica_sets,
         any(),
         vec![
+            scaled::<ReplicaSet>(caches, queues, |set| set.spec.replicas),
             add_itself(&queues.replica_sets),
             add_controller(&queues.deployments, "Deployment"),
             orphans::<ReplicaSet, Deployment>(caches.deployments.clone(), &queues.deployments, |d| &d
@@ -192,12 +241,15 @@ fn watch_all(
         any(),
         vec![
             add_controller(&queues.replica_sets, "ReplicaSet"),
+            add_controller(&queues.jobs, "Job"),
             orphans::<Pod, ReplicaSet>(caches.replica_sets.clone(), &queues.replica_sets, |set| &set
                 .spec
                 .selector),
             recreate_waits(caches, queues),
             pod_services(caches, queues),
             unscheduled(queues),
+            pod_claims(queues),
+            pod_budgets(caches, queues),
         ]
     );
     watch!(services, any(), vec![add_itself(&queues.services)]);
@@ -221,6 +273,15 @@ fn watch_all(
     watch!(ca_maps, field(service_account::CA_MAP), vec![add_namespace(&queues.furnished)]);
     watch!(quotas, any(), vec![add_itself(&queues.quotas)]);
     watch!(nodes, field(&config.node_name), vec![node_changed(caches, queues)]);
+    watch!(budgets, any(), vec![add_itself(&queues.budgets)]);
+    watch!(jobs, any(), vec![add_itself(&queues.jobs)]);
+    watch!(
+        claims,
+        any(),
+        vec![add_itself(&queues.claims), claim_volume(caches, queues), claim_pods(caches, queues)]
+    );
+    watch!(volumes, any(), vec![add_itself(&queues.volumes), volume_claims(caches, queues)]);
+    watch!(classes, any(), vec![class_changed(caches, queues)]);
 
     let graph = inventory.clone();
     let garbage = queues.garbage.clone();
@@ -260,12 +321,13 @@ fn work_all(
     shutdown: &CancellationToken,
 ) {
     macro_rules! work {
-        ($queue:ident, $controller:expr) => {{
-            let controller = Arc::new($controller);
+        ($queue:ident, $controller:expr) => {{ work!($queue, Arc::new($controller), reconcile) }};
+        ($queue:ident, $controller:expr, $reconcile:ident) => {{
+            let controller = $controller;
             let queue = queues.$queue.clone();
             tasks.spawn(queue.work(WORKERS, shutdown.clone(), move |key| {
                 let controller = controller.clone();
-                async move { controller.reconcile(key).await }
+                async move { controller.$reconcile(key).await }
             }));
         }};
     }
@@ -322,11 +384,47 @@ fn work_all(
         quota::Controller { client: client(), quotas: caches.quotas.clone(), inventory: inventory.clone() }
     );
     work!(
+        budgets,
+        disruption::Controller {
+            client: client(),
+            budgets: caches.budgets.clone(),
+            pods: caches.pods.clone(),
+            replica_sets: caches.replica_sets.clone(),
+            deployments: caches.deployments.clone(),
+            inventory: inventory.clone(),
+            events: Recorder::new(client(), "controllermanager"),
+        }
+    );
+    work!(
+        jobs,
+        job::Controller {
+            client: client(),
+            jobs: caches.jobs.clone(),
+            pods: caches.pods.clone(),
+            events: Recorder::new(client(), "job-controller"),
+        }
+    );
+    let storage = Arc::new(volumes::Controller {
+        client: client(),
+        claims: caches.claims.clone(),
+        volumes: caches.volumes.clone(),
+        classes: caches.classes.clone(),
+        pods: caches.pods.clone(),
+        dir: config.volumes_dir,
+        node_name: config.node_name.clone(),
+        events: Recorder::new(client(), "persistentvolume-controller"),
+    });
+    work!(claims, storage.clone(), claim);
+    work!(volumes, storage, volume);
+    work!(
         unscheduled,
         scheduler::Controller {
             client: client(),
             pods: caches.pods.clone(),
             nodes: caches.nodes.clone(),
+            claims: caches.claims.clone(),
+            volumes: caches.volumes.clone(),
+            classes: caches.classes.clone(),
             node_name: config.node_name,
             events: Recorder::new(client(), "default-scheduler"),
         }
@@ -350,140 +448,4 @@ fn work_all(
         };
         queue.work(WORKERS, shutdown, work).await;
     });
-}
-
-fn add_itself<K: Resource + Send + Sync + 'static>(queue: &Arc<Queue<Key>>) -> Listener<K> {
-    let queue = queue.clone();
-    Box::new(move |old, new| {
-        if let Some(object) = new.or(old) {
-            queue.add(Key::of(&**object));
-        }
-    })
-}
-
-fn add_namespace<K: Resource + Send + Sync + 'static>(queue: &Arc<Queue<Key>>) -> Listener<K> {
-    let queue = queue.clone();
-    Box::new(move |old, new| {
-        if let Some(object) = new.or(old) {
-            queue.add(Key::new("", object.meta().namespace.as_deref().unwrap_or_default()));
-        }
-    })
-}
-
-/// The controllers of the object, before and after.
-fn add_controller<K: Resource + Send + Sync + 'static>(
-    queue: &Arc<Queue<Key>>,
-    kind: &'static str,
-) -> Listener<K> {
-    let queue = queue.clone();
-    Box::new(move |old, new| {
-        for object in [old, new].into_iter().flatten() {
-            if let Some(owner) = controller_of(&**object).filter(|owner| owner.kind == kind) {
-                queue.add(Key::new(object.meta().namespace.as_deref().unwrap_or_default(), &owner.name));
-            }
-        }
-    })
-}
-
-/// Those who may adopt an object without a controller.
-fn orphans<K, O>(
-    owners: Arc<Cache<O>>,
-    queue: &Arc<Queue<Key>>,
-    selector: fn(&O) -> &k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector,
-) -> Listener<K>
-where
-    K: Resource + Send + Sync + 'static,
-    O: Resource<DynamicType = ()>
-        + Clone
-        + serde::de::DeserializeOwned
-        + std::fmt::Debug
-        + Send
-        + Sync
-        + 'static,
-{
-    let queue = queue.clone();
-    Box::new(move |_, new| {
-        let Some(object) = new.filter(|object| controller_of(&***object).is_none()) else { return };
-        for owner in owners.list(object.meta().namespace.as_deref().unwrap_or_default()) {
-            if claim::selector(selector(&owner)).is_some_and(|selector| claim::matches(&selector, &**object))
-            {
-                queue.add(Key::of(&*owner));
-            }
-        }
-    })
-}
-
-/// A Deployment with strategy Recreate waits for its old pods to end.
-fn recreate_waits(caches: &Caches, queues: &Queues) -> Listener<Pod> {
-    let (sets, queue) = (caches.replica_sets.clone(), queues.deployments.clone());
-    Box::new(move |old, new| {
-        let Some(pod) = old.filter(|_| new.is_none_or(|pod| pods::is_finished(pod))) else { return };
-        let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-        let Some(set) = controller_of(&**pod).and_then(|owner| sets.get(&Key::new(namespace, &owner.name)))
-        else {
-            return;
-        };
-        if let Some(owner) = controller_of(&*set) {
-            queue.add(Key::new(namespace, &owner.name));
-        }
-    })
-}
-
-/// The Services whose endpoints a pod's change touches.
-fn pod_services(caches: &Caches, queues: &Queues) -> Listener<Pod> {
-    let (services, queue) = (caches.services.clone(), queues.services.clone());
-    let face = |pod: &Pod| {
-        let status = pod.status.as_ref();
-        (
-            pod.metadata.labels.clone(),
-            pods::is_terminating(pod),
-            pods::is_finished(pod),
-            pods::is_ready(pod),
-            status.and_then(|status| status.pod_ip.clone()),
-            status.and_then(|status| status.pod_ips.clone()),
-        )
-    };
-    Box::new(move |old, new| {
-        if let (Some(old), Some(new)) = (old, new)
-            && face(old) == face(new)
-        {
-            return;
-        }
-        let Some(namespace) = new.or(old).and_then(|pod| pod.metadata.namespace.clone()) else { return };
-        for service in services.list(&namespace) {
-            if [old, new].into_iter().flatten().any(|pod| endpoints::selects(&service, pod)) {
-                queue.add(Key::of(&*service));
-            }
-        }
-    })
-}
-
-fn unscheduled(queues: &Queues) -> Listener<Pod> {
-    let queue = queues.unscheduled.clone();
-    Box::new(move |_, new| {
-        if let Some(pod) = new.filter(|pod| scheduler::is_waiting(pod)) {
-            queue.add(Key::of(&**pod));
-        }
-    })
-}
-
-/// A node that comes, goes or changes its mind concerns every pod that waits for it.
-fn node_changed(caches: &Caches, queues: &Queues) -> Listener<Node> {
-    let (pods, queue) = (caches.pods.clone(), queues.unscheduled.clone());
-    let face = |node: &Node| {
-        let conditions =
-            node.status.as_ref().and_then(|status| status.conditions.clone()).unwrap_or_default();
-        let ready = conditions.into_iter().find(|c| c.type_ == "Ready").map(|c| (c.status, c.message));
-        (ready, node.spec.as_ref().and_then(|spec| spec.unschedulable), node.metadata.labels.clone())
-    };
-    Box::new(move |old, new| {
-        if let (Some(old), Some(new)) = (old, new)
-            && face(old) == face(new)
-        {
-            return;
-        }
-        for pod in pods.all().iter().filter(|pod| scheduler::is_waiting(pod)) {
-            queue.add(Key::of(&**pod));
-        }
-    })
 }

@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use k8s_openapi::api::core::v1::{Binding, Node, ObjectReference, Pod};
+use k8s_openapi::api::{
+    core::v1::{Binding, Node, ObjectReference, PersistentVolume, PersistentVolumeClaim, Pod},
+    storage::v1::StorageClass,
+};
 use kube::{
     Api, Client, ResourceExt,
     api::{Patch, PatchParams, PostParams},
@@ -13,13 +16,16 @@ use super::{
     cache::{Cache, Key},
     error::{During, Error, unless_gone},
     events::Recorder,
-    pods,
+    pods, volumes,
 };
 
 pub(crate) struct Controller {
     pub(crate) client: Client,
     pub(crate) pods: Arc<Cache<Pod>>,
     pub(crate) nodes: Arc<Cache<Node>>,
+    pub(crate) claims: Arc<Cache<PersistentVolumeClaim>>,
+    pub(crate) volumes: Arc<Cache<PersistentVolume>>,
+    pub(crate) classes: Arc<Cache<StorageClass>>,
     pub(crate) node_name: String,
     pub(crate) events: Recorder,
 }
@@ -70,15 +76,94 @@ pub(crate) fn obstacle(pod: &Pod, node: Option<&Node>, node_name: &str) -> Optio
     None
 }
 
+/// Whether a claim lets its pod go to the node.
+#[derive(Debug, PartialEq, Eq)]
+enum Storage {
+    Ready,
+    /// It waits to be told where its first pod goes.
+    Select,
+    /// It has been told, and its volume is being made.
+    Making,
+    Obstacle(String),
+}
+
+/// What a claim means to a pod that mounts it.
+fn storage(
+    name: &str,
+    claim: Option<&PersistentVolumeClaim>,
+    class: Option<&StorageClass>,
+    has_volume: impl Fn(&str) -> bool,
+) -> Storage {
+    let unavailable = |why: String| Storage::Obstacle(format!("0/1 nodes are available: {why}."));
+    let Some(claim) = claim else {
+        return unavailable(format!("persistentvolumeclaim \"{name}\" not found"));
+    };
+    let phase = claim.status.as_ref().and_then(|status| status.phase.as_deref());
+    if claim.metadata.deletion_timestamp.is_some() {
+        return unavailable(format!("persistentvolumeclaim \"{name}\" is being deleted"));
+    }
+    let volume = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref()).unwrap_or_default();
+    if phase == Some("Lost") || (volumes::is_bound(claim) && !has_volume(volume)) {
+        let why =
+            format!("persistentvolumeclaim \"{name}\" bound to non-existent persistentvolume \"{volume}\"");
+        return unavailable(why);
+    }
+    if volumes::is_bound(claim) {
+        return Storage::Ready;
+    }
+    let late =
+        class.is_some_and(|class| class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer"));
+    match (late && volume.is_empty(), claim.annotations().contains_key(volumes::SELECTED_NODE)) {
+        (true, false) => Storage::Select,
+        (true, true) => Storage::Making,
+        (false, _) => unavailable("pod has unbound immediate PersistentVolumeClaims".to_owned()),
+    }
+}
+
 impl Controller {
     pub(crate) async fn reconcile(&self, key: Key) -> Result<Option<Duration>, Error> {
         let Some(pod) = self.pods.get(&key).filter(|pod| is_waiting(pod)) else { return Ok(None) };
         let node = self.nodes.get(&Key::new("", &self.node_name));
-        match obstacle(&pod, node.as_deref(), &self.node_name) {
-            None => self.bind(&pod, &key).await?,
-            Some(message) => self.refuse(&pod, &key, &message).await?,
+        if let Some(message) = obstacle(&pod, node.as_deref(), &self.node_name) {
+            self.refuse(&pod, &key, &message).await?;
+            return Ok(None);
+        }
+        let (mut ready, mut to_select) = (true, Vec::new());
+        for name in volumes::claims_of(&pod) {
+            let claim_key = Key::new(&key.namespace, name);
+            let claim = self.claims.get(&claim_key);
+            let class = claim.as_deref().and_then(volumes::class_of);
+            let class = class.and_then(|class| self.classes.get(&Key::new("", class)));
+            let has_volume = |volume: &str| self.volumes.get(&Key::new("", volume)).is_some();
+            match storage(name, claim.as_deref(), class.as_deref(), has_volume) {
+                Storage::Ready => continue,
+                Storage::Select => to_select.push(claim_key),
+                Storage::Making => {}
+                Storage::Obstacle(message) => {
+                    self.refuse(&pod, &key, &message).await?;
+                    return Ok(None);
+                }
+            }
+            ready = false;
+        }
+        if ready {
+            self.bind(&pod, &key).await?;
+        }
+        // The claim's change brings the pod back here.
+        for claim in to_select {
+            self.select_node(&claim).await?;
         }
         Ok(None)
+    }
+
+    async fn select_node(&self, claim: &Key) -> Result<(), Error> {
+        let api: Api<PersistentVolumeClaim> = Api::namespaced(self.client.clone(), &claim.namespace);
+        let patch = json!({ "metadata": { "annotations": { volumes::SELECTED_NODE: self.node_name } } });
+        let result = api.patch(&claim.name, &PatchParams::default(), &Patch::Merge(patch)).await;
+        if let Some(patched) = unless_gone(result.during(|| format!("select a node for claim {claim}")))? {
+            self.claims.assume(patched);
+        }
+        Ok(())
     }
 
     async fn bind(&self, pod: &Pod, key: &Key) -> Result<(), Error> {
@@ -171,5 +256,34 @@ mod tests {
         assert!(obstacle(&plain, Some(&node("True", json!({"unschedulable": true}))), "olm-node").is_some());
         let picky = pod(json!({"containers": [], "nodeSelector": {"disk": "hdd"}}));
         assert!(obstacle(&picky, Some(&node("True", json!({}))), "olm-node").unwrap().contains("selector"));
+    }
+
+    #[test]
+    fn a_pod_waits_for_its_claims() {
+        let claim = |annotations: Value, volume: &str| -> PersistentVolumeClaim {
+            serde_json::from_value(json!({"metadata": {"name": "c", "annotations": annotations},
+                "spec": {"volumeName": volume}}))
+            .unwrap()
+        };
+        let class = |mode: &str| -> StorageClass {
+            serde_json::from_value(json!({"metadata": {}, "provisioner": "x", "volumeBindingMode": mode}))
+                .unwrap()
+        };
+        let (late, immediate) = (class("WaitForFirstConsumer"), class("Immediate"));
+        let bound = claim(json!({"pv.kubernetes.io/bind-completed": "yes"}), "v");
+        let ask = |claim: Option<&PersistentVolumeClaim>, class: &StorageClass, there: bool| {
+            storage("c", claim, Some(class), |_| there)
+        };
+        let why = |asked: Storage| match asked {
+            Storage::Obstacle(why) => why,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(ask(Some(&bound), &late, true), Storage::Ready);
+        assert_eq!(ask(Some(&claim(json!({}), "")), &late, true), Storage::Select);
+        let selected = claim(json!({volumes::SELECTED_NODE: "n"}), "");
+        assert_eq!(ask(Some(&selected), &late, true), Storage::Making);
+        assert!(why(ask(Some(&claim(json!({}), "")), &immediate, true)).contains("unbound immediate"));
+        assert!(why(ask(Some(&bound), &late, false)).contains("non-existent persistentvolume"));
+        assert!(why(ask(None, &late, true)).contains("persistentvolumeclaim \"c\" not found"));
     }
 }

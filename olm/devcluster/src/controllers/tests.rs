@@ -17,7 +17,10 @@ use kube::{
 };
 use serde_json::{Value, json};
 
+mod disruption;
 mod garbage;
+mod jobs;
+mod volumes;
 
 use super::*;
 use crate::api::{ApiServer, Identity};
@@ -46,6 +49,7 @@ impl Cluster {
             root_ca_pem: "CA".to_owned(),
             cluster_domain: "cluster.local".to_owned(),
             node_name: NODE.to_owned(),
+            volumes_dir: Some("/nonexistent/volumes".into()),
         };
         spawn(client.clone(), config, shutdown.clone());
         Self { client: server.client(Identity::admin()), shutdown, _server: server }

@@ -1,6 +1,9 @@
-//! The node as the API server sees it: logs, exec, and connections into the cluster network.
+//! The node as the API server sees it: logs, exec, faults, and connections into the cluster network.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{
+    net::SocketAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -10,36 +13,41 @@ use tokio::{net::TcpStream, sync::oneshot};
 use super::{
     context::Context,
     helper::wire::ProcessSpec,
-    pod::worker::LiveContainer,
+    pod::worker::{FaultMessage, Handle, LiveContainer, Message},
     sandbox::{SandboxError, pipes},
 };
-use crate::backend::{BackendError, ExecSession, LogOptions, NodeBackend};
+use crate::{
+    backend::{BackendError, ExecSession, LogOptions, NodeBackend},
+    fault::{CutFrom, Done, Fault, Order, Undo},
+};
 
 /// Implements [`NodeBackend`].
 pub(crate) struct Backend(pub(crate) Arc<Context>);
 
 impl Backend {
+    fn handle(&self, namespace: &str, pod: &str) -> Result<Handle, BackendError> {
+        let workers = self.0.workers();
+        let found = workers.values().find(|handle| handle.namespace == namespace && handle.name == pod);
+        found.cloned().ok_or_else(|| {
+            BackendError::NotFound(format!(
+                "pod {pod:?} in namespace {namespace:?} is not on node {:?}",
+                super::NODE_NAME
+            ))
+        })
+    }
+
     fn container(
         &self,
         namespace: &str,
         pod: &str,
         container: Option<&str>,
     ) -> Result<(String, LiveContainer), BackendError> {
-        let handle = {
-            let workers = self.0.workers();
-            workers.values().find(|handle| handle.namespace == namespace && handle.name == pod).cloned()
-        };
-        let handle = handle.ok_or_else(|| {
-            BackendError::NotFound(format!(
-                "pod {pod:?} in namespace {namespace:?} is not on node {:?}",
-                super::NODE_NAME
-            ))
-        })?;
+        let handle = self.handle(namespace, pod)?;
         let name = match container {
             Some(name) => name.to_owned(),
             None => handle.containers.first().cloned().unwrap_or_default(),
         };
-        let containers = handle.live.containers.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let containers = lock(&handle.live.containers);
         match containers.get(&name) {
             Some(found) => Ok((name, found.clone())),
             None if handle.containers.contains(&name) => Ok((name, LiveContainer::default())),
@@ -115,10 +123,75 @@ impl NodeBackend for Backend {
         })
     }
 
+    async fn fault(&self, order: Order) -> Result<Done, BackendError> {
+        let handle = self.handle(&order.namespace, &order.pod)?;
+        let mut peers = Vec::new();
+        if let Fault::Cut(CutFrom::Named(names)) = &order.fault {
+            for name in names {
+                let (namespace, pod) = name.split_once('/').unwrap_or((&order.namespace, name));
+                let ip = *lock(&self.handle(namespace, pod)?.live.ip);
+                peers.push(ip.ok_or_else(|| {
+                    BackendError::BadRequest(format!(
+                        "pod {pod:?} in namespace {namespace:?} has no address yet"
+                    ))
+                })?);
+            }
+        }
+        let (namespace, pod) = (order.namespace.clone(), order.pod.clone());
+        let (reply, answer) = oneshot::channel();
+        let _ = handle.messages.send(Message::Fault(FaultMessage::Put { order, peers, reply }));
+        answered(answer, &namespace, &pod).await
+    }
+
+    fn faults(&self) -> Vec<Done> {
+        let mut all: Vec<Done> =
+            self.0.workers().values().flat_map(|handle| lock(&handle.live.faults).clone()).collect();
+        all.sort_by_key(|done| done.since);
+        all
+    }
+
+    async fn undo(&self, which: Undo) -> Result<Vec<Done>, BackendError> {
+        let fits =
+            |wanted: &Option<String>, name: &str| wanted.as_deref().is_none_or(|wanted| wanted == name);
+        let handles: Vec<_> = self
+            .0
+            .workers()
+            .values()
+            .filter(|handle| fits(&which.namespace, &handle.namespace) && fits(&which.pod, &handle.name))
+            .filter(|handle| !lock(&handle.live.faults).is_empty())
+            .cloned()
+            .collect();
+        let mut undone = Vec::new();
+        for handle in handles {
+            let (reply, answer) = oneshot::channel();
+            let _ = handle.messages.send(Message::Fault(FaultMessage::Undo { kind: which.kind, reply }));
+            undone.extend(answered(answer, &handle.namespace, &handle.name).await?);
+        }
+        Ok(undone)
+    }
+
     async fn dial(&self, address: SocketAddr) -> Result<TcpStream, BackendError> {
         let connected = self.0.network.dial(address).await;
         connected.map_err(|error| BackendError::Internal(format!("failed to connect to {address}: {error}")))
     }
+}
+
+/// What a pod's worker says to an order; one that has ended says nothing.
+async fn answered<T>(
+    answer: oneshot::Receiver<Result<T, String>>,
+    namespace: &str,
+    pod: &str,
+) -> Result<T, BackendError> {
+    let of_pod = format!("pod {pod:?} in namespace {namespace:?}");
+    match answer.await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(why)) => Err(BackendError::BadRequest(format!("{of_pod}: {why}"))),
+        Err(_) => Err(BackendError::NotFound(format!("{of_pod} has just gone"))),
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn state_text(state: &str) -> &str {

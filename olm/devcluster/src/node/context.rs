@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    net::Ipv4Addr,
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
 };
@@ -35,6 +36,14 @@ pub(crate) struct Context {
 impl Context {
     pub(crate) fn zone(&self) -> Arc<Zone> {
         Arc::clone(&self.zone.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Cluster IPs at which the node itself answers: the API server and DNS.
+    pub(crate) fn own_services(&self) -> Vec<Ipv4Addr> {
+        let zone = self.zone();
+        let api = zone.services.get(&("default".to_owned(), "kubernetes".to_owned()));
+        let api = api.and_then(|service| service.ip);
+        api.into_iter().chain(self.dns_ip.parse().ok()).collect()
     }
 
     pub(crate) fn workers(&self) -> MutexGuard<'_, HashMap<String, Handle>> {

@@ -28,8 +28,12 @@ pub struct Image {
 #[derive(Debug, Clone)]
 struct Etcd {
     server: PathBuf,
-    client: Option<PathBuf>,
+    /// `etcdctl` and `etcdutl`, where they lie beside it (etcdutl is there since 3.5).
+    tools: Vec<(String, PathBuf)>,
 }
+
+/// What the real image carries beside the server.
+const TOOLS: [&str; 2] = ["etcdctl", "etcdutl"];
 
 /// The table.
 #[derive(Debug, Clone, Default)]
@@ -58,14 +62,19 @@ impl ImageTable {
 
     /// Looks for etcds again: one may have been installed since.
     pub fn refresh(&mut self) {
-        for dir in etcd_dirs() {
+        self.look_into(etcd_dirs());
+    }
+
+    fn look_into(&mut self, dirs: Vec<PathBuf>) {
+        for dir in dirs {
             let server = dir.join("etcd");
             if self.etcd.values().any(|known| known.server == server) {
                 continue;
             }
             let Some(version) = etcd_version(&server) else { continue };
-            let client = Some(dir.join("etcdctl")).filter(|path| path.is_file());
-            self.etcd.entry(version).or_insert(Etcd { server, client });
+            let tools = TOOLS.map(|tool| (tool.to_owned(), dir.join(tool)));
+            let tools = tools.into_iter().filter(|(_, path)| path.is_file()).collect();
+            self.etcd.entry(version).or_insert(Etcd { server, tools });
         }
         self.etcd.retain(|_, etcd| etcd.server.is_file());
     }
@@ -117,7 +126,7 @@ impl ImageTable {
 
 fn etcd_image(version: &str, etcd: &Etcd) -> Image {
     let mut programs = vec![("etcd".to_owned(), etcd.server.clone())];
-    programs.extend(etcd.client.iter().map(|client| ("etcdctl".to_owned(), client.clone())));
+    programs.extend(etcd.tools.iter().cloned());
     Image {
         pattern: format!("*/etcd:v{version}"),
         programs,
@@ -213,7 +222,8 @@ mod tests {
             description: "a shell".to_owned(),
         };
         let mut table = ImageTable::of(vec![shell]);
-        let etcd = Etcd { server: "/usr/bin/etcd".into(), client: Some("/usr/bin/etcdctl".into()) };
+        let tools = vec![("etcdctl".to_owned(), "/usr/bin/etcdctl".into())];
+        let etcd = Etcd { server: "/usr/bin/etcd".into(), tools };
         table.etcd.insert("3.4.23".to_owned(), etcd);
         table
     }
@@ -229,6 +239,36 @@ mod tests {
         assert!(table.resolve("quay.io/coreos/etcd").is_err());
         let none = ImageTable::default().resolve("host:5000/etcd:v3.5.0").unwrap_err().to_string();
         assert!(none.contains("no etcd was found"), "{none}");
+    }
+
+    #[test]
+    fn etcds_are_found_with_what_lies_beside_them() {
+        use std::os::unix::fs::PermissionsExt as _;
+        // given a folder with folders of two versions, of which one has no etcdutl
+        let dir = tempfile::tempdir().unwrap();
+        for (version, programs) in
+            [("3.5.30", vec!["etcd", "etcdctl", "etcdutl"]), ("3.4.9", vec!["etcd", "etcdctl"])]
+        {
+            std::fs::create_dir(dir.path().join(version)).unwrap();
+            for program in programs {
+                let path = dir.path().join(version).join(program);
+                std::fs::write(&path, format!("#!/bin/sh\necho etcd Version: {version}\n")).unwrap();
+                std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+            }
+        }
+        // when they are looked for
+        let mut table = ImageTable::default();
+        table.look_into(children(dir.path()));
+        // then each is an image of exactly its version, with its programs
+        let programs = |reference: &str| -> Vec<String> {
+            table.resolve(reference).unwrap().programs.into_iter().map(|(name, _)| name).collect()
+        };
+        assert_eq!(programs("quay.io/coreos/etcd:v3.5.30"), ["etcd", "etcdctl", "etcdutl"]);
+        assert_eq!(programs("registry.example.com/etcd:3.4.9"), ["etcd", "etcdctl"]);
+        // and one that was removed is no image any more
+        std::fs::remove_dir_all(dir.path().join("3.4.9")).unwrap();
+        table.look_into(Vec::new());
+        assert!(table.resolve("quay.io/coreos/etcd:v3.4.9").is_err());
     }
 
     #[test]

@@ -21,11 +21,11 @@
 //!
 //! # What is not there
 //! Pods that ask for these are refused with an event: host namespaces, privileged containers, block volumes, sidecar
-//! init containers, ephemeral containers, volumes other than emptyDir, configMap, secret, projected, downwardAPI
-//! and hostPath. These have no effect: resource requests and limits, `capabilities`, seccomp, AppArmor and SELinux
-//! settings, sysctls, `activeDeadlineSeconds`, `emptyDir.medium` and `sizeLimit`, image pull policy and secrets. gRPC
-//! probes always fail. The containers of a pod share one PID namespace, and root in a container has the rights of the
-//! user that runs the agent: this isolates by accident, not by force.
+//! init containers, ephemeral containers, volumes other than emptyDir, configMap, secret, projected, downwardAPI, hostPath
+//! and persistentVolumeClaim. These have no effect: resource requests and limits, `capabilities`, seccomp, AppArmor and SELinux
+//! settings, sysctls, `activeDeadlineSeconds`, `emptyDir.medium` and `sizeLimit`, image pull policy and secrets. The
+//! containers of a pod share one PID namespace, and root in a container has the rights of the user that runs the
+//! agent: this isolates by accident, not by force.
 
 mod agent;
 mod backend;

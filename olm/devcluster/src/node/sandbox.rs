@@ -269,6 +269,11 @@ impl Sandbox {
         Ok(Process { id, sandbox: Arc::clone(self), exit })
     }
 
+    /// Sends a signal to every process of the pod.
+    pub(crate) fn signal_all(&self, signal: nix::sys::signal::Signal) -> Result<(), SandboxError> {
+        self.send(&Request::SignalAll { signal: signal as i32 }, &[])
+    }
+
     /// Ends everything in the pod at once and waits until it is gone.
     pub(crate) async fn destroy(&self) {
         let _ =

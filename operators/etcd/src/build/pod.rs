@@ -1,16 +1,19 @@
 //! The pod of a member. Nothing here is ever compared with pods that exist: a new operator leaves them as they are.
 
 use k8s_openapi::api::core::v1::{
-    Container, ContainerPort, EmptyDirVolumeSource, HTTPGetAction, Pod, PodSpec, Probe, TCPSocketAction,
-    Volume, VolumeMount,
+    Container, ContainerPort, EmptyDirVolumeSource, EnvVar, EnvVarSource, HTTPGetAction, ObjectFieldSelector,
+    PersistentVolumeClaimVolumeSource, Pod, PodSpec, Probe, TCPSocketAction, Volume, VolumeMount,
 };
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::api::ObjectMeta;
 
 use crate::addressing::Addressing;
 use crate::names::{self, CLIENT_PORT, METRICS_PORT, PEER_PORT};
+use crate::tls;
 use crate::validate::Validated;
 
+/// Name of the container.
+pub(crate) const CONTAINER: &str = "etcd";
 const DATA_VOLUME: &str = "etcd-data";
 const DATA_MOUNT: &str = "/var/etcd";
 /// The folder of etcd inside of the volume.
@@ -21,9 +24,28 @@ pub(crate) struct Member<'a> {
     pub(crate) name: &'a str,
     /// It starts a new cluster; otherwise it joins one.
     pub(crate) seed: bool,
-    /// Names and peer URLs of all members, itself included.
+    /// Names and peer URLs of all members, itself included. A member that comes back is given itself alone: with its
+    /// data it knows the others, and without it etcd finds nobody to ask and does not start.
     pub(crate) initial_cluster: &'a [(String, String)],
     pub(crate) version: &'a str,
+    /// Its data is on the volume of the claim that has its name.
+    pub(crate) volume: bool,
+}
+
+impl Member<'_> {
+    fn state(&self) -> &'static str {
+        if self.seed { "new" } else { "existing" }
+    }
+}
+
+/// The image of a version.
+pub(crate) fn image(cluster: &Validated, version: &str) -> String {
+    format!("{}:v{version}", cluster.repository)
+}
+
+/// How etcd reads a list of members.
+pub(crate) fn initial_cluster(members: &[(String, String)]) -> String {
+    members.iter().map(|(name, url)| format!("{name}={url}")).collect::<Vec<_>>().join(",")
 }
 
 pub(crate) fn pod(cluster: &Validated, member: &Member<'_>, addressing: &dyn Addressing) -> Pod {
@@ -33,6 +55,8 @@ pub(crate) fn pod(cluster: &Validated, member: &Member<'_>, addressing: &dyn Add
     labels.insert(names::LABEL_NODE.into(), member.name.into());
     let mut annotations = shape.annotations.clone();
     annotations.insert(names::ANNOTATION_VERSION.into(), member.version.into());
+    annotations.insert(names::ANNOTATION_INITIAL_CLUSTER.into(), initial_cluster(member.initial_cluster));
+    annotations.insert(names::ANNOTATION_INITIAL_STATE.into(), member.state().into());
     Pod {
         metadata: ObjectMeta {
             name: Some(member.name.into()),
@@ -54,12 +78,9 @@ pub(crate) fn pod(cluster: &Validated, member: &Member<'_>, addressing: &dyn Add
             affinity: shape.affinity.clone(),
             tolerations: shape.tolerations.clone(),
             security_context: shape.security_context.clone(),
+            topology_spread_constraints: shape.spread.clone(),
             containers: vec![container(cluster, member, addressing)],
-            volumes: Some(vec![Volume {
-                name: DATA_VOLUME.into(),
-                empty_dir: Some(EmptyDirVolumeSource::default()),
-                ..Volume::default()
-            }]),
+            volumes: Some(volumes(cluster, member)),
             ..PodSpec::default()
         }),
         status: None,
@@ -75,22 +96,18 @@ fn container(cluster: &Validated, member: &Member<'_>, addressing: &dyn Addressi
     };
     let tcp = Some(TCPSocketAction { port: IntOrString::Int(CLIENT_PORT.into()), host: None });
     Container {
-        name: "etcd".into(),
-        image: Some(format!("{}:v{}", cluster.repository, member.version)),
+        name: CONTAINER.into(),
+        image: Some(image(cluster, member.version)),
         image_pull_policy: Some("IfNotPresent".into()),
         command: Some(command(cluster, member, addressing)),
-        env: (!cluster.pod.env.is_empty()).then(|| cluster.pod.env.clone()),
+        env: Some(env(cluster)),
         ports: Some(vec![
             port("server", PEER_PORT),
             port("client", CLIENT_PORT),
             port("metrics", METRICS_PORT),
         ]),
         resources: cluster.pod.resources.clone(),
-        volume_mounts: Some(vec![VolumeMount {
-            name: DATA_VOLUME.into(),
-            mount_path: DATA_MOUNT.into(),
-            ..VolumeMount::default()
-        }]),
+        volume_mounts: Some(mounts(cluster)),
         // Opening the port may take long while a learner receives a snapshot.
         startup_probe: Some(Probe {
             tcp_socket: tcp.clone(),
@@ -122,26 +139,65 @@ fn container(cluster: &Validated, member: &Member<'_>, addressing: &dyn Addressi
     }
 }
 
+/// What etcd finds when it has no data is told by annotations, which can be changed once it has: arguments cannot.
+fn env(cluster: &Validated) -> Vec<EnvVar> {
+    let told = |name: &str, annotation: &str| EnvVar {
+        name: name.into(),
+        value_from: Some(EnvVarSource {
+            field_ref: Some(ObjectFieldSelector {
+                api_version: Some("v1".into()),
+                field_path: format!("metadata.annotations['{annotation}']"),
+            }),
+            ..EnvVarSource::default()
+        }),
+        ..EnvVar::default()
+    };
+    let ours = [
+        told("ETCD_INITIAL_CLUSTER", names::ANNOTATION_INITIAL_CLUSTER),
+        told("ETCD_INITIAL_CLUSTER_STATE", names::ANNOTATION_INITIAL_STATE),
+    ];
+    // Of two variables of one name the later counts.
+    cluster.pod.env.iter().cloned().chain(ours).collect()
+}
+
+fn volumes(cluster: &Validated, member: &Member<'_>) -> Vec<Volume> {
+    let claim = PersistentVolumeClaimVolumeSource { claim_name: member.name.into(), read_only: None };
+    let data = Volume {
+        name: DATA_VOLUME.into(),
+        empty_dir: (!member.volume).then(EmptyDirVolumeSource::default),
+        persistent_volume_claim: member.volume.then_some(claim),
+        ..Volume::default()
+    };
+    std::iter::once(data).chain(tls::pod::volumes(&cluster.tls)).collect()
+}
+
+fn mounts(cluster: &Validated) -> Vec<VolumeMount> {
+    let data =
+        VolumeMount { name: DATA_VOLUME.into(), mount_path: DATA_MOUNT.into(), ..VolumeMount::default() };
+    std::iter::once(data).chain(tls::pod::mounts(&cluster.tls)).collect()
+}
+
 fn command(cluster: &Validated, member: &Member<'_>, addressing: &dyn Addressing) -> Vec<String> {
-    let initial: Vec<String> =
-        member.initial_cluster.iter().map(|(name, url)| format!("{name}={url}")).collect();
     let mut command = vec![
         "/usr/local/bin/etcd".into(),
         format!("--data-dir={DATA_DIR}"),
         format!("--name={}", member.name),
         format!("--initial-advertise-peer-urls={}", addressing.peer_url(cluster, member.name)),
-        format!("--listen-peer-urls=http://0.0.0.0:{PEER_PORT}"),
-        format!("--listen-client-urls=http://0.0.0.0:{CLIENT_PORT}"),
+        format!("--listen-peer-urls={}://0.0.0.0:{PEER_PORT}", cluster.tls.peer_scheme()),
+        format!("--listen-client-urls={}://0.0.0.0:{CLIENT_PORT}", cluster.tls.client_scheme()),
         format!("--advertise-client-urls={}", addressing.client_url(cluster, member.name)),
         format!("--listen-metrics-urls=http://0.0.0.0:{METRICS_PORT}"),
-        format!("--initial-cluster={}", initial.join(",")),
-        format!("--initial-cluster-state={}", if member.seed { "new" } else { "existing" }),
         // The default since 3.5: a member that comes back does not disturb the leader.
         "--pre-vote=true".into(),
     ];
     if member.seed {
         command.push(format!("--initial-cluster-token={}", cluster.uid));
     }
+    if cluster.extensive_metrics {
+        command.push("--metrics=extensive".into());
+    }
+    command.extend(tls::pod::flags(&cluster.tls, member.version));
+    command.extend(cluster.goal.maintenance.flags());
     command
 }
 
@@ -159,7 +215,8 @@ mod tests {
         .unwrap();
         let name = "orders-bcdfghjklm";
         let initial = [(name.to_owned(), InCluster.peer_url(&cluster, name))];
-        pod(&cluster, &Member { name, seed, initial_cluster: &initial, version: "3.4.23" }, &InCluster)
+        let member = Member { name, seed, initial_cluster: &initial, version: "3.4.23", volume: !seed };
+        pod(&cluster, &member, &InCluster)
     }
 
     #[test]
@@ -182,10 +239,22 @@ mod tests {
 
     #[test]
     fn only_the_seed_starts_a_new_cluster_under_a_token_of_its_own() {
+        let state = |seed| built(seed).metadata.annotations.unwrap()[names::ANNOTATION_INITIAL_STATE].clone();
         let command = |seed| built(seed).spec.unwrap().containers[0].command.clone().unwrap();
-        assert!(command(true).contains(&"--initial-cluster-state=new".to_owned()));
+        assert_eq!((state(true).as_str(), state(false).as_str()), ("new", "existing"));
         assert!(command(true).contains(&"--initial-cluster-token=u-1".to_owned()));
-        assert!(command(false).contains(&"--initial-cluster-state=existing".to_owned()));
-        assert!(!command(false).iter().any(|arg| arg.starts_with("--initial-cluster-token")));
+        assert!(!command(false).iter().any(|arg| arg.starts_with("--initial-cluster")));
+        let env = built(true).spec.unwrap().containers[0].env.clone().unwrap();
+        let names: Vec<&str> = env.iter().map(|e| e.name.as_str()).collect();
+        assert_eq!(names, ["ETCD_HEARTBEAT_INTERVAL", "ETCD_INITIAL_CLUSTER", "ETCD_INITIAL_CLUSTER_STATE"]);
+    }
+
+    #[test]
+    fn data_is_in_the_pod_or_on_the_claim_of_the_members_name() {
+        let data = |seed| built(seed).spec.unwrap().volumes.unwrap().remove(0);
+        assert!(data(true).empty_dir.is_some() && data(true).persistent_volume_claim.is_none());
+        let claim = data(false);
+        assert_eq!(claim.persistent_volume_claim.unwrap().claim_name, "orders-bcdfghjklm");
+        assert!(claim.empty_dir.is_none());
     }
 }

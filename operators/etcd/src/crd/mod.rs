@@ -6,19 +6,26 @@
 // Printer columns of the same type look alike to the lint.
 #![allow(clippy::duplicated_attributes)]
 
+pub mod backup;
+mod pod;
+pub mod restore;
 mod schema;
+mod secure;
 mod status;
+pub mod stores;
+mod storage;
+mod tls;
 
-use std::collections::BTreeMap;
-
-use k8s_openapi::api::core::v1::{Affinity, EnvVar, PodSecurityContext, ResourceRequirements, Toleration};
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
+pub use pod::PodPolicy;
 pub use schema::crd;
-pub use status::{Condition, EtcdClusterStatus, MembersStatus};
+pub use secure::*;
+pub use status::{Condition, EtcdClusterStatus, LearnerFailure, MemberStatus, MembersStatus};
+pub use storage::{RetentionPolicy, StorageMode, StoragePolicy};
+pub use tls::{MemberSecrets, StaticTls, TlsPolicy};
 
 /// Where etcd images come from when `spec.repository` is empty.
 pub const DEFAULT_REPOSITORY: &str = "quay.io/coreos/etcd";
@@ -63,100 +70,41 @@ pub struct EtcdClusterSpec {
     /// Image repository without a tag; the image is `<repository>:v<version>`. Default: quay.io/coreos/etcd.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repository: Option<String>,
-    /// etcd version such as 3.4.23, at least 3.4. Default: 3.4.23, which this release is tested with.
+    /// etcd version such as 3.4.23, at least 3.4. Default: 3.4.23, which this release is tested with. A change upgrades
+    /// the members one by one: at most one minor version up, never down.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Leave the cluster alone: while true nothing is created, healed or resized.
+    /// Leave the cluster alone: while true nothing is created, healed, resized, upgraded or maintained.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<bool>,
     /// How the pods of members look. A change holds for members that are created after it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod: Option<PodPolicy>,
-    /// TLS. Not served by this release: a cluster that asks for it is refused with condition SpecAccepted=False.
+    /// Certificates: of somebody else (`static`) or of the operator (`auto`). Whether there are any is decided once, when the cluster is created.
     #[serde(default, rename = "TLS", skip_serializing_if = "Option::is_none")]
     pub tls: Option<TlsPolicy>,
+    /// Where members keep their data, and what becomes of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub storage: Option<StoragePolicy>,
+    /// Quota, compaction and defragmentation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub maintenance: Option<MaintenancePolicy>,
+    /// Users and authentication.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auth: Option<AuthPolicy>,
+    /// Keep a PodDisruptionBudget, so that draining nodes never costs the quorum. Default: true. A single member has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod_disruption_budget: Option<bool>,
+    /// What the members tell on their metrics port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<MetricsPolicy>,
 }
 
-/// How the pods of members look.
+/// What the members tell on their metrics port, 2381.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-pub struct PodPolicy {
-    /// Labels added to the pods. `app` and names that begin with `etcd_` are the operator's own.
+pub struct MetricsPolicy {
+    /// Tell the histograms of single gRPC methods too (`--metrics=extensive`). Default: false. A change holds for members that are created after it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub labels: Option<BTreeMap<String, String>>,
-    /// Annotations added to the pods.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub annotations: Option<BTreeMap<String, String>>,
-    /// Labels that a node must have.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub node_selector: Option<BTreeMap<String, String>>,
-    /// Scheduling constraints.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<Affinity>")]
-    pub affinity: Option<Value>,
-    /// Deprecated: never two members on one node. Without effect beside `affinity`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub anti_affinity: Option<bool>,
-    /// Taints that are tolerated.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<Vec<Toleration>>")]
-    pub tolerations: Option<Value>,
-    /// Resources of the etcd container.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<ResourceRequirements>")]
-    pub resources: Option<Value>,
-    /// Environment of the etcd container, for settings such as ETCD_QUOTA_BACKEND_BYTES.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<Vec<EnvVar>>")]
-    pub etcd_env: Option<Value>,
-    /// Security context of the pods.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<PodSecurityContext>")]
-    pub security_context: Option<Value>,
-    /// A volume per member. Not served by this release: a cluster that asks for it is refused with condition SpecAccepted=False.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schema::any_object")]
-    pub persistent_volume_claim_spec: Option<Value>,
-    /// Accepted for old manifests and not needed: members have no init container.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub busybox_image: Option<String>,
-    /// Accepted for old manifests and not needed: no init container waits for DNS.
-    #[serde(rename = "DNSTimeoutInSecond", skip_serializing_if = "Option::is_none")]
-    pub dns_timeout_in_second: Option<i64>,
-    /// DNS domain of the Kubernetes cluster with its leading dot, such as `.cluster.local`, appended to the members' names.
-    #[serde(rename = "ClusterDomain", skip_serializing_if = "Option::is_none")]
-    pub cluster_domain: Option<String>,
-}
-
-/// TLS.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct TlsPolicy {
-    /// Certificates that somebody else issues, in Secrets.
-    #[serde(rename = "static", skip_serializing_if = "Option::is_none")]
-    pub static_: Option<StaticTls>,
-}
-
-/// Names of the Secrets that hold certificates.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct StaticTls {
-    /// Secrets of the members.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub member: Option<MemberSecrets>,
-    /// Secret with the client certificate of the operator.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub operator_secret: Option<String>,
-}
-
-/// Secrets of the members.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct MemberSecrets {
-    /// Certificates between members.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub peer_secret: Option<String>,
-    /// Certificates towards clients.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub server_secret: Option<String>,
+    pub extensive: Option<bool>,
 }

@@ -6,6 +6,7 @@ use kube::CustomResourceExt;
 use serde_json::{Map, Value, json};
 
 use super::{EtcdCluster, MAX_NAME_LENGTH};
+use crate::names;
 
 /// How Kubernetes writes amounts.
 const QUANTITY: &str = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$";
@@ -16,29 +17,132 @@ const QUANTITY: &str = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[n
 /// Never: the definition is made from constants, and a test makes it.
 #[must_use]
 pub fn crd() -> CustomResourceDefinition {
-    let mut value = serde_json::to_value(EtcdCluster::crd()).expect("a CRD made by kube serializes");
+    finish(EtcdCluster::crd(), rules)
+}
+
+/// Makes a definition of kube's one that API servers accept; `rules` adds to its schema what types cannot say.
+pub(super) fn finish(
+    crd: CustomResourceDefinition,
+    rules: impl FnOnce(&mut Value),
+) -> CustomResourceDefinition {
+    let mut value = serde_json::to_value(crd).expect("a CRD made by kube serializes");
     let schema = &mut value["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
     simplify(schema, 0);
+    rules(schema);
+    serde_json::from_value(value).expect("a CRD stays one when keywords of its schema are changed")
+}
+
+fn rules(schema: &mut Value) {
     schema["properties"]["metadata"] = json!({ "type": "object", "properties": { "name": { "type": "string", "maxLength": MAX_NAME_LENGTH } } });
     schema["required"] = json!(["spec"]);
+    // Names are not in the reach of schemas on all API servers, so they are said in CEL too.
+    schema["x-kubernetes-validations"] = rule(&[(
+        format!("self.metadata.name.size() <= {MAX_NAME_LENGTH}"),
+        format!("metadata.name: members append eleven characters to it, so it has at most {MAX_NAME_LENGTH}"),
+    )]);
     let spec = &mut schema["properties"]["spec"];
+    // Members are told of TLS when they are made: whether there is any cannot change under them.
+    spec["x-kubernetes-validations"] = rule(&[
+        (has_same("self", "oldSelf", "TLS"), "spec.TLS cannot be added or taken away after creation".into()),
+        (
+            "!has(self.auth) || has(self.TLS)".into(),
+            "spec.auth: passwords are not sent in the clear, it needs spec.TLS".into(),
+        ),
+    ]);
     spec["required"] = json!(["size"]);
     spec["properties"]["version"]["pattern"] = json!(r"^v?[0-9]+\.[0-9]+\.[0-9]+([-+][0-9A-Za-z.+-]+)?$");
     spec["properties"]["repository"]["minLength"] = json!(1);
     let pod = &mut spec["properties"]["pod"]["properties"];
     for amounts in ["limits", "requests"] {
-        pod["resources"]["properties"][amounts]["additionalProperties"] = json!({
-            "anyOf": [{ "type": "integer" }, { "type": "string" }],
-            "pattern": QUANTITY,
-            "x-kubernetes-int-or-string": true,
-        });
+        let mut amount = quantity("");
+        amount.as_object_mut().map(|object| object.remove("description"));
+        pod["resources"]["properties"][amounts]["additionalProperties"] = amount;
     }
     pod["etcdEnv"]["items"]["required"] = json!(["name"]);
+    pod["labels"]["maxProperties"] = json!(64);
+    pod["labels"]["x-kubernetes-validations"] = rule(&[(
+        format!(
+            "self.all(key, key != '{}' && !key.startsWith('{}'))",
+            names::LABEL_APP,
+            names::RESERVED_LABEL_PREFIX
+        ),
+        "spec.pod.labels: `app` and names that begin with `etcd_` are the operator's own".into(),
+    )]);
+    pod["annotations"]["maxProperties"] = json!(64);
+    pod["annotations"]["x-kubernetes-validations"] = rule(&[(
+        format!("!('{}' in self)", names::ANNOTATION_VERSION),
+        format!("spec.pod.annotations: `{}` is the operator's own", names::ANNOTATION_VERSION),
+    )]);
+    let storage = &mut spec["properties"]["storage"];
+    storage["properties"]["size"] = quantity("Size of each volume. Default: 8Gi.");
+    words(&mut storage["properties"]["mode"], &["Volume", "Pod"]);
+    words(&mut storage["properties"]["retentionPolicy"], &["Delete", "Retain"]);
+    storage["x-kubernetes-validations"] = rule(&[(
+        "!has(self.mode) || self.mode != 'Pod' || (!has(self.size) && !has(self.storageClassName))".into(),
+        "spec.storage: `size` and `storageClassName` are for mode `Volume`".into(),
+    )]);
+    let tls = &mut spec["properties"]["TLS"];
+    tls["x-kubernetes-validations"] = rule(&[
+        (
+            "!(has(self.static) && has(self.auto))".into(),
+            "spec.TLS: certificates are of somebody else (`static`) or of the operator (`auto`), not of both"
+                .into(),
+        ),
+        (
+            has_same("self", "oldSelf", "auto"),
+            "spec.TLS.auto cannot be added or taken away after creation".into(),
+        ),
+    ]);
+    let static_ = &mut tls["properties"]["static"];
+    let server = |of: &str| {
+        format!("has({of}.member) && has({of}.member.serverSecret) && {of}.member.serverSecret != ''")
+    };
+    let operator = |of: &str| format!("has({of}.operatorSecret) && {of}.operatorSecret != ''");
+    let peer =
+        |of: &str| format!("has({of}.member) && has({of}.member.peerSecret) && {of}.member.peerSecret != ''");
+    static_["x-kubernetes-validations"] = rule(&[
+        (
+            format!("({}) == ({})", server("self"), operator("self")),
+            "spec.TLS.static: `member.serverSecret` and `operatorSecret` are needed together".into(),
+        ),
+        (
+            format!("({}) == ({})", server("self"), server("oldSelf")),
+            "spec.TLS.static.member.serverSecret cannot be added or taken away after creation".into(),
+        ),
+        (
+            format!("({}) == ({})", peer("self"), peer("oldSelf")),
+            "spec.TLS.static.member.peerSecret cannot be added or taken away after creation".into(),
+        ),
+    ]);
     let conditions = &mut schema["properties"]["status"]["properties"]["conditions"];
     conditions["x-kubernetes-list-type"] = json!("map");
     conditions["x-kubernetes-list-map-keys"] = json!(["type"]);
     conditions["items"]["required"] = json!(["type", "status"]);
-    serde_json::from_value(value).expect("a CRD stays one when keywords of its schema are changed")
+}
+
+/// Rules in CEL with what is said when they do not hold.
+pub(super) fn rule(rules: &[(String, String)]) -> Value {
+    rules.iter().map(|(rule, message)| json!({ "rule": rule, "message": message })).collect()
+}
+
+/// One of some words; schemars would say it in a way that is not structural.
+pub(super) fn words(schema: &mut Value, words: &[&str]) {
+    let description = schema["description"].take();
+    *schema = json!({ "description": description, "type": "string", "enum": words });
+}
+
+fn has_same(new: &str, old: &str, field: &str) -> String {
+    format!("has({new}.{field}) == has({old}.{field})")
+}
+
+/// An amount as Kubernetes takes it: `1` is as good as `\"1\"`.
+pub(super) fn quantity(description: &str) -> Value {
+    json!({
+        "description": description,
+        "anyOf": [{ "type": "integer" }, { "type": "string" }],
+        "pattern": QUANTITY,
+        "x-kubernetes-int-or-string": true,
+    })
 }
 
 /// An object that is passed through.
@@ -47,7 +151,7 @@ pub(super) fn any_object(_: &mut schemars::SchemaGenerator) -> schemars::Schema 
 }
 
 /// `depth` counts properties from the top: the Kubernetes types inside lose their long descriptions.
-fn simplify(schema: &mut Value, depth: usize) {
+pub(super) fn simplify(schema: &mut Value, depth: usize) {
     let Some(object) = schema.as_object_mut() else { return };
     for word in ["default", "title", "nullable"] {
         object.remove(word);
@@ -94,7 +198,7 @@ fn collapse_nullable(object: &mut Map<String, Value>) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     fn schema() -> Value {
@@ -102,7 +206,7 @@ mod tests {
     }
 
     /// A structural schema says a type (or preserves, or is int-or-string) everywhere.
-    fn assert_structural(schema: &Value, path: &str) {
+    pub(in crate::crd) fn assert_structural(schema: &Value, path: &str) {
         let ok = schema["type"].is_string()
             || schema["x-kubernetes-int-or-string"] == true
             || schema["x-kubernetes-preserve-unknown-fields"] == true;

@@ -4,6 +4,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::{MaintenanceStatus, TlsStatus};
+
 /// What is known about a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
@@ -25,6 +27,9 @@ pub struct EtcdClusterStatus {
     pub ready_members: i64,
     /// Members by readiness.
     pub members: MembersStatus,
+    /// The members as etcd knows them, as of the last look that a quorum answered.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub member_list: Vec<MemberStatus>,
     /// Name of the Service for clients.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub service_name: String,
@@ -43,6 +48,18 @@ pub struct EtcdClusterStatus {
     /// Name of the member that is being added, written before it is added.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pending_member: Option<String>,
+    /// The last member that was added and did not become one. A change of the spec lets the next attempt begin at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub learner_failure: Option<LearnerFailure>,
+    /// What is known about certificates.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<TlsStatus>,
+    /// What is known about housekeeping.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub maintenance: Option<MaintenanceStatus>,
+    /// Authentication was switched on. It is not switched off again.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub auth_enabled: bool,
     /// Label selector of the members' pods, for the scale subresource.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub selector: String,
@@ -61,6 +78,39 @@ pub struct MembersStatus {
     /// Members that do not serve.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unready: Vec<String>,
+}
+
+/// A member as etcd knows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct MemberStatus {
+    /// Name, also that of its pod and its claim; for a member of somebody else its peer URL.
+    pub name: String,
+    /// Id, hexadecimal as etcdctl prints it.
+    pub id: String,
+    /// Leader, Voter or Learner.
+    pub role: String,
+    /// etcd version that it runs; empty while it does not answer.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub version: String,
+    /// It follows the leader and is not far behind.
+    pub healthy: bool,
+}
+
+/// A member that was added and did not become one.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct LearnerFailure {
+    /// Its name.
+    pub name: String,
+    /// What it waited for.
+    pub reason: String,
+    /// When it was taken out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time: Option<Time>,
+    /// Generation of the object at that time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub generation: Option<i64>,
 }
 
 /// One thing that holds or does not hold of the cluster.

@@ -83,7 +83,7 @@ impl Etcd {
         .await
     }
 
-    async fn change(
+    pub(super) async fn change(
         &self,
         verb: &'static str,
         endpoint: &str,
@@ -117,7 +117,8 @@ enum Meaning {
 /// etcd's messages are the same in all versions since 3.4; its codes are not.
 fn meaning(text: &str) -> Meaning {
     let any = |needles: &[&str]| needles.iter().any(|needle| text.contains(needle));
-    if any(&["Peer URLs already exists", "member ID already exist", "member not found"]) {
+    if any(&["Peer URLs already exists", "member ID already exist", "member not found", "has been compacted"])
+    {
         Meaning::Done
     } else if any(&[
         "which is in sync with leader",

@@ -44,12 +44,16 @@ impl Etcd {
         // The read goes through the leader and a majority: its answer, whatever it is, proves that they are there.
         let read = async {
             match tokio::time::timeout(TIMEOUT * 3 / 4, kv.get("health", None)).await {
-                Ok(Ok(_)) => true,
-                Ok(Err(etcd_client::Error::GRpcStatus(status))) => permission_denied(&status.to_string()),
-                Ok(Err(_)) | Err(_) => false,
+                Ok(Ok(_)) => (true, false),
+                Ok(Err(etcd_client::Error::GRpcStatus(status))) => {
+                    let denied = permission_denied(&status.to_string());
+                    (denied, denied)
+                }
+                Ok(Err(_)) | Err(_) => (false, false),
             }
         };
-        let (status, list, linearizable) = tokio::join!(maintenance.status(), members.member_list(), read);
+        let (status, list, (linearizable, denied)) =
+            tokio::join!(maintenance.status(), members.member_list(), read);
         let status = status?;
         // A learner of etcd 3.4 answers nothing but its status.
         let list = match list {
@@ -68,6 +72,10 @@ impl Etcd {
             version: status.version().to_owned(),
             errors: status.errors().to_vec(),
             linearizable: linearizable && !status.is_learner(),
+            auth: denied || self.access().has_user(),
+            db_size: u64::try_from(status.db_size()).unwrap_or_default(),
+            db_in_use: u64::try_from(status.raft_used_db_size()).unwrap_or_default(),
+            revision: header.map_or(0, etcd_client::ResponseHeader::revision),
             members: list,
         };
         answer.members.sort_by_key(|m| m.id);

@@ -2,14 +2,18 @@
 //! the word of that member.
 
 mod change;
+mod hash;
 mod look;
+mod maintain;
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use etcd_client::{Client, ConnectOptions};
 use tokio::net::TcpStream;
+
+use crate::tls::Access;
 
 pub use change::{ChangeError, Changed};
 
@@ -17,24 +21,50 @@ pub use change::{ChangeError, Changed};
 const TIMEOUT: Duration = Duration::from_secs(2);
 /// A host that does not take a connection within this time is not there.
 const CONNECT: Duration = Duration::from_millis(700);
+/// A connection that nobody used for this long is of a member that is gone.
+const UNUSED: Duration = Duration::from_secs(120);
 
-/// The connections to members, by endpoint.
-#[derive(Default)]
+/// The connections to members, by endpoint. Clones share them.
+#[derive(Default, Clone)]
 pub struct Etcd {
-    clients: Mutex<HashMap<String, Client>>,
+    clients: Arc<Mutex<HashMap<String, Connection>>>,
+    access: Access,
+}
+
+struct Connection {
+    client: Client,
+    /// Of the access it was made with: a renewed certificate makes a new connection.
+    fingerprint: u64,
+    used: Instant,
 }
 
 impl std::fmt::Debug for Etcd {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Etcd").finish_non_exhaustive()
+        f.debug_struct("Etcd").field("access", &self.access).finish_non_exhaustive()
     }
 }
 
 impl Etcd {
+    /// The same connections, for the members of a cluster that is entered like this.
+    #[must_use]
+    pub fn with(&self, access: Access) -> Self {
+        Self { clients: self.clients.clone(), access }
+    }
+
+    /// How it gets in.
+    #[must_use]
+    pub const fn access(&self) -> &Access {
+        &self.access
+    }
+
     /// A connection to the member behind `endpoint` (host and port).
-    async fn client(&self, endpoint: &str) -> Result<Client, etcd_client::Error> {
-        if let Some(client) = self.lock().get(endpoint) {
-            return Ok(client.clone());
+    pub(crate) async fn client(&self, endpoint: &str) -> Result<Client, etcd_client::Error> {
+        let fingerprint = self.access.fingerprint();
+        if let Some(known) = self.lock().get_mut(endpoint)
+            && known.fingerprint == fingerprint
+        {
+            known.used = Instant::now();
+            return Ok(known.client.clone());
         }
         // The client connects when it is first used and hides a refusal behind its own retries: ask the host first.
         let refused = |error: std::io::Error| etcd_client::Error::IoError(error);
@@ -43,17 +73,35 @@ impl Etcd {
             .map_err(|_| refused(std::io::ErrorKind::TimedOut.into()))?
             .map_err(refused)?;
         let options = ConnectOptions::new().with_connect_timeout(CONNECT).with_timeout(TIMEOUT);
-        let client = Client::connect([format!("http://{endpoint}")], Some(options)).await?;
-        self.lock().insert(endpoint.to_owned(), client.clone());
+        let url = format!("{}://{endpoint}", self.access.scheme());
+        let client = match Client::connect([url.clone()], Some(self.access.options(options.clone()))).await {
+            // Not yet: the user is created when the cluster is whole.
+            Err(error)
+                if self.access.has_user() && error.to_string().contains("authentication is not enabled") =>
+            {
+                Client::connect([url], Some(self.access.without_user().options(options))).await?
+            }
+            other => other?,
+        };
+        let connection = Connection { client: client.clone(), fingerprint, used: Instant::now() };
+        let mut clients = self.lock();
+        clients.retain(|_, known| known.used.elapsed() < UNUSED);
+        clients.insert(endpoint.to_owned(), connection);
         Ok(client)
     }
 
     /// Drops a connection, so that the next question makes a new one.
-    fn forget(&self, endpoint: &str) {
+    pub(crate) fn forget(&self, endpoint: &str) {
         self.lock().remove(endpoint);
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Client>> {
+    /// Drops all connections that were made like this.
+    pub(crate) fn forget_all(&self) {
+        let fingerprint = self.access.fingerprint();
+        self.lock().retain(|_, known| known.fingerprint != fingerprint);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Connection>> {
         // The map is whole after every statement, whoever panicked.
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }

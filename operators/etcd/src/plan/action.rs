@@ -1,6 +1,6 @@
 //! What can be done to a cluster: one of these at a time.
 
-use crate::observed::Memory;
+use crate::observed::{Memory, Start};
 
 /// One change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,6 +11,10 @@ pub enum Action {
     CreateSeed {
         /// Name.
         name: String,
+        /// etcd version.
+        version: String,
+        /// Its data is on a volume.
+        volume: bool,
     },
     /// Tell etcd of a new member without a vote.
     AddLearner {
@@ -19,12 +23,27 @@ pub enum Action {
         /// Pod of the member that is asked.
         via: String,
     },
-    /// Start the pod of a member that etcd knows already.
+    /// Start the pod of a member that etcd knows already: a new one, or one whose pod was lost and whose volume was not.
     CreateMember {
         /// Name.
         name: String,
-        /// Names and peer URLs of all members, itself included.
+        /// Id; none when nobody answers who could tell.
+        id: Option<u64>,
+        /// etcd version.
+        version: String,
+        /// Its data is on a volume.
+        volume: bool,
+        /// A new one starts without data, one that comes back never.
+        start: Start,
+        /// Names and peer URLs of all members, itself included; empty for one that comes back, which knows them.
         initial_cluster: Vec<(String, String)>,
+    },
+    /// From now on the member does not start without its data.
+    Seal {
+        /// Name.
+        name: String,
+        /// Uid of the pod.
+        uid: String,
     },
     /// Give a learner its vote.
     Promote {
@@ -35,7 +54,7 @@ pub enum Action {
         /// Pod of the member that is asked.
         via: String,
     },
-    /// Hand leadership over, because the leader is to be taken out.
+    /// Hand leadership over, because the leader is to be taken out or restarted.
     MoveLeader {
         /// Id of the member that shall lead.
         id: u64,
@@ -55,8 +74,39 @@ pub enum Action {
         /// Why.
         why: Removal,
     },
-    /// Delete a pod that is no member.
+    /// Let a member run another version: its container is restarted in place, with its data.
+    SetVersion {
+        /// Name.
+        name: String,
+        /// Uid of the pod.
+        uid: String,
+        /// Version that it ran.
+        from: String,
+        /// Version that it shall run.
+        to: String,
+        /// Its data is on a volume, where the version is written first.
+        volume: bool,
+    },
+    /// Restart a member: its pod is deleted and made again with its volume.
+    Restart {
+        /// Name.
+        name: String,
+        /// Uid of the pod.
+        uid: String,
+        /// Why.
+        why: String,
+    },
+    /// Delete a pod that is no member, or that ended and whose data is on a volume.
     DeletePod {
+        /// Name.
+        name: String,
+        /// Uid.
+        uid: String,
+    },
+    /// Look after the database.
+    Maintain(crate::maintenance::Step),
+    /// Let go of the volume of a member that is none any more: as the policy says, it is deleted or set aside.
+    ReleaseClaim {
         /// Name.
         name: String,
         /// Uid.
@@ -71,8 +121,12 @@ pub enum Removal {
     ScaleDown,
     /// It will not come back: the text says why.
     Dead(String),
-    /// A learner that is not needed any more or that made no progress: the text says why.
+    /// Its data is not that of the others: the text says how that is known.
+    Corrupt(String),
+    /// A learner that is not needed any more: the text says why.
     Learner(String),
+    /// A learner that made no progress in its time: the text says what it waited for.
+    LateLearner(String),
 }
 
 impl Action {
@@ -90,10 +144,18 @@ impl Action {
             Self::CreateSeed { .. } => "CreateSeed",
             Self::AddLearner { .. } => "AddLearner",
             Self::CreateMember { .. } => "CreateMember",
+            Self::Seal { .. } => "Seal",
             Self::Promote { .. } => "Promote",
             Self::MoveLeader { .. } => "MoveLeader",
             Self::RemoveMember { .. } => "RemoveMember",
+            Self::SetVersion { .. } => "SetVersion",
+            Self::Restart { .. } => "Restart",
             Self::DeletePod { .. } => "DeletePod",
+            Self::Maintain(crate::maintenance::Step::Compact { .. }) => "Compact",
+            Self::Maintain(crate::maintenance::Step::Defragment { .. }) => "Defragment",
+            Self::Maintain(crate::maintenance::Step::EnableAuth { .. }) => "EnableAuth",
+            Self::Maintain(crate::maintenance::Step::Disarm { .. }) => "Disarm",
+            Self::ReleaseClaim { .. } => "ReleaseClaim",
         }
     }
 }

@@ -62,9 +62,13 @@ pub fn assess(seen: &Observed) -> Option<Health<'_>> {
     let list = seen
         .endpoints
         .values()
-        .find(|e| e.member_id == leader)
+        .find(|e| e.member_id == leader && follows(e))
         .or_else(|| seen.endpoints.values().filter(|e| follows(e)).max_by_key(|e| e.applied))?;
     let (learners, voters): (Vec<&Member>, Vec<&Member>) = list.members.iter().partition(|m| m.is_learner);
+    // Who follows somebody that is no member has not heard of the last change yet.
+    if !voters.iter().any(|m| m.id == leader) {
+        return None;
+    }
     let healthy = |m: &Member| {
         m.pod.as_ref().is_some_and(|name| {
             seen.pod(name).is_some_and(|pod| !pod.deleting && !pod.ended)

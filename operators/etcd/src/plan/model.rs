@@ -1,12 +1,26 @@
 //! A small model of etcd and Kubernetes: it does what `plan` says, with etcd's own refusals, lets things break, and
-//! checks that no action was ever one that the safety rules forbid.
+//! checks every action against the safety rules. Members keep logs: when a quorum serves, its leader must know every
+//! write that was ever acknowledged.
 
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::rules::{Look, broken};
 use super::{Action, Decision, Goal, Progress, plan};
-use crate::observed::{Endpoint, Member, Memory, Observed, PodView, quorum};
+use crate::observed::{ClaimView, Endpoint, Failure, Hash, Member, Memory, Observed, PodView, Start, quorum};
+
+/// A version whose binary ends at once.
+pub(super) const BROKEN: &str = "3.5.99";
+
+/// What a member wrote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Data {
+    pub(super) member: u64,
+    pub(super) cluster: u64,
+    pub(super) index: u64,
+    pub(super) corrupt: bool,
+}
 
 /// A pod with its etcd.
 #[derive(Clone, Debug)]
@@ -16,8 +30,17 @@ pub(super) struct Pod {
     pub(super) up: bool,
     /// Runs, but does not answer.
     pub(super) stopped: bool,
-    /// It was started as a new cluster with this id.
-    pub(super) seed_of: Option<u64>,
+    /// It starts a new cluster when it has no data.
+    pub(super) seed: bool,
+    /// What it wrote, when that is in the pod.
+    pub(super) data: Option<Data>,
+}
+
+/// A claim with its volume.
+#[derive(Clone, Debug)]
+pub(super) struct Claim {
+    pub(super) view: ClaimView,
+    pub(super) data: Option<Data>,
 }
 
 /// The world.
@@ -27,41 +50,76 @@ pub(super) struct World {
     pub(super) memory: Memory,
     pub(super) now: Timestamp,
     pub(super) pods: BTreeMap<String, Pod>,
+    pub(super) claims: BTreeMap<String, Claim>,
+    /// New members get volumes.
+    pub(super) volumes: bool,
     /// What the quorum of the one cluster agreed on.
     pub(super) members: Vec<Member>,
     pub(super) cluster_id: u64,
     pub(super) leader: u64,
     pub(super) clusters_started: usize,
+    /// Minor version of the cluster: once up, never down.
+    pub(super) cluster_minor: u64,
+    pub(super) acknowledged: u64,
     pub(super) log: Vec<Action>,
+    looks: usize,
     next: u64,
     connected: BTreeMap<u64, Timestamp>,
-    index: u64,
+}
+
+fn minor(version: &str) -> u64 {
+    semver::Version::parse(version).unwrap().minor
 }
 
 impl World {
     pub(super) fn new(size: usize) -> Self {
         Self {
-            goal: Goal { size, paused: false, version: "3.4.23".into() },
+            goal: Goal { size, version: "3.4.23".into(), ..Goal::default() },
             memory: Memory::default(),
             now: "2026-01-01T00:00:00Z".parse().unwrap(),
             pods: BTreeMap::new(),
+            claims: BTreeMap::new(),
+            volumes: false,
             members: Vec::new(),
             cluster_id: 0,
             leader: 0,
             clusters_started: 0,
+            cluster_minor: 0,
+            acknowledged: 10,
             log: Vec::new(),
+            looks: 0,
             next: 1,
             connected: BTreeMap::new(),
-            index: 10,
         }
+    }
+
+    pub(super) fn with_volumes(self, volumes: bool) -> Self {
+        Self { volumes, ..self }
     }
 
     pub(super) fn voters(&self) -> usize {
         self.members.iter().filter(|m| !m.is_learner).count()
     }
 
+    pub(super) fn data(&self, name: &str) -> Option<&Data> {
+        let pod = self.pods.get(name);
+        match pod {
+            Some(pod) if !pod.view.volume => pod.data.as_ref(),
+            _ => self.claims.get(name)?.data.as_ref(),
+        }
+    }
+
+    pub(super) fn data_mut(&mut self, name: &str) -> Option<&mut Option<Data>> {
+        match self.pods.get_mut(name) {
+            Some(pod) if !pod.view.volume => Some(&mut pod.data),
+            _ => self.claims.get_mut(name).map(|claim| &mut claim.data),
+        }
+    }
+
     fn serves(&self, m: &Member) -> bool {
-        m.pod.as_ref().and_then(|name| self.pods.get(name)).is_some_and(|p| p.up && !p.stopped)
+        let Some(name) = &m.pod else { return false };
+        let up = self.pods.get(name).is_some_and(|p| p.up && !p.stopped && !p.view.ended);
+        up && self.data(name).is_some_and(|d| d.member == m.id && d.cluster == self.cluster_id)
     }
 
     pub(super) fn has_quorum(&self) -> bool {
@@ -71,138 +129,148 @@ impl World {
 
     pub(super) fn observe(&mut self) -> Observed {
         self.elect();
+        self.looks += 1;
         let healthy = self.has_quorum();
-        let endpoints = self
-            .pods
-            .values()
-            .filter(|p| p.up && !p.stopped)
-            .filter_map(|p| {
-                let member = self.members.iter().find(|m| m.pod.as_deref() == Some(&p.view.name))?;
+        let endpoints: BTreeMap<String, Endpoint> = self
+            .members
+            .iter()
+            .filter(|m| self.serves(m))
+            .map(|member| {
+                let name = member.pod.clone().unwrap();
+                let index = self.data(&name).unwrap().index;
                 let endpoint = Endpoint {
                     member_id: member.id,
                     cluster_id: self.cluster_id,
                     leader: if healthy { self.leader } else { 0 },
-                    raft_index: self.index,
-                    applied: self.index,
+                    raft_index: index,
+                    applied: index,
                     is_learner: member.is_learner,
-                    version: "3.4.23".into(),
-                    errors: Vec::new(),
+                    version: self.pods[&name].view.version.clone(),
                     linearizable: healthy && !member.is_learner,
                     members: if member.is_learner { Vec::new() } else { self.members.clone() },
+                    ..Endpoint::default()
                 };
-                Some((p.view.name.clone(), endpoint))
+                (name, endpoint)
             })
             .collect();
+        let compare = self.looks.is_multiple_of(20);
+        let hashes = endpoints.iter().filter(|(_, e)| compare && !e.is_learner).map(|(name, e)| {
+            let corrupt = self.data(name).unwrap().corrupt;
+            let hash = Hash { hash: if corrupt { e.member_id as u32 } else { 0 }, revision: 7, compacted: 1 };
+            (name.clone(), hash)
+        });
         Observed {
             now: self.now,
+            hashes: hashes.collect(),
             pods: self.pods.values().map(|p| p.view.clone()).collect(),
+            claims: self.claims.values().map(|c| c.view.clone()).collect(),
             endpoints,
             fresh_name: format!("c-{:010}", self.next),
+            volumes: self.volumes,
+            backup: None,
         }
     }
 
-    /// One look and what follows. `crash` stops the operator after the action and before anything else is written.
+    /// One look and what follows.
     pub(super) fn step(&mut self) -> Decision {
-        let seen = self.observe();
-        let decision = plan(&self.goal, &self.memory, &seen);
-        if let Some(action) = decision.action.clone() {
-            self.check(&action);
-            self.log.push(action.clone());
-            self.execute(&action);
-        }
-        // As in `controller`: the note of a member is dropped once its pod was seen, the size follows the quorum.
-        let remembered = matches!(decision.action, Some(Action::Remember(_)));
-        if !remembered && self.memory.pending.as_ref().is_some_and(|name| seen.pod(name).is_some()) {
-            self.memory.pending = None;
-        }
-        if let Some(health) = super::assess(&seen) {
-            self.memory.voters = health.voters.len();
-        }
+        let (seen, decision) = self.act(usize::MAX);
+        self.note(&seen, &decision);
         self.settle();
         decision
     }
 
-    /// The safety rules, as demands on every action.
-    fn check(&self, action: &Action) {
-        assert!(!self.goal.paused, "acted while paused: {action:?}");
-        if action.changes_membership() {
-            assert!(self.has_quorum(), "changed membership without a quorum: {action:?}");
+    /// One look by an operator that stops in the middle of its action, after so many calls, or before it wrote it down.
+    pub(super) fn interrupted_step(&mut self, calls: usize) {
+        self.act(calls);
+        self.settle();
+    }
+
+    fn act(&mut self, calls: usize) -> (Observed, Decision) {
+        let seen = self.observe();
+        let decision = plan(&self.goal, &self.memory, &seen);
+        if let Some(action) = decision.action.clone() {
+            let look = Look { goal: &self.goal, memory: &self.memory, seen: &seen };
+            let broken = broken(&look, &action);
+            assert!(broken.is_empty(), "{action:?} breaks {broken:?}; {seen:?}");
+            self.check(&action);
+            self.log.push(action.clone());
+            self.execute(&action, calls);
         }
-        let healthy = |except: u64| {
-            self.members.iter().filter(|m| !m.is_learner && m.id != except && self.serves(m)).count()
-        };
-        match action {
-            Action::CreateSeed { .. } => {
-                assert!(self.memory.cluster_id.is_none(), "started a second cluster");
-                assert!(self.pods.is_empty(), "started a cluster beside pods");
+        (seen, decision)
+    }
+
+    /// As in `controller` and `status`: what is written down after a look.
+    fn note(&mut self, seen: &Observed, decision: &Decision) {
+        match &decision.action {
+            Some(Action::Remember(memory)) => self.memory = memory.clone(),
+            // The note of a member is dropped once its pod was seen.
+            _ if self.memory.pending.as_ref().is_some_and(|name| seen.pod(name).is_some()) => {
+                self.memory.pending = None;
             }
-            Action::RemoveMember { id, .. } => {
-                let member = self.members.iter().find(|m| m.id == *id).unwrap();
-                if !member.is_learner {
-                    let left = self.voters() - 1;
-                    assert!(left > 0, "removed the last voter");
-                    assert!(healthy(*id) >= quorum(left), "removed a voter and with it the quorum");
-                    assert_ne!(*id, self.leader, "removed the leader");
-                    let all_well = healthy(0) == self.voters();
-                    assert!(
-                        !self.serves(member) || all_well,
-                        "removed a healthy member while another is not"
-                    );
-                    assert!(
-                        self.voters() > self.goal.size || !self.serves(member),
-                        "removed a healthy member that is wanted"
-                    );
-                }
+            _ => {}
+        }
+        if let Some(health) = super::assess(seen) {
+            self.memory.voters = health.voters.len();
+            self.memory.members = health.voters.iter().filter_map(|m| m.pod.clone()).collect();
+            let mut versions =
+                health.voters.iter().map(|m| seen.endpoints.get(m.pod.as_ref()?).map(|e| e.version.clone()));
+            if let Some(Some(first)) = versions.next()
+                && versions.all(|v| v.as_ref() == Some(&first))
+            {
+                self.memory.version = first;
             }
-            Action::AddLearner { .. } => {
-                assert_eq!(healthy(0), self.voters(), "added a member while one is not healthy");
-                assert!(self.members.iter().all(|m| !m.is_learner), "added a second learner");
-                assert!(self.voters() < self.goal.size);
-            }
-            Action::Promote { id, .. } => {
-                let member = self.members.iter().find(|m| m.id == *id).unwrap();
-                assert!(
-                    member.is_learner && member.started && self.serves(member),
-                    "promoted one that did not start"
-                );
-                assert_eq!(healthy(0), self.voters(), "promoted while one is not healthy");
-            }
-            Action::DeletePod { name, .. } => {
-                // A first member that ended before the cluster was known cannot come back.
-                let failed_seed = self.memory.cluster_id.is_none() && self.pods[name].view.ended;
-                assert!(
-                    failed_seed || !self.members.iter().any(|m| m.pod.as_deref() == Some(name)),
-                    "deleted the pod of a member: {name}"
-                );
-            }
-            Action::MoveLeader { id, name, via } => {
-                let member = self.members.iter().find(|m| m.id == *id).unwrap();
-                assert!(
-                    !member.is_learner && self.serves(member),
-                    "moved leadership to {name}, which cannot lead"
-                );
-                assert!(self.members.iter().any(|m| m.id == self.leader && m.pod.as_ref() == Some(via)));
-            }
-            Action::CreateMember { name, initial_cluster } => {
-                assert!(!self.pods.contains_key(name));
-                assert_eq!(initial_cluster.len(), self.members.len());
-            }
-            Action::Remember(memory) => {
-                assert!(self.memory.cluster_id.is_none() || memory.cluster_id == self.memory.cluster_id);
-            }
+        }
+        if let Some(Action::RemoveMember { why: super::Removal::LateLearner(reason), .. }) = &decision.action
+        {
+            let failure = Failure { at: self.now, generation: self.goal.generation, reason: reason.clone() };
+            self.memory.failure = Some(failure);
+        } else if self.memory.voters >= self.goal.size {
+            self.memory.failure = None;
         }
     }
 
-    fn execute(&mut self, action: &Action) {
+    /// What only the world knows, not the observer.
+    fn check(&self, action: &Action) {
+        if action.changes_membership() {
+            assert!(self.has_quorum(), "changed membership without a quorum: {action:?}");
+        }
         match action {
-            Action::Remember(memory) => self.memory = memory.clone(),
-            Action::CreateSeed { name } => {
-                self.clusters_started += 1;
-                (self.members, self.cluster_id, self.leader) = (Vec::new(), 0, 0);
-                let seed = 1000 + self.next;
-                self.create(name, Some(seed));
+            Action::DeletePod { name, .. }
+                if !self.pods[name].view.volume && self.memory.cluster_id.is_some() =>
+            {
+                assert!(
+                    !self.members.iter().any(|m| m.pod.as_ref() == Some(name)),
+                    "deleted the data of a member: {name}"
+                );
             }
-            Action::CreateMember { name, .. } => self.create(name, None),
+            Action::ReleaseClaim { name, .. } => {
+                assert!(
+                    !self.members.iter().any(|m| m.pod.as_ref() == Some(name)),
+                    "deleted the volume of a member: {name}"
+                );
+            }
+            Action::SetVersion { to, .. } if self.has_quorum() => {
+                assert!(minor(to) >= self.cluster_minor, "below the version of the cluster: {to}");
+            }
+            _ => {}
+        }
+    }
+
+    /// `calls` is after how many calls to the API the operator stops.
+    fn execute(&mut self, action: &Action, calls: usize) {
+        match action {
+            Action::Remember(_) => {}
+            Action::CreateSeed { name, version, volume } => {
+                self.clusters_started += usize::from(!self.claims.contains_key(name));
+                self.create(name, version, *volume, true, Start::Empty, calls);
+            }
+            Action::CreateMember { name, version, volume, start, .. } => {
+                self.create(name, version, *volume, false, *start, calls);
+            }
+            Action::Seal { name, .. } => {
+                let pod = self.pods.get_mut(name).unwrap();
+                (pod.view.start, pod.seed) = (Start::Refused, false);
+            }
             Action::AddLearner { name, .. } => {
                 let patient = SignedDuration::from_secs(5);
                 let connected = self.members.iter().all(|m| {
@@ -218,7 +286,6 @@ impl World {
                         started: false,
                         is_learner: true,
                     });
-                    self.index += 1;
                 }
             }
             Action::Promote { id, .. } => {
@@ -228,7 +295,20 @@ impl World {
             }
             Action::MoveLeader { id, .. } => self.leader = *id,
             Action::RemoveMember { id, .. } => self.members.retain(|m| m.id != *id),
-            Action::DeletePod { name, .. } => drop(self.pods.remove(name)),
+            Action::SetVersion { name, to, volume, .. } => {
+                if *volume && let Some(claim) = self.claims.get_mut(name) {
+                    claim.view.version = to.clone();
+                }
+                if *volume && calls < 2 {
+                    return;
+                }
+                let pod = self.pods.get_mut(name).unwrap();
+                pod.view.version = to.clone();
+                (pod.up, pod.view.restarts) = (false, pod.view.restarts + 1);
+            }
+            Action::DeletePod { name, .. } | Action::Restart { name, .. } => drop(self.pods.remove(name)),
+            Action::ReleaseClaim { name, .. } => drop(self.claims.remove(name)),
+            Action::Maintain(_) => {}
         }
     }
 
@@ -237,42 +317,95 @@ impl World {
         self.next
     }
 
-    fn create(&mut self, name: &str, seed_of: Option<u64>) {
+    fn create(&mut self, name: &str, version: &str, volume: bool, seed: bool, start: Start, calls: usize) {
         self.next += 1;
+        let uid = format!("uid-{}", self.next);
+        if volume {
+            let view = ClaimView {
+                name: name.into(),
+                uid: uid.clone(),
+                version: version.into(),
+                owned: true,
+                ..ClaimView::default()
+            };
+            self.claims.entry(name.into()).or_insert(Claim { view, data: None }).view.version =
+                version.into();
+            if calls < 2 {
+                return;
+            }
+        }
         let view = PodView {
             name: name.into(),
-            uid: format!("uid-{}", self.next),
+            uid,
             ip: Some("10.0.0.1".into()),
             created: Some(self.now),
-            version: self.goal.version.clone(),
+            version: version.into(),
+            volume,
+            start,
             ..PodView::default()
         };
-        self.pods.insert(name.into(), Pod { view, up: false, stopped: false, seed_of });
+        self.pods.insert(name.into(), Pod { view, up: false, stopped: false, seed, data: None });
     }
 
-    /// What happens by itself: pods start, members make themselves known, a leader is elected.
-    pub(super) fn settle(&mut self) {
-        let now = self.now;
-        for pod in self.pods.values_mut().filter(|p| !p.up && !p.view.deleting && !p.view.ended) {
-            pod.up = true;
-            pod.view.started = Some(now);
-            pod.view.ever_started = true;
+    /// Whether the etcd of a pod comes up: with its data, or without when that is right.
+    fn start(&mut self, name: &str) -> bool {
+        let pod = &self.pods[name];
+        let (seed, start, version) = (pod.seed, pod.view.start, pod.view.version.clone());
+        if version == BROKEN || minor(&version) < self.cluster_minor {
+            return false;
         }
-        for name in self.pods.keys().cloned().collect::<Vec<_>>() {
-            if let Some(seed) = self.pods[&name].seed_of
-                && self.members.is_empty()
-                && self.cluster_id == 0
-            {
-                self.cluster_id = seed;
-                let id = self.id();
-                let peer_url = format!("http://{name}:2380");
-                self.members.push(Member {
-                    id,
-                    pod: Some(name.clone()),
-                    peer_url,
+        if pod.view.volume && !self.claims.contains_key(name) {
+            return false;
+        }
+        if self.data(name).is_some() {
+            return true;
+        }
+        let member = self.members.iter().find(|m| m.pod.as_deref() == Some(name)).cloned();
+        let data = match (start, seed, member) {
+            (Start::Empty, true, _) => {
+                assert!(self.memory.cluster_id.is_none(), "{name} started a second, empty cluster");
+                let member = self.id();
+                self.cluster_id = 1000 + self.next;
+                self.members = vec![Member {
+                    id: member,
+                    pod: Some(name.to_owned()),
+                    peer_url: format!("http://{name}:2380"),
                     started: true,
                     is_learner: false,
-                });
+                }];
+                self.acknowledged = 10;
+                Data { member, cluster: self.cluster_id, index: 10, corrupt: false }
+            }
+            (Start::Empty, false, Some(member)) => {
+                assert!(member.is_learner || !member.started, "{name} came back without its data");
+                Data { member: member.id, cluster: self.cluster_id, index: 0, corrupt: false }
+            }
+            _ => return false,
+        };
+        if let Some(place) = self.data_mut(name) {
+            *place = Some(data);
+        }
+        true
+    }
+
+    /// What happens by itself: pods start, members make themselves known, a leader is elected, clients write.
+    pub(super) fn settle(&mut self) {
+        let now = self.now;
+        for name in self.pods.keys().cloned().collect::<Vec<_>>() {
+            let pod = &self.pods[&name];
+            if pod.up || pod.view.deleting || pod.view.ended {
+                continue;
+            }
+            let starts = self.start(&name);
+            let pod = self.pods.get_mut(&name).unwrap();
+            if starts {
+                pod.up = true;
+                pod.view.started = Some(now);
+                pod.view.waiting = None;
+                pod.view.ever_started = true;
+            } else {
+                pod.view.restarts += 1;
+                pod.view.waiting = Some("CrashLoopBackOff".into());
             }
         }
         let up: Vec<u64> = self.members.iter().filter(|m| self.serves(m)).map(|m| m.id).collect();
@@ -280,12 +413,28 @@ impl World {
         for id in &up {
             self.connected.entry(*id).or_insert(now);
         }
+        self.elect();
         if self.has_quorum() {
+            self.acknowledged += 1;
+            let index = self.acknowledged;
+            let serving: Vec<String> =
+                self.members.iter().filter(|m| self.serves(m)).filter_map(|m| m.pod.clone()).collect();
+            for name in &serving {
+                if let Some(data) = self.data_mut(name).and_then(Option::as_mut) {
+                    data.index = index;
+                }
+            }
             for member in &mut self.members {
                 member.started |= up.contains(&member.id);
             }
+            let versions = self.members.iter().filter(|m| !m.is_learner).map(|m| {
+                m.pod.as_ref().filter(|_| self.serves(m)).map(|name| minor(&self.pods[name].view.version))
+            });
+            // etcd decides its version when it hears of all members.
+            if let Some(Some(lowest)) = versions.min() {
+                self.cluster_minor = self.cluster_minor.max(lowest);
+            }
         }
-        self.elect();
         self.now += SignedDuration::from_millis(500);
         let ready: Vec<String> =
             self.members.iter().filter(|m| self.serves(m)).filter_map(|m| m.pod.clone()).collect();
@@ -297,11 +446,21 @@ impl World {
         }
     }
 
-    /// A quorum always has a leader that serves.
+    /// A quorum always has a leader that serves, and one of those with the longest log.
     fn elect(&mut self) {
-        let leads = |m: &&Member| !m.is_learner && self.serves(m);
-        if self.has_quorum() && !self.members.iter().any(|m| m.id == self.leader && leads(&m)) {
-            self.leader = self.members.iter().find(leads).map_or(0, |m| m.id);
+        if !self.has_quorum() {
+            return;
+        }
+        let index = |m: &Member| m.pod.as_ref().and_then(|name| self.data(name)).map_or(0, |d| d.index);
+        let serving = || self.members.iter().filter(|m| !m.is_learner && self.serves(m));
+        let longest = serving().map(index).max().unwrap_or_default();
+        assert!(
+            longest >= self.acknowledged,
+            "acknowledged writes are lost: {longest} of {}",
+            self.acknowledged
+        );
+        if !serving().any(|m| m.id == self.leader && index(m) == longest) {
+            self.leader = serving().find(|m| index(m) == longest).map_or(0, |m| m.id);
         }
     }
 
@@ -311,10 +470,14 @@ impl World {
     }
 
     pub(super) fn is_as_wanted(&self) -> bool {
+        let volumes = self.pods.values().filter(|pod| pod.view.volume).count();
         self.voters() == self.goal.size
             && self.members.len() == self.goal.size
             && self.pods.len() == self.goal.size
+            && self.claims.len() == volumes
             && self.members.iter().all(|m| self.serves(m))
+            && self.pods.values().all(|pod| pod.view.version == self.goal.version)
+            && self.memory.version == self.goal.version
             && self.memory.pending.is_none()
     }
 
@@ -322,15 +485,19 @@ impl World {
         self.pods.keys().nth(n % self.pods.len().max(1)).cloned()
     }
 
-    /// Whether as many voters as are needed would be left with their data without this pod.
-    pub(super) fn survives_loss_of(&self, name: &str) -> bool {
-        let holds = |pod: &Pod| !pod.view.ended && !pod.view.deleting;
-        let whole = |m: &&Member| {
-            let pod = m.pod.as_deref().filter(|pod| *pod != name).and_then(|pod| self.pods.get(pod));
-            !m.is_learner && pod.is_some_and(holds)
+    /// Voters that have all they ever wrote and are not on the way out.
+    pub(super) fn whole(&self) -> Vec<String> {
+        let holds = |name: &String| {
+            let pod = self.pods.get(name);
+            let there = pod.is_none_or(|pod| pod.view.volume || (!pod.view.ended && !pod.view.deleting));
+            there && self.data(name).is_some_and(|d| !d.corrupt)
         };
-        self.cluster_id != 0
-            && self.memory.cluster_id.is_some()
-            && self.members.iter().filter(whole).count() >= quorum(self.voters())
+        self.members.iter().filter(|m| !m.is_learner).filter_map(|m| m.pod.clone()).filter(holds).collect()
+    }
+
+    /// Whether as many voters as are needed would be left with their data without that of this one.
+    pub(super) fn survives_loss_of(&self, name: &str) -> bool {
+        let left = self.whole().iter().filter(|other| *other != name).count();
+        self.cluster_id != 0 && self.memory.cluster_id.is_some() && left >= quorum(self.voters())
     }
 }

@@ -11,7 +11,10 @@ use futures::{StreamExt, stream::BoxStream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
-use crate::backend::{BackendError, ExecSession, LogOptions, NodeBackend};
+use crate::{
+    backend::{BackendError, ExecSession, LogOptions, NodeBackend},
+    fault::{Done, Order, Undo},
+};
 
 /// A node with one line of log and a command that answers in capitals.
 struct FakeNode;
@@ -59,6 +62,18 @@ impl NodeBackend for FakeNode {
         let stdin: Option<Box<dyn tokio::io::AsyncWrite + Send + Unpin>> =
             if stdin { Some(Box::new(stdin_writer)) } else { None };
         Ok(ExecSession { stdin, stdout: Box::new(stdout), stderr: Box::new(stderr), exit: code })
+    }
+
+    async fn fault(&self, _order: Order) -> Result<Done, BackendError> {
+        Err(BackendError::BadRequest("no faults here".to_owned()))
+    }
+
+    fn faults(&self) -> Vec<Done> {
+        Vec::new()
+    }
+
+    async fn undo(&self, _which: Undo) -> Result<Vec<Done>, BackendError> {
+        Ok(Vec::new())
     }
 
     async fn dial(&self, address: std::net::SocketAddr) -> Result<tokio::net::TcpStream, BackendError> {

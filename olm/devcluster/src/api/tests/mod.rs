@@ -12,6 +12,7 @@ mod outside;
 mod policies;
 mod quota;
 mod rules;
+mod storage;
 mod watches;
 
 use kube::{

@@ -422,3 +422,13 @@ async fn a_big_list_is_quick() {
     println!("listed {} objects in {:?}", list.items.len(), started.elapsed());
     assert_eq!(list.items.len(), 2000);
 }
+
+#[tokio::test]
+async fn faults_need_a_node_and_an_administrator() {
+    let (server, _client) = server();
+    let (code, body) = get(&server, "/dev/faults").await;
+    assert_eq!(code, 501, "{body}");
+    let nobody = Identity { user: "nobody".to_owned(), ..Identity::default() };
+    let (code, body) = send(&server, nobody, "GET", "/dev/faults", &[], Value::Null).await;
+    assert_eq!((code, &body["reason"]), (403, &json!("Forbidden")), "{body}");
+}

@@ -118,6 +118,12 @@ impl Init {
                     let _ = kill(target, signal);
                 }
             }
+            Request::SignalAll { signal } => {
+                if let Ok(signal) = Signal::try_from(signal) {
+                    // For process 1 of a PID namespace, "all" is everybody else in it.
+                    let _ = kill(Pid::from_raw(-1), signal);
+                }
+            }
         }
     }
 

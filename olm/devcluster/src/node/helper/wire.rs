@@ -25,6 +25,8 @@ pub(crate) enum Request {
     Start { id: u64, process: Box<ProcessSpec> },
     /// Signal a process that was started, or its whole process group.
     Signal { id: u64, signal: i32, group: bool },
+    /// Signal every process of the pod but its first.
+    SignalAll { signal: i32 },
 }
 
 /// The pod itself.

@@ -19,7 +19,7 @@ use super::{NODE_IP, NetworkError, POD_PREFIX, SERVICE_RANGE, mac_of, system};
 /// The kernel's number of the routing table for local addresses.
 const LOCAL_TABLE: u32 = 255;
 
-fn netlink(what: &'static str) -> impl Fn(rtnetlink::Error) -> NetworkError {
+pub(super) fn netlink(what: &'static str) -> impl Fn(rtnetlink::Error) -> NetworkError {
     move |source| NetworkError::Netlink { what, source }
 }
 
@@ -53,12 +53,16 @@ pub(super) async fn make_node() -> Result<(Handle, u32), NetworkError> {
     Ok((links, bridge))
 }
 
+/// The node's end of a pod's interface.
+pub(super) fn outside_name(ip: Ipv4Addr) -> String {
+    format!("veth{}", ip.octets()[3])
+}
+
 /// Makes a pod's network namespace. Runs on the network's thread.
 pub(super) async fn make_pod(links: &Handle, bridge: u32, ip: Ipv4Addr) -> Result<OwnedFd, NetworkError> {
     let (namespace, inner, connection) = new_namespace()?;
     let connection = tokio::spawn(connection);
-    let host = ip.octets()[3];
-    let (outside, inside) = (format!("veth{host}"), format!("pod{host}"));
+    let (outside, inside) = (outside_name(ip), format!("pod{}", ip.octets()[3]));
     // A pod that has just ended may not have released its interface yet: the kernel does that a moment later.
     if let Ok(old) = index_of(links, &outside).await {
         let _ = links.link().del(old).execute().await;
@@ -106,7 +110,7 @@ fn new_namespace() -> Result<(OwnedFd, Handle, Connection), NetworkError> {
     opened.map_err(system("open the pod's network namespace"))
 }
 
-async fn index_of(links: &Handle, name: &str) -> Result<u32, NetworkError> {
+pub(super) async fn index_of(links: &Handle, name: &str) -> Result<u32, NetworkError> {
     let mut found = links.link().get().match_name(name).execute();
     match found.try_next().await {
         Ok(Some(link)) => Ok(link.header.index),

@@ -8,6 +8,7 @@
 //! Cluster IPs are not assigned to an interface: one `local` route makes the whole service range local to the
 //! node, and a port on which nobody listens answers with a reset, as it does with kube-proxy.
 
+pub(crate) mod cut;
 pub(crate) mod dns;
 mod ip_pool;
 mod link;
@@ -60,6 +61,9 @@ pub enum NetworkError {
     /// Every pod address is in use.
     #[error("all 253 pod addresses are in use; delete pods first")]
     NoAddress,
+    /// The rules of a cut could not be made.
+    #[error("{0}")]
+    Nft(String),
     /// The network's thread ended.
     #[error("the cluster network is gone")]
     Gone,
@@ -192,6 +196,27 @@ impl Network {
                 Err(error)
             }
         }
+    }
+}
+
+impl PodNetwork {
+    /// Cuts the pod off, instead of what it was cut off from before; `None` connects it again.
+    pub(crate) async fn cut(
+        &self,
+        cut: Option<&cut::Cut>,
+        earlier: Option<&cut::Cut>,
+    ) -> Result<(), NetworkError> {
+        let needs_rules = |cut: Option<&cut::Cut>| cut.is_some_and(|cut| *cut != cut::Cut::Everything);
+        if needs_rules(cut) || needs_rules(earlier) {
+            let namespace = self.namespace.try_clone().map_err(system("open the pod's network namespace"))?;
+            let child = self.network.inside(async move { cut::start_nft(&namespace) }).await??;
+            let script = cut::script(self.ip, cut);
+            let finished = tokio::task::spawn_blocking(move || cut::finish_nft(child, &script)).await;
+            finished.map_err(|_| NetworkError::Gone)??;
+        }
+        let (links, ip) = (self.network.shared.links.clone(), self.ip);
+        let up = cut != Some(&cut::Cut::Everything);
+        self.network.inside(async move { cut::set_link(&links, ip, up).await }).await?
     }
 }
 

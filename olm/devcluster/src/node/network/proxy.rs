@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -178,7 +178,7 @@ async fn accept(listener: TcpListener, backends: Arc<Mutex<Backends>>, stop: Can
 async fn forward(mut client: TcpStream, peer: SocketAddr, backends: &Mutex<Backends>) {
     let addresses = order(&mut lock(backends), peer.ip(), Instant::now());
     for address in addresses {
-        let Ok(Ok(mut server)) = tokio::time::timeout(CONNECT, TcpStream::connect(address)).await else {
+        let Ok(Ok(mut server)) = tokio::time::timeout(CONNECT, connect(&client, address)).await else {
             continue;
         };
         let life = {
@@ -200,6 +200,13 @@ async fn forward(mut client: TcpStream, peer: SocketAddr, backends: &Mutex<Backe
         return;
     }
     reset(&client);
+}
+
+/// Connects to an endpoint from the address of the Service: what comes through one can be told from the node's own probes.
+async fn connect(client: &TcpStream, endpoint: SocketAddrV4) -> std::io::Result<TcpStream> {
+    let socket = TcpSocket::new_v4()?;
+    socket.bind(SocketAddr::new(client.local_addr()?.ip(), 0))?;
+    socket.connect(endpoint.into()).await
 }
 
 /// Lets the peer see a reset when the stream is dropped: "refused", not "ended".

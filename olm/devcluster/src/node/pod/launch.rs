@@ -85,7 +85,7 @@ pub(crate) fn process(
         mounts.push(MountSpec {
             source: volumes.source(&mount.name, sub_path.as_deref())?,
             target: mount.mount_path.clone(),
-            read_only: mount.read_only.unwrap_or(false),
+            read_only: mount.read_only.unwrap_or(false) || volumes.is_read_only(&mount.name),
         });
     }
     let message = message_file(around.pod_dir, &container.name);

@@ -1,4 +1,4 @@
-//! Probes and lifecycle hooks: exec, HTTP, TCP.
+//! Probes and lifecycle hooks: exec, HTTP, TCP, gRPC.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -10,12 +10,14 @@ use bytes::Bytes;
 use http_body_util::{BodyExt as _, Empty};
 use hyper_util::rt::TokioIo;
 use k8s_openapi::{
-    api::core::v1::{ContainerPort, ExecAction, HTTPGetAction, LifecycleHandler, Probe, TCPSocketAction},
+    api::core::v1::{
+        ContainerPort, ExecAction, GRPCAction, HTTPGetAction, LifecycleHandler, Probe, TCPSocketAction,
+    },
     apimachinery::pkg::util::intstr::IntOrString,
 };
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::decide::Threshold;
+use super::{decide::Threshold, grpc_health};
 use crate::node::{helper::wire::ProcessSpec, network::Network, sandbox::Process};
 
 /// For how long after its start a container is looked at more often, and how often.
@@ -100,8 +102,8 @@ async fn check(target: &Target, probe: &Probe, timeout: Duration) -> Result<(), 
         limited(timeout, http_get(target, action)).await
     } else if let Some(action) = &probe.tcp_socket {
         limited(timeout, tcp(target, action)).await
-    } else if probe.grpc.is_some() {
-        Err("grpc probes are not supported by the dev cluster; use httpGet, tcpSocket or exec".to_owned())
+    } else if let Some(action) = &probe.grpc {
+        limited(timeout, grpc(target, action)).await
     } else {
         Err("the probe has no action".to_owned())
     }
@@ -170,6 +172,14 @@ async fn tcp(target: &Target, action: &TCPSocketAction) -> Result<(), String> {
         Ok(_) => Ok(()),
         Err(error) => Err(format!("dial tcp {address}: {error}")),
     }
+}
+
+async fn grpc(target: &Target, action: &GRPCAction) -> Result<(), String> {
+    let address = address(target, None, &IntOrString::Int(action.port))?;
+    let service = action.service.as_deref().unwrap_or_default();
+    let stream = target.network.dial(address).await;
+    let stream = stream.map_err(|error| format!("error: failed to connect service {service:?}: {error}"))?;
+    grpc_health::check(stream, &address.to_string(), service).await
 }
 
 async fn http_get(target: &Target, action: &HTTPGetAction) -> Result<(), String> {

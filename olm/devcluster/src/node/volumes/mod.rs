@@ -1,12 +1,14 @@
 //! A pod's volumes: folders under the data directory that are bound into containers.
 //!
 //! Supported: emptyDir (always on disk, `medium: Memory` and `sizeLimit` have no effect), configMap, secret, projected
-//! (serviceAccountToken, configMap, secret, downwardAPI), downwardAPI, hostPath. Anything else is refused.
+//! (serviceAccountToken, configMap, secret, downwardAPI), downwardAPI, hostPath, persistentVolumeClaim. Anything else is
+//! refused.
 
 pub(crate) mod atomic;
+mod claim;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     os::unix::fs::{PermissionsExt as _, chown},
     path::{Path, PathBuf},
@@ -44,6 +46,10 @@ pub(crate) struct VolumeError {
 pub(crate) struct Volumes {
     dir: PathBuf,
     paths: BTreeMap<String, PathBuf>,
+    /// Those that nobody in the pod may write to, whatever a mount says.
+    read_only: BTreeSet<String>,
+    /// Those whose content belongs to the cluster alone: it may be thrown away by [`Volumes::wipe`].
+    own: BTreeSet<String>,
     tokens: BTreeMap<String, Token>,
 }
 
@@ -86,6 +92,19 @@ impl Volumes {
         self.tokens.values().map(|token| token.renew).min()
     }
 
+    /// Whether the pod may not write to a volume at all.
+    pub(crate) fn is_read_only(&self, volume: &str) -> bool {
+        self.read_only.contains(volume)
+    }
+
+    /// Empties emptyDirs and volumes that the cluster made for claims; whatever else is mounted stays as it is.
+    pub(crate) fn wipe(&self) -> Result<(), String> {
+        for (name, path) in self.paths.iter().filter(|(name, _)| self.own.contains(*name)) {
+            empty(path).map_err(|error| format!("failed to empty volume {name:?}: {error}"))?;
+        }
+        Ok(())
+    }
+
     /// The place on this machine for one of a container's mounts; makes a `subPath` that does not exist.
     pub(crate) fn source(&self, volume: &str, sub_path: Option<&str>) -> Result<PathBuf, String> {
         let path = self.paths.get(volume).ok_or_else(|| format!("there is no volume {volume:?}"))?;
@@ -93,18 +112,10 @@ impl Volumes {
         if sub.starts_with('/') || sub.split('/').any(|part| part == "..") {
             return Err(format!("subPath {sub:?} of volume {volume:?} must be relative and without `..`"));
         }
-        let target = path.join(sub);
-        if !target.exists() {
-            fs::create_dir_all(&target)
-                .map_err(|error| format!("failed to make subPath {sub:?}: {error}"))?;
-        }
-        let real = target.canonicalize().map_err(|error| format!("subPath {sub:?}: {error}"))?;
-        let base = path.canonicalize().map_err(|error| error.to_string())?;
-        if real.starts_with(base) {
-            Ok(real)
-        } else {
-            Err(format!("subPath {sub:?} of volume {volume:?} leads out of the volume"))
-        }
+        let refuse =
+            |error: std::io::Error| format!("failed to make subPath {sub:?} of volume {volume:?}: {error}");
+        make_like(path, sub).map_err(refuse)?;
+        path.join(sub).canonicalize().map_err(refuse)
     }
 
     async fn set_up(&mut self, subject: &Subject<'_>, volume: &Volume) -> Result<PathBuf, String> {
@@ -113,7 +124,22 @@ impl Volumes {
         if let Some(host) = &volume.host_path {
             return host_path(host);
         }
+        if let Some(source) = &volume.persistent_volume_claim {
+            if source.read_only == Some(true) {
+                self.read_only.insert(volume.name.clone());
+            }
+            // What is mounted stays, also while the claim waits to be deleted.
+            if let Some(path) = self.paths.get(&volume.name) {
+                return Ok(path.clone());
+            }
+            let claimed = claim::set_up(subject, source).await?;
+            if claimed.made_here {
+                self.own.insert(volume.name.clone());
+            }
+            return Ok(claimed.path);
+        }
         if volume.empty_dir.is_some() {
+            self.own.insert(volume.name.clone());
             if !dir.exists() {
                 fs::create_dir_all(&dir).map_err(|error| error.to_string())?;
                 let group =
@@ -166,7 +192,7 @@ impl Volumes {
         } else {
             return Err(
                 "volumes of this kind are not supported by the dev cluster; it has emptyDir, configMap, secret, \
-                 projected, downwardAPI and hostPath"
+                 projected, downwardAPI, hostPath and persistentVolumeClaim"
                     .to_owned(),
             );
         }
@@ -326,6 +352,38 @@ fn downward(
     Ok(())
 }
 
+/// Makes the folders of a `subPath` that are not there, with the mode of the volume: whoever may write there may write here.
+fn make_like(volume: &Path, sub: &str) -> std::io::Result<()> {
+    let (mode, base) = (fs::metadata(volume)?.permissions(), volume.canonicalize()?);
+    let mut path = volume.to_owned();
+    for part in sub.split('/').filter(|part| !part.is_empty() && *part != ".") {
+        path.push(part);
+        match fs::create_dir(&path) {
+            Ok(()) => fs::set_permissions(&path, mode.clone())?,
+            // It is there already. A link must not lead what comes next out of the volume.
+            Err(error) => match path.canonicalize() {
+                Ok(real) if real.starts_with(&base) => {}
+                Ok(_) => return Err(std::io::Error::other("it leads out of the volume")),
+                Err(_) => return Err(error),
+            },
+        }
+    }
+    Ok(())
+}
+
+/// Removes what is in a folder, and not the folder: it may be mounted.
+fn empty(dir: &Path) -> std::io::Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            fs::remove_dir_all(entry.path())?;
+        } else {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
 fn host_path(source: &HostPathVolumeSource) -> Result<PathBuf, String> {
     let path = PathBuf::from(&source.path);
     if !path.is_absolute() {
@@ -361,4 +419,51 @@ fn give_to_group(dir: &Path, group: Option<i64>) -> Result<(), String> {
         None => 0o777,
     };
     fs::set_permissions(dir, fs::Permissions::from_mode(mode)).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sub_path_is_as_open_as_its_volume_and_stays_inside() {
+        // given a volume for everybody, with a file, a link that stays and one that leaves
+        let dir = tempfile::tempdir().unwrap();
+        let outside = tempfile::tempdir().unwrap();
+        let volume = dir.path();
+        fs::set_permissions(volume, fs::Permissions::from_mode(0o2777)).unwrap();
+        fs::write(volume.join("file"), "").unwrap();
+        std::os::unix::fs::symlink("file", volume.join("link")).unwrap();
+        std::os::unix::fs::symlink(outside.path(), volume.join("out")).unwrap();
+        let mut volumes = Volumes::default();
+        volumes.paths.insert("v".to_owned(), volume.to_owned());
+        let source = |sub: &str| volumes.source("v", Some(sub));
+        // then folders are made with the same mode
+        let made = source("deep/er").unwrap();
+        assert_eq!(fs::metadata(&made).unwrap().permissions().mode() & 0o7777, 0o2777);
+        assert_eq!(source("deep/er").unwrap(), made);
+        // and what is there is taken as it is, unless it leads out
+        assert!(source("file").unwrap().is_file() && source("link").unwrap().ends_with("file"));
+        for bad in ["out", "out/new", "..", "a/../..", "/etc"] {
+            assert!(source(bad).is_err(), "{bad}");
+        }
+        assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn only_what_is_the_clusters_own_is_emptied() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["own", "foreign"] {
+            fs::create_dir_all(dir.path().join(name).join("deep")).unwrap();
+            fs::write(dir.path().join(name).join("file"), "").unwrap();
+        }
+        let mut volumes = Volumes::default();
+        for name in ["own", "foreign"] {
+            volumes.paths.insert(name.to_owned(), dir.path().join(name));
+        }
+        volumes.own.insert("own".to_owned());
+        volumes.wipe().unwrap();
+        let left = |name: &str| fs::read_dir(dir.path().join(name)).unwrap().count();
+        assert_eq!((left("own"), left("foreign")), (0, 2));
+    }
 }

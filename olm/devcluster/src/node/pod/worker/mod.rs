@@ -1,5 +1,6 @@
 //! The task that looks after one pod: level-triggered, one step at a time.
 
+mod faults;
 mod probes;
 mod report;
 mod set_up;
@@ -9,6 +10,7 @@ mod stop;
 
 use std::{
     collections::HashMap,
+    net::Ipv4Addr,
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
@@ -22,20 +24,27 @@ use kube::Api;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use self::slot::{Run, Slot};
+pub(crate) use self::faults::FaultMessage;
+use self::{
+    faults::Faults,
+    slot::{Run, Slot},
+};
 use super::{
     decide::{Plan, Policy, View, ViewState, plan},
     launch,
     probe::Outcome,
 };
-use crate::node::{
-    context::Context,
-    events::Severity,
-    helper::wire::ProcessSpec,
-    logs::{self, InstanceLog},
-    network::PodNetwork,
-    sandbox::{Exit, Process, Sandbox},
-    volumes::Volumes,
+use crate::{
+    fault::Done,
+    node::{
+        context::Context,
+        events::Severity,
+        helper::wire::ProcessSpec,
+        logs::{self, InstanceLog},
+        network::PodNetwork,
+        sandbox::{Exit, Process, Sandbox},
+        volumes::Volumes,
+    },
 };
 
 /// What a worker is told.
@@ -65,12 +74,16 @@ pub(crate) enum Message {
         message: String,
     },
     SandboxEnded,
+    Fault(FaultMessage),
 }
 
 /// What others see of a pod's containers.
 #[derive(Default)]
 pub(crate) struct Live {
     pub(crate) containers: Mutex<HashMap<String, LiveContainer>>,
+    pub(crate) faults: Mutex<Vec<Done>>,
+    /// Where the pod is in the cluster network.
+    pub(crate) ip: Mutex<Option<Ipv4Addr>>,
 }
 
 /// A container for `logs` and `exec`.
@@ -134,6 +147,7 @@ pub(crate) struct Worker {
     send_at: Option<Instant>,
     /// The pod was over before this agent started.
     old_news: bool,
+    faults: Faults,
 }
 
 fn now() -> Time {
@@ -208,6 +222,7 @@ impl Worker {
             sent: None,
             send_at: None,
             old_news: over,
+            faults: Faults::default(),
         };
         tokio::spawn(worker.run());
         handle
@@ -238,6 +253,7 @@ impl Worker {
         let update = Arc::clone(&self.pod);
         self.handle(Message::Update(update));
         loop {
+            self.carry_out_orders().await;
             let wake = self.step().await;
             if self.stage == Stage::Over {
                 break;
@@ -285,7 +301,9 @@ impl Worker {
                 self.stage = Stage::Over;
             }
             Message::Refresh => self.refresh = true,
+            Message::Fault(message) => self.take_order(message),
             Message::Shutdown(limit) => {
+                self.forget_rhythm();
                 if !matches!(self.stage, Stage::Terminating { .. }) {
                     self.stage = Stage::Leaving;
                 }
@@ -330,6 +348,10 @@ impl Worker {
 
     /// Does what can be done now; returns when to look again without a message.
     async fn step(&mut self) -> Option<Instant> {
+        // Nothing is started before all that was killed is gone: it may find its volumes empty.
+        if self.is_being_killed() {
+            return None;
+        }
         match self.stage {
             Stage::Active => {}
             Stage::Finished(_) => {

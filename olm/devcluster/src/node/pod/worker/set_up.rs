@@ -2,7 +2,7 @@
 
 use std::{net::Ipv4Addr, os::fd::AsFd as _, time::Instant};
 
-use super::{Message, Worker};
+use super::{Message, Worker, lock};
 use crate::node::{env::PodFacts, network::NODE_IP, pod::launch, sandbox::Sandbox, volumes::Subject};
 
 impl Worker {
@@ -16,7 +16,9 @@ impl Worker {
                     .map_err(|error| sandbox_failed(format!("failed to make {}: {error}", dir.display())))?;
             }
             let network = self.cx.network.attach_pod().await;
-            self.network = Some(network.map_err(|error| sandbox_failed(error.to_string()))?);
+            let network = network.map_err(|error| sandbox_failed(error.to_string()))?;
+            *lock(&self.live.ip) = Some(network.ip);
+            self.network = Some(network);
         }
         if self.sandbox.is_none()
             && let Some(network) = &self.network
@@ -62,6 +64,9 @@ impl Worker {
             sandbox.destroy().await;
         }
         self.network = None;
+        *lock(&self.live.ip) = None;
+        // They were in the processes and the network that are gone.
+        lock(&self.live.faults).clear();
     }
 
     pub(super) fn pod_ip(&self) -> Ipv4Addr {

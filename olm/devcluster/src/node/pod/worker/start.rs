@@ -158,6 +158,7 @@ impl Worker {
                 self.event(Some(index), Severity::Normal, "Created", format!("Created container {name}"));
                 self.event(Some(index), Severity::Normal, "Started", format!("Started container {name}"));
                 self.watch(index, instance, process, template);
+                self.apply_faults_again();
             }
             Err(StartFailure::Start(message, not_found)) => {
                 self.event(

@@ -26,6 +26,9 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
+mod faults;
+mod volumes;
+
 const HELPER: &str = env!("CARGO_BIN_EXE_olm-node-helper");
 
 /// One cluster at a time: these tests look at the clock, and every one of them keeps the machine busy.
@@ -87,6 +90,7 @@ impl Rig {
             root_ca_pem: server.ca_pem().to_owned(),
             cluster_domain: "cluster.local".to_owned(),
             node_name: "olm-node".to_owned(),
+            volumes_dir: Some(data.join("volumes")),
         };
         drop(controllers::spawn(server.client(Identity::system("controllers")), config, stop.clone()));
         let agent = agent(&client, network, data).await;

@@ -1,0 +1,128 @@
+//! `olm dev fault`: faults in pods of the dev cluster, and nowhere else.
+
+use olm_devcluster::fault::{CutFrom, Done, Fault, Faults, Kind, Undo};
+use serde::Serialize;
+
+use crate::{
+    args::{FaultCommand, FaultKind, Global, OutputArgs},
+    context,
+    exit::{Code, Failure},
+    output::{Listing, say},
+};
+
+pub async fn run(global: &Global, command: FaultCommand) -> Result<(), Failure> {
+    let config = context::config(global).await?;
+    let namespace = global.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
+    let faults = Faults::new(context::connect(global).await?);
+    let (pods, fault) = match command {
+        FaultCommand::Cut { pods, from } => (pods, Fault::Cut(cut_from(from)?)),
+        FaultCommand::Pause { pods } => (pods, Fault::Pause),
+        FaultCommand::Slow { pods, stop, run } => {
+            (pods, Fault::Slow { stop_milliseconds: stop, run_milliseconds: run })
+        }
+        FaultCommand::Kill { pods, wipe } => (pods, Fault::Kill { wipe }),
+        FaultCommand::Undo { pods, all, kind } => {
+            return undo(&faults, &namespace, pods, all, kind).await;
+        }
+        FaultCommand::List(out) => return list(&faults, &out).await,
+    };
+    fault.check().map_err(|why| Failure::new(Code::Usage, why))?;
+    for pod in pods {
+        let done = faults.put(&namespace, &pod, fault.clone()).await.map_err(refused)?;
+        say(&format!("{}/{}: {}", done.namespace, done.pod, done.fault.describe()))?;
+    }
+    if fault.kind() != Kind::Kill {
+        eprintln!("`olm dev fault undo` takes it back; it ends with the pod");
+    }
+    Ok(())
+}
+
+fn cut_from(names: Vec<String>) -> Result<CutFrom, Failure> {
+    let all = names.iter().any(|name| name == "pods");
+    match (names.len(), all) {
+        (0, _) => Ok(CutFrom::Everything),
+        (1, true) => Ok(CutFrom::Pods),
+        (_, false) => Ok(CutFrom::Named(names)),
+        (_, true) => Err(Failure::new(Code::Usage, "--from pods means all pods: name no others beside it")),
+    }
+}
+
+async fn undo(
+    faults: &Faults,
+    namespace: &str,
+    pods: Vec<String>,
+    all: bool,
+    kind: Option<FaultKind>,
+) -> Result<(), Failure> {
+    let kind = kind.map(|kind| match kind {
+        FaultKind::Cut => Kind::Cut,
+        FaultKind::Pause => Kind::Pause,
+        FaultKind::Slow => Kind::Slow,
+    });
+    let which: Vec<Undo> = if all {
+        vec![Undo { kind, ..Undo::default() }]
+    } else {
+        let of_pod = |pod| Undo { namespace: Some(namespace.to_owned()), pod: Some(pod), kind };
+        pods.into_iter().map(of_pod).collect()
+    };
+    let mut none = true;
+    for one in which {
+        for done in faults.undo(&one).await.map_err(refused)? {
+            none = false;
+            say(&format!("{}/{}: {} taken back", done.namespace, done.pod, done.fault.kind().name()))?;
+        }
+    }
+    if none {
+        eprintln!("no such fault is in force");
+    }
+    Ok(())
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Shown {
+    namespace: String,
+    pod: String,
+    kind: &'static str,
+    what: String,
+    since: String,
+}
+
+async fn list(faults: &Faults, out: &OutputArgs) -> Result<(), Failure> {
+    let shown = |done: Done| Shown {
+        kind: done.fault.kind().name(),
+        what: done.fault.describe(),
+        namespace: done.namespace,
+        pod: done.pod,
+        since: done.since.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+    };
+    let items: Vec<Shown> = faults.list().await.map_err(refused)?.into_iter().map(shown).collect();
+    Listing {
+        header: &["NAMESPACE", "POD", "FAULT", "WHAT", "SINCE"],
+        items: &items,
+        row: |s| vec![s.namespace.clone(), s.pod.clone(), s.kind.to_owned(), s.what.clone(), s.since.clone()],
+        name: |s| format!("{}/{}", s.namespace, s.pod),
+        empty: "No faults.",
+    }
+    .print(out.output, !out.no_headers)
+}
+
+/// No Kubernetes but the dev cluster knows the path.
+fn refused(error: kube::Error) -> Failure {
+    match error {
+        kube::Error::Api(status) if status.code == 404 && !status.message.contains("is not on node") => {
+            Failure::new(
+                Code::Refused,
+                "this cluster is not an `olm up`: faults are for the dev cluster alone",
+            )
+            .hint("name the kubeconfig that `olm up` printed, with --kubeconfig or the variable KUBECONFIG")
+        }
+        kube::Error::Api(status) if status.code == 404 => {
+            Failure::new(Code::NotFound, status.message.clone())
+        }
+        kube::Error::Api(status) if status.code == 400 || status.code == 501 => {
+            Failure::new(Code::Refused, status.message.clone())
+        }
+        other => other.into(),
+    }
+}

@@ -1,0 +1,219 @@
+//! Faults that are put into pods of the dev cluster on purpose, and taken back.
+//!
+//! What a fault does is told at [`Fault`]. At most one of each kind is in force for a pod; another one of the same kind takes
+//! its place. A fault ends when it is taken back, and with its pod; a container that is started again meanwhile has it too.
+//!
+//! The API server serves them at [`PATH`], to whoever may do anything; [`Faults`] is the client.
+
+use kube::Client;
+use serde::{Deserialize, Serialize};
+
+/// Where the API server of a dev cluster takes faults. It is no Kubernetes API, so that no cluster but this one has it.
+pub const PATH: &str = "/dev/faults";
+/// Longest time that [`Fault::Slow`] may stop or run a pod at once: longer ones are a pause.
+const LONGEST: u32 = 60_000;
+
+/// From whom a pod is cut off.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum CutFrom {
+    /// From everything: its network interface has no link. The node cannot probe it either.
+    Everything,
+    /// From all other pods, directly and through Services. Node, API server, DNS and probes still reach it, and it them.
+    Pods,
+    /// From these pods (`name` in the same namespace, or `namespace/name`) as long as they live, directly; not
+    /// through Services.
+    Named(Vec<String>),
+}
+
+/// A fault.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Fault {
+    /// Packets are lost in both directions, on connections that are there and on new ones. Nobody gets an error at once: it is
+    /// as if a cable were pulled.
+    Cut(CutFrom),
+    /// All processes of the pod stand still (SIGSTOP). The kernel still accepts connections for them.
+    Pause,
+    /// All processes of the pod are stopped and let run in turns, so that everything they do takes longer, in jumps: answers,
+    /// disk writes, timers. Neither the network nor the disk itself is any slower.
+    #[serde(rename_all = "camelCase")]
+    Slow {
+        /// How long they stand still at a time.
+        stop_milliseconds: u32,
+        /// How long they run in between.
+        run_milliseconds: u32,
+    },
+    /// All processes of the pod are killed at once (SIGKILL); what follows is up to its `restartPolicy`.
+    Kill {
+        /// Empty its emptyDirs and the volumes of its claims, before anything is started again.
+        wipe: bool,
+    },
+}
+
+/// Which kind of fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// [`Fault::Cut`]
+    Cut,
+    /// [`Fault::Pause`]
+    Pause,
+    /// [`Fault::Slow`]
+    Slow,
+    /// [`Fault::Kill`], which does not stay in force.
+    Kill,
+}
+
+impl Kind {
+    /// The word for it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cut => "cut",
+            Self::Pause => "pause",
+            Self::Slow => "slow",
+            Self::Kill => "kill",
+        }
+    }
+}
+
+impl Fault {
+    /// Its kind.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Cut(_) => Kind::Cut,
+            Self::Pause => Kind::Pause,
+            Self::Slow { .. } => Kind::Slow,
+            Self::Kill { .. } => Kind::Kill,
+        }
+    }
+
+    /// What it does, for people.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        match self {
+            Self::Cut(CutFrom::Everything) => "no packets in or out".to_owned(),
+            Self::Cut(CutFrom::Pods) => "no packets to or from other pods".to_owned(),
+            Self::Cut(CutFrom::Named(pods)) => format!("no packets to or from {}", pods.join(", ")),
+            Self::Pause => "processes are stopped".to_owned(),
+            Self::Slow { stop_milliseconds, run_milliseconds } => format!(
+                "processes are stopped for {stop_milliseconds} ms, run for {run_milliseconds} ms, and so on"
+            ),
+            Self::Kill { wipe: false } => "processes were killed".to_owned(),
+            Self::Kill { wipe: true } => "processes were killed and volumes emptied".to_owned(),
+        }
+    }
+
+    /// What is wrong with it.
+    ///
+    /// # Errors
+    /// The field, what it must be.
+    pub fn check(&self) -> Result<(), String> {
+        match self {
+            Self::Slow { stop_milliseconds, run_milliseconds } => {
+                for (name, value) in [("stop", stop_milliseconds), ("run", run_milliseconds)] {
+                    if !(1..=LONGEST).contains(value) {
+                        return Err(format!("{name} is {value} ms; it must be from 1 ms to {LONGEST} ms"));
+                    }
+                }
+                Ok(())
+            }
+            Self::Cut(CutFrom::Named(pods)) if pods.is_empty() => {
+                Err("a cut needs the pods to cut from; name at least one, or cut from everything".to_owned())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A fault for a pod.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Order {
+    /// Namespace of the pod.
+    pub namespace: String,
+    /// Name of the pod.
+    pub pod: String,
+    /// What to do to it.
+    pub fault: Fault,
+}
+
+/// Which faults to take back; what is not set means all.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Undo {
+    /// Namespace of the pods.
+    pub namespace: Option<String>,
+    /// Name of the pod.
+    pub pod: Option<String>,
+    /// Kind of the faults.
+    pub kind: Option<Kind>,
+}
+
+/// A fault that was done to a pod.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Done {
+    /// Namespace of the pod.
+    pub namespace: String,
+    /// Name of the pod.
+    pub pod: String,
+    /// Its UID: another pod of this name does not have the fault.
+    pub uid: String,
+    /// The fault.
+    pub fault: Fault,
+    /// Since when.
+    pub since: jiff::Timestamp,
+}
+
+/// The answers of the API server.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct List {
+    pub(crate) items: Vec<Done>,
+}
+
+/// Puts faults into pods and takes them back, by the API server of a dev cluster.
+#[derive(Clone)]
+pub struct Faults(Client);
+
+impl Faults {
+    /// With the rights of this client; it needs those of an administrator.
+    #[must_use]
+    pub fn new(client: Client) -> Self {
+        Self(client)
+    }
+
+    /// Does it; when this returns the fault is in force (after a kill: the processes are gone, the volumes empty).
+    ///
+    /// # Errors
+    /// The pod is not there or not running, the fault is not possible, or this is no dev cluster (404).
+    pub async fn put(&self, namespace: &str, pod: &str, fault: Fault) -> kube::Result<Done> {
+        let order = Order { namespace: namespace.to_owned(), pod: pod.to_owned(), fault };
+        self.0.request(request("POST", &order)?).await
+    }
+
+    /// What is in force.
+    ///
+    /// # Errors
+    /// The API server does not answer, or this is no dev cluster (404).
+    pub async fn list(&self) -> kube::Result<Vec<Done>> {
+        let request = http::Request::get(PATH).body(Vec::new()).map_err(kube::Error::HttpError)?;
+        Ok(self.0.request::<List>(request).await?.items)
+    }
+
+    /// Takes faults back; returns those that were in force.
+    ///
+    /// # Errors
+    /// As [`Faults::put`].
+    pub async fn undo(&self, which: &Undo) -> kube::Result<Vec<Done>> {
+        Ok(self.0.request::<List>(request("DELETE", which)?).await?.items)
+    }
+}
+
+fn request(method: &str, body: &impl Serialize) -> kube::Result<http::Request<Vec<u8>>> {
+    let body = serde_json::to_vec(body).map_err(kube::Error::SerdeError)?;
+    let request = http::Request::builder().method(method).uri(PATH);
+    request.header("content-type", "application/json").body(body).map_err(kube::Error::HttpError)
+}

@@ -1,0 +1,464 @@
+//! The driver: which object is due, the backup itself, and what is told of it.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use futures::{FutureExt, StreamExt};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{Patch, PatchParams};
+use kube::core::DeserializeGuard;
+use kube::runtime::controller::{Action as Requeue, Config, Controller};
+use kube::runtime::watcher;
+use kube::{Api, Resource, ResourceExt};
+use serde_json::json;
+use tokio::sync::Mutex;
+use tokio_util::sync::CancellationToken;
+
+use super::run::{Attempt, Good, Owner};
+use super::schedule::{self, Next, Policy};
+use super::source::{Door, Entry, address};
+use super::status;
+use crate::apply::why;
+use crate::controller::{Context as Base, api, differences, key};
+use crate::crd::EtcdCluster;
+use crate::crd::backup::{EtcdBackup, EtcdBackupStatus, Upload};
+use crate::events::{self, Note};
+use crate::storage::{Began, SecretData, Store, Target, UploadNotes};
+use crate::{dereference, validate};
+
+/// So many backups run at the same time in one watched namespace; each needs 40 MiB at the most.
+const CONCURRENCY: u16 = 8;
+/// While a backup runs, its progress is told this often.
+const TELL: Duration = Duration::from_secs(5);
+/// A call to Kubernetes that failed is tried again after this.
+const AGAIN: Duration = Duration::from_secs(5);
+/// A waiting backup is looked at this often although its time has not come: clocks are set.
+const LOOK: Duration = Duration::from_secs(300);
+/// What coreos/etcd-operator holds periodic backups with. Nobody else would take it away from an object that is deleted.
+const UPSTREAM_FINALIZER: &str = "backup-operator-periodic";
+
+struct Context {
+    base: Arc<Base>,
+    /// Where local backups are.
+    folder: Option<PathBuf>,
+    shutdown: CancellationToken,
+}
+
+/// Works until shutdown; backups that run then are taken back.
+pub async fn run(base: Arc<Base>, folder: Option<PathBuf>, shutdown: CancellationToken) {
+    let controllers = base.scope.namespaces().into_iter().map(|namespace| {
+        let stop = shutdown.clone();
+        let context =
+            Arc::new(Context { base: base.clone(), folder: folder.clone(), shutdown: shutdown.clone() });
+        async move {
+            let backups = api::<DeserializeGuard<EtcdBackup>>(&context.base.client, namespace.as_deref());
+            Controller::new(backups, watcher::Config::default())
+                .with_config(Config::default().concurrency(CONCURRENCY))
+                .graceful_shutdown_on(async move { stop.cancelled().await })
+                .run(reconcile, error_policy, context)
+                .for_each(|result| async move {
+                    if let Err(error) = result {
+                        tracing::debug!(%error, "a look at a backup came to nothing");
+                    }
+                })
+                .await;
+        }
+    });
+    futures::future::join_all(controllers).await;
+}
+
+#[derive(Debug, thiserror::Error)]
+enum ReconcileError {
+    #[error("the object cannot be read: {0}")]
+    Unreadable(String),
+    #[error("failed to {verb}: {}", why(source))]
+    Kubernetes { verb: &'static str, source: Box<kube::Error> },
+}
+
+fn failed(verb: &'static str) -> impl FnOnce(kube::Error) -> ReconcileError {
+    move |error| ReconcileError::Kubernetes { verb, source: Box::new(error) }
+}
+
+fn error_policy(
+    object: Arc<DeserializeGuard<EtcdBackup>>,
+    error: &ReconcileError,
+    _: Arc<Context>,
+) -> Requeue {
+    tracing::warn!(backup = key(&*object), %error, "the backup is left alone for now");
+    match error {
+        ReconcileError::Unreadable(_) => Requeue::await_change(),
+        ReconcileError::Kubernetes { .. } => Requeue::requeue(AGAIN),
+    }
+}
+
+async fn reconcile(
+    object: Arc<DeserializeGuard<EtcdBackup>>,
+    context: Arc<Context>,
+) -> Result<Requeue, ReconcileError> {
+    let cached = object.0.as_ref().map_err(|error| ReconcileError::Unreadable(error.error.clone()))?;
+    let base = &context.base;
+    if !base.scope.includes(cached) || !base.elector.leads() {
+        return Ok(Requeue::await_change());
+    }
+    let (namespace, name) = (cached.namespace().unwrap_or_default(), cached.name_any());
+    let api: Api<EtcdBackup> = Api::namespaced(base.client.clone(), &namespace);
+    if cached.metadata.deletion_timestamp.is_some() {
+        base.backups.remove(&namespace, &name);
+        base.metrics.backups.gone(&key(cached));
+        if cached.finalizers().iter().any(|finalizer| finalizer == UPSTREAM_FINALIZER) {
+            release(&api, cached).await?;
+        }
+        return Ok(Requeue::await_change());
+    }
+    base.backups.put(cached);
+    let known = cached.status.clone().unwrap_or_default();
+    base.metrics.backups.known(&key(cached), known.last_success_date.map(|time| time.0), known.size_bytes);
+    let turn = Turn { context: &context, api: &api };
+    match turn.due(cached) {
+        Err(reason) => turn.refuse(cached, &reason).await,
+        Ok((_, _, Next::Now)) => {
+            // The object came from a cache, and a backup that was just made is not made again: look at what is true now.
+            match api.get_opt(&name).await.map_err(failed("read the EtcdBackup again"))? {
+                Some(fresh) if fresh.uid() == cached.uid() && fresh.metadata.deletion_timestamp.is_none() => {
+                    match turn.due(&fresh) {
+                        Ok((policy, target, Next::Now)) => turn.back_up(&fresh, &policy, &target).await,
+                        Ok((_, _, next)) => turn.wait(&fresh, next).await,
+                        Err(reason) => turn.refuse(&fresh, &reason).await,
+                    }
+                }
+                _ => Ok(Requeue::await_change()),
+            }
+        }
+        Ok((_, _, next)) => turn.wait(cached, next).await,
+    }
+}
+
+/// Takes upstream's finalizer from an object that is being deleted.
+async fn release(api: &Api<EtcdBackup>, backup: &EtcdBackup) -> Result<(), ReconcileError> {
+    let rest: Vec<&String> = backup.finalizers().iter().filter(|f| *f != UPSTREAM_FINALIZER).collect();
+    // The version makes the server refuse when somebody else changed the list meanwhile.
+    let patch = json!({ "metadata": {
+        "finalizers": rest, "uid": backup.uid(), "resourceVersion": backup.resource_version(),
+    } });
+    match api.patch(&backup.name_any(), &PatchParams::default(), &Patch::Merge(&patch)).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+        Err(error) => Err(failed("take the finalizer of coreos/etcd-operator from the EtcdBackup")(error)),
+    }
+}
+
+/// One look at one object.
+struct Turn<'a> {
+    context: &'a Context,
+    api: &'a Api<EtcdBackup>,
+}
+
+impl Turn<'_> {
+    /// What is to be done with it, and when.
+    fn due(&self, backup: &EtcdBackup) -> Result<(Policy, Target, Next), String> {
+        let spec = &backup.spec;
+        if spec.etcd_endpoints.is_empty() == spec.cluster_name.is_none() {
+            return Err("spec: either etcdEndpoints or clusterName must say what is backed up".into());
+        }
+        let namespace = backup.namespace().unwrap_or_default();
+        for endpoint in &spec.etcd_endpoints {
+            address(endpoint, &namespace).map_err(|why| format!("spec.etcdEndpoints: {why}"))?;
+        }
+        let policy = schedule::policy(spec)?;
+        let target = Target::read("storageType", &spec.storage_type, &spec.stores)?;
+        let status = backup.status.clone().unwrap_or_default();
+        let now = Timestamp::now();
+        let created = backup.creation_timestamp().map_or(now, |time| time.0);
+        let next = schedule::next(&policy, &status, backup.metadata.generation, created, now);
+        Ok((policy, target, next))
+    }
+
+    async fn refuse(&self, backup: &EtcdBackup, reason: &str) -> Result<Requeue, ReconcileError> {
+        let old = backup.status.clone().unwrap_or_default();
+        let new = status::refused(&old, reason, backup.metadata.generation);
+        if old != new {
+            self.write(backup, &old, &new).await?;
+            self.tell(backup, true, "BackupFailed", reason).await;
+        }
+        Ok(Requeue::await_change())
+    }
+
+    async fn wait(&self, backup: &EtcdBackup, next: Next) -> Result<Requeue, ReconcileError> {
+        let old = backup.status.clone().unwrap_or_default();
+        let new = status::waiting(&old, next, backup.metadata.generation);
+        if old != new {
+            self.write(backup, &old, &new).await?;
+        }
+        Ok(self.requeue(next))
+    }
+
+    fn requeue(&self, next: Next) -> Requeue {
+        match next {
+            Next::Now => Requeue::requeue(Duration::ZERO),
+            Next::Never => Requeue::await_change(),
+            Next::At(time) => {
+                let wait = Duration::try_from(time.duration_since(Timestamp::now())).unwrap_or_default();
+                Requeue::requeue(wait.min(LOOK))
+            }
+        }
+    }
+
+    async fn back_up(
+        &self,
+        backup: &EtcdBackup,
+        policy: &Policy,
+        target: &Target,
+    ) -> Result<Requeue, ReconcileError> {
+        let (begin, now) = (Instant::now(), Timestamp::now());
+        let old = backup.status.clone().unwrap_or_default();
+        let slot = schedule::slot(policy, &old, now);
+        let new = status::running(&old, backup.metadata.generation, slot, now);
+        if !self.write(backup, &old, &new).await? {
+            return Ok(Requeue::await_change());
+        }
+        let status = Mutex::new(new);
+        let result = self.attempt(backup, policy, target, &status).await;
+        let mut status = status.into_inner();
+        let (key, old) = (key(backup), status.clone());
+        match &result {
+            Ok(good) => {
+                let now = Timestamp::now();
+                status = status::succeeded(&status, good, now);
+                self.context.base.metrics.backups.succeeded(&key, now, good.whole.size, begin.elapsed());
+                tracing::info!(backup = key, object = good.uri, bytes = good.whole.size, took = ?begin.elapsed(), "backed up");
+            }
+            Err(reason) => {
+                if self.context.shutdown.is_cancelled() {
+                    // The status goes on saying that it runs: the next operator takes back what is left, and begins anew.
+                    return Ok(Requeue::await_change());
+                }
+                status = status::failed(&status, reason);
+                self.context.base.metrics.backups.failed(&key);
+                tracing::warn!(backup = key, reason, failures = status.failures, "the backup failed");
+            }
+        }
+        let created = backup.creation_timestamp().map_or(now, |time| time.0);
+        let next = schedule::next(policy, &status, backup.metadata.generation, created, Timestamp::now());
+        status = status::waiting(&status, next, backup.metadata.generation);
+        self.write(backup, &old, &status).await?;
+        match &result {
+            Ok(good) => {
+                let text =
+                    format!("Backed up revision {} of etcd {} to {}", good.revision, good.version, good.uri);
+                self.tell(backup, false, "BackupSucceeded", &text).await;
+                if !good.retention.is_empty() {
+                    let text = format!("Old backups could not be deleted: {}", good.retention);
+                    self.tell(backup, true, "RetentionFailed", &text).await;
+                }
+            }
+            Err(reason) => self.tell(backup, true, "BackupFailed", reason).await,
+        }
+        Ok(self.requeue(next))
+    }
+
+    async fn attempt(
+        &self,
+        backup: &EtcdBackup,
+        policy: &Policy,
+        target: &Target,
+        status: &Mutex<EtcdBackupStatus>,
+    ) -> Result<Good, String> {
+        let namespace = backup.namespace().unwrap_or_default();
+        let base = &self.context.base;
+        let store = open(base, self.context.folder.as_deref(), &namespace, target).await?;
+        self.take_back(backup, &store, status).await?;
+        let notes = UploadNotes {
+            cancel: self.context.shutdown.child_token(),
+            timeout: policy.timeout,
+            ..UploadNotes::default()
+        };
+        let owner = Owner { uid: backup.uid().unwrap_or_default(), name: key(backup) };
+        let attempt = Attempt {
+            store: &store,
+            target,
+            owner: &owner,
+            periodic: policy.timetable.is_periodic(),
+            keep: policy.keep,
+            notes: &notes,
+        };
+        let began = |key: String, id: String| {
+            let upload = Upload { key, id };
+            self.change(backup, status, move |status| status.upload = Some(upload)).boxed()
+        };
+        let work = self.work(backup, &attempt, &began);
+        let told = async {
+            loop {
+                tokio::time::sleep(TELL).await;
+                let bytes = i64::try_from(notes.progress.load(Ordering::Relaxed)).unwrap_or(i64::MAX);
+                if let Err(error) = self.change(backup, status, |status| status.progress_bytes = bytes).await
+                {
+                    tracing::debug!(error, "the progress could not be told");
+                }
+            }
+        };
+        tokio::select! {
+            result = work => result,
+            () = told => Err("unreachable: telling never ends".into()),
+        }
+    }
+
+    /// The members, and the backup.
+    async fn work(
+        &self,
+        backup: &EtcdBackup,
+        attempt: &Attempt<'_>,
+        began: Began<'_>,
+    ) -> Result<Good, String> {
+        let base = &self.context.base;
+        let namespace = backup.namespace().unwrap_or_default();
+        if let Some(name) = &backup.spec.cluster_name {
+            let (etcd, endpoints) = members(base, &namespace, name).await?;
+            let access = etcd.access().clone();
+            let door = Door { etcd: &base.etcd, entry: Entry::Known(&access) };
+            let answers = door.ask(&endpoints).await;
+            return attempt.run_with(&door, &answers, began).await;
+        }
+        let mut endpoints = BTreeSet::new();
+        let mut tls = false;
+        for endpoint in &backup.spec.etcd_endpoints {
+            let (secure, address, _) = address(endpoint, &namespace)?;
+            tls |= secure;
+            endpoints.insert(address);
+        }
+        let name = &backup.spec.client_tls_secret;
+        if name.is_empty() {
+            if tls {
+                return Err("spec.clientTLSSecret: is missing, although an endpoint is https".into());
+            }
+            return attempt.run(&Door { etcd: &base.etcd, entry: Entry::Plain }, &endpoints, began).await;
+        }
+        let secret = secret(base, &namespace, name).await?;
+        let door = Door { etcd: &base.etcd, entry: Entry::Secret(name, &secret) };
+        attempt.run(&door, &endpoints, began).await
+    }
+
+    /// Takes back what an operator that is gone left unfinished in the store. A store that does not know it any more, and
+    /// says so in words of its own, must not hold up backups; one that is not there fails the backup anyway, and the
+    /// upload stays written down.
+    async fn take_back(
+        &self,
+        backup: &EtcdBackup,
+        store: &Store,
+        status: &Mutex<EtcdBackupStatus>,
+    ) -> Result<(), String> {
+        let Some(upload) = status.lock().await.upload.clone() else { return Ok(()) };
+        match store.abort(&upload.key, &upload.id).await {
+            Ok(()) => self.change(backup, status, |status| status.upload = None).await,
+            Err(failure) => {
+                tracing::warn!(backup = key(backup), %failure, upload = upload.id, "an unfinished upload could not be taken back");
+                Ok(())
+            }
+        }
+    }
+
+    async fn change(
+        &self,
+        backup: &EtcdBackup,
+        status: &Mutex<EtcdBackupStatus>,
+        change: impl FnOnce(&mut EtcdBackupStatus) + Send,
+    ) -> Result<(), String> {
+        let mut status = status.lock().await;
+        let old = status.clone();
+        change(&mut status);
+        match self.write(backup, &old, &status).await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err("the EtcdBackup was deleted meanwhile".into()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// False when the object is gone.
+    async fn write(
+        &self,
+        backup: &EtcdBackup,
+        old: &EtcdBackupStatus,
+        new: &EtcdBackupStatus,
+    ) -> Result<bool, ReconcileError> {
+        if !self.context.base.elector.leads() {
+            // Somebody else works on it by now and knows better.
+            return Ok(false);
+        }
+        // The uid makes the server refuse when the object is another one by now.
+        let patch = json!({ "metadata": { "uid": backup.uid() }, "status": differences(old, new) });
+        match self.api.patch_status(&backup.name_any(), &PatchParams::default(), &Patch::Merge(&patch)).await
+        {
+            Ok(_) => Ok(true),
+            Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => Ok(false),
+            Err(error) => Err(failed("write the status")(error)),
+        }
+    }
+
+    async fn tell(&self, backup: &EtcdBackup, warning: bool, reason: &'static str, text: &str) {
+        let note = Note { warning, reason, text: text.to_owned(), pod: None };
+        events::send(&self.context.base.recorder, &backup.object_ref(&()), &[note]).await;
+    }
+}
+
+/// Reads a Secret that the user named.
+pub(crate) async fn secret(base: &Base, namespace: &str, name: &str) -> Result<Secret, String> {
+    let api: Api<Secret> = Api::namespaced(base.client.clone(), namespace);
+    match api.get_opt(name).await {
+        Ok(Some(secret)) => Ok(secret),
+        Ok(None) => Err(format!("Secret {name} does not exist in namespace {namespace}")),
+        Err(error) => Err(format!("failed to read Secret {name}: {}", why(&error))),
+    }
+}
+
+/// Opens the store of a target with the credentials that it names.
+pub(crate) async fn open(
+    base: &Base,
+    folder: Option<&std::path::Path>,
+    namespace: &str,
+    target: &Target,
+) -> Result<Store, String> {
+    let data: Option<SecretData> = match &target.secret {
+        Some(name) => {
+            let secret = secret(base, namespace, name).await?;
+            Some(secret.data.unwrap_or_default().into_iter().map(|(key, value)| (key, value.0)).collect())
+        }
+        None => None,
+    };
+    // A namespace has a folder of its own: what its users write into a path never leads to another's.
+    let folder = folder.map(|folder| folder.join(namespace));
+    Store::open(target, data.as_ref(), folder.as_deref())
+}
+
+/// Where the members of an EtcdCluster are, and connections that they accept.
+pub(crate) async fn members(
+    base: &Base,
+    namespace: &str,
+    name: &str,
+) -> Result<(crate::etcd::Etcd, BTreeSet<String>), String> {
+    let api: Api<EtcdCluster> = Api::namespaced(base.client.clone(), namespace);
+    let cluster = api
+        .get_opt(name)
+        .await
+        .map_err(|error| format!("failed to read EtcdCluster {name}: {}", why(&error)))?;
+    let cluster =
+        cluster.ok_or_else(|| format!("EtcdCluster {name} does not exist in namespace {namespace}"))?;
+    let valid = validate::validate(&cluster).map_err(|error| format!("EtcdCluster {name}: {error}"))?;
+    let secured = base
+        .tls
+        .secure(&base.client, &valid)
+        .await
+        .map_err(|error| format!("EtcdCluster {name}: {error}"))?;
+    let etcd = base.etcd.with(secured.access.clone());
+    let around = dereference::Around::default();
+    let seen = dereference::observe(&base.client, &etcd, &*base.addressing, &valid, &around).await;
+    let seen = seen.map_err(|error| error.to_string())?;
+    let running = seen.pods.iter().filter(|pod| !pod.deleting && !pod.ended);
+    let endpoints: BTreeSet<String> = running.filter_map(|pod| base.addressing.endpoint(pod)).collect();
+    if endpoints.is_empty() {
+        return Err(format!("EtcdCluster {name} has no pod that could be asked"));
+    }
+    Ok((etcd, endpoints))
+}

@@ -1,0 +1,175 @@
+//! One backup: a member that is up to date, its snapshot into the store, then the old ones that are too many.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::future::join_all;
+use jiff::Timestamp;
+
+use super::source::{Answer, Door, judge};
+use crate::storage::{
+    Began, Failure, LABEL_CLUSTER, LABEL_NAME, LABEL_OWNER, LABEL_REVISION, LABEL_VERSION, Labels, Periodic,
+    Store, Target, UploadNotes, Whole, store_snapshot, surplus,
+};
+
+/// So many objects are looked at the same time when old ones are counted.
+const LOOKS: usize = 8;
+
+/// Whose backup it is: what is written on the object, and what retention goes by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Owner {
+    pub(crate) uid: String,
+    /// Namespace and name.
+    pub(crate) name: String,
+}
+
+/// What is to be done.
+pub(crate) struct Attempt<'a> {
+    pub(crate) store: &'a Store,
+    pub(crate) target: &'a Target,
+    pub(crate) owner: &'a Owner,
+    /// Keys carry revision and time.
+    pub(crate) periodic: bool,
+    /// Periodic ones that are kept; 0 for all.
+    pub(crate) keep: usize,
+    pub(crate) notes: &'a UploadNotes,
+}
+
+/// A backup that is done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Good {
+    pub(crate) uri: String,
+    pub(crate) whole: Whole,
+    pub(crate) revision: i64,
+    pub(crate) version: String,
+    pub(crate) cluster_id: String,
+    pub(crate) endpoint: String,
+    pub(crate) skipped: Vec<String>,
+    /// Why old ones could not be deleted.
+    pub(crate) retention: String,
+}
+
+impl Attempt<'_> {
+    /// Does it, with the members behind `endpoints`.
+    pub(crate) async fn run(
+        &self,
+        door: &Door<'_>,
+        endpoints: &BTreeSet<String>,
+        began: Began<'_>,
+    ) -> Result<Good, String> {
+        let answers = door.survey(endpoints).await;
+        self.run_with(door, &answers, began).await
+    }
+
+    /// Does it, with members that were asked already.
+    pub(crate) async fn run_with(
+        &self,
+        door: &Door<'_>,
+        answers: &BTreeMap<String, Result<Answer, String>>,
+        began: Began<'_>,
+    ) -> Result<Good, String> {
+        let candidates = judge(answers)?;
+        let mut skipped = candidates.skipped;
+        for (endpoint, answer) in candidates.best {
+            match self.with_member(door, &endpoint, &answer, began).await {
+                Ok(mut good) => {
+                    good.skipped = skipped;
+                    return Ok(good);
+                }
+                // What is wrong with a member is not wrong with the next one; what is wrong with the store is.
+                Err(Wrong::Member(why)) => skipped.push(format!("{endpoint}: {why}")),
+                Err(Wrong::Other(failure)) => return Err(failure.to_string()),
+            }
+        }
+        Err(format!("no member can be backed up: {}", skipped.join("; ")))
+    }
+
+    async fn with_member(
+        &self,
+        door: &Door<'_>,
+        endpoint: &str,
+        answer: &Answer,
+        began: Began<'_>,
+    ) -> Result<Good, Wrong> {
+        let revision = door.fresh(endpoint).await.map_err(Wrong::Member)?;
+        let key = match self.periodic {
+            true => Periodic::new(revision, Timestamp::now()).key(&self.target.key),
+            false => self.target.key.clone(),
+        };
+        let target = self.target.at(key.clone());
+        let cluster_id = format!("{:x}", answer.cluster_id);
+        let labels: Labels = [
+            (LABEL_OWNER, self.owner.uid.clone()),
+            (LABEL_NAME, self.owner.name.clone()),
+            (LABEL_REVISION, revision.to_string()),
+            (LABEL_VERSION, answer.version.clone()),
+            (LABEL_CLUSTER, cluster_id.clone()),
+        ]
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect();
+        let pieces = door.snapshot(endpoint).await.map_err(Wrong::Member)?;
+        let whole = match store_snapshot(self.store, &key, &labels, pieces, self.notes, began).await {
+            Ok(whole) => whole,
+            Err(
+                failure @ (Failure::Source(_)
+                | Failure::Damaged(_)
+                | Failure::Stalled { what: "the snapshot", .. }),
+            ) => {
+                return Err(Wrong::Member(failure.to_string()));
+            }
+            Err(failure) => return Err(Wrong::Other(failure)),
+        };
+        let retention = if self.periodic {
+            retain(self.store, &self.target.key, &self.owner.uid, &key, self.keep).await
+        } else {
+            Ok(())
+        };
+        Ok(Good {
+            uri: target.uri(),
+            whole,
+            revision,
+            version: answer.version.clone(),
+            cluster_id,
+            endpoint: endpoint.to_owned(),
+            skipped: Vec::new(),
+            retention: retention.err().map(|failure| failure.to_string()).unwrap_or_default(),
+        })
+    }
+}
+
+/// Whose fault it was.
+enum Wrong {
+    Member(String),
+    Other(Failure),
+}
+
+/// Deletes our own periodic backups of a path that are too many. What another object wrote is never touched, even under
+/// the very same path: each object says whose it is.
+pub(crate) async fn retain(
+    store: &Store,
+    path: &str,
+    uid: &str,
+    written: &str,
+    keep: usize,
+) -> Result<(), Failure> {
+    if keep == 0 {
+        return Ok(());
+    }
+    let keys = store.list(path).await?;
+    let named_like_ours: Vec<String> =
+        keys.into_iter().filter(|key| Periodic::read(path, key).is_some()).collect();
+    let mut own = Vec::new();
+    for some in named_like_ours.chunks(LOOKS) {
+        let looks = join_all(some.iter().map(|key| store.head(key))).await;
+        for (key, stored) in some.iter().zip(looks) {
+            if stored?.is_some_and(|s| s.labels.get(LABEL_OWNER).is_some_and(|owner| owner == uid)) {
+                own.push(key.clone());
+            }
+        }
+    }
+    for key in surplus(path, &own, written, keep) {
+        store.delete(&key).await?;
+        tracing::info!(key, "deleted an old backup");
+    }
+    Ok(())
+}

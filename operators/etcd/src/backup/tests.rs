@@ -1,0 +1,155 @@
+//! Backups of a real etcd into a real S3 server, and back into an etcd by the seed's own command lines.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use super::run::{Attempt, Good, Owner};
+use super::source::{Door, Entry};
+use crate::etcd::Etcd;
+use crate::storage::{Store, Target, UploadNotes};
+
+const ETCD: &str = "/usr/bin/etcd";
+const ETCDCTL: &str = "/usr/bin/etcdctl";
+
+/// One etcd on a loopback address of its own.
+pub(crate) struct Member {
+    child: Child,
+    pub(crate) endpoint: String,
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Member {
+    pub(crate) async fn start(ip: &str, name: &str, data: &Path) -> Self {
+        let peer = format!("http://{ip}:2380");
+        let client = format!("http://{ip}:2379");
+        let child = Command::new(ETCD)
+            .args([
+                "--name",
+                name,
+                "--data-dir",
+                &data.to_string_lossy(),
+                "--initial-cluster",
+                &format!("{name}={peer}"),
+            ])
+            .args(["--initial-advertise-peer-urls", &peer, "--listen-peer-urls", &peer])
+            .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let member = Self { child, endpoint: format!("{ip}:2379") };
+        for _ in 0..300 {
+            if let Ok(client) = Etcd::default().client(&member.endpoint).await
+                && client.kv_client().get("health", None).await.is_ok()
+            {
+                return member;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        panic!("etcd does not answer on {ip}");
+    }
+
+    pub(crate) async fn put(&self, key: &str, value: Vec<u8>) -> i64 {
+        let client = Etcd::default().client(&self.endpoint).await.unwrap();
+        client.kv_client().put(key, value, None).await.unwrap().header().unwrap().revision()
+    }
+
+    pub(crate) async fn get(&self, key: &str) -> Option<Vec<u8>> {
+        let client = Etcd::default().client(&self.endpoint).await.unwrap();
+        let found = client.kv_client().get(key, None).await.unwrap();
+        found.kvs().first().map(|kv| kv.value().to_vec())
+    }
+}
+
+pub(crate) fn skipped(what: &str) -> bool {
+    let there = [ETCD, ETCDCTL].iter().all(|path| Path::new(path).exists());
+    if !there {
+        println!("skipped: {what}: etcd-server and etcd-client are not installed");
+    }
+    !there
+}
+
+pub(crate) async fn back_up(
+    store: &Store,
+    target: &Target,
+    periodic: bool,
+    endpoints: &[&str],
+) -> Result<Good, String> {
+    let etcd = Etcd::default();
+    let door = Door { etcd: &etcd, entry: Entry::Plain };
+    let owner = Owner { uid: "u-1".into(), name: "shop/nightly".into() };
+    let notes = UploadNotes::default();
+    let attempt = Attempt { store, target, owner: &owner, periodic, keep: 2, notes: &notes };
+    let endpoints: BTreeSet<String> = endpoints.iter().map(|e| (*e).to_owned()).collect();
+    attempt.run(&door, &endpoints, crate::storage::tests::nobody_listens()).await
+}
+
+#[tokio::test]
+async fn a_real_etcd_is_backed_up_although_one_endpoint_is_dead() {
+    if skipped("a_real_etcd_is_backed_up") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let s3 = crate::storage::tests::S3::start().await;
+    let member = Member::start("127.78.1.1", "a", &dir.path().join("a")).await;
+    let mut revision = 0;
+    for n in 0..12 {
+        revision = member.put(&format!("key-{n}"), vec![n; 1 << 20]).await;
+    }
+    let (store, target) = (s3.open("bucket/dir/etcd"), s3.target("bucket/dir/etcd"));
+    let good = back_up(&store, &target, false, &["127.78.1.9:2379", &member.endpoint]).await.unwrap();
+    assert_eq!((good.revision, good.uri.as_str()), (revision, "s3://bucket/dir/etcd"));
+    assert!(good.skipped.len() == 1 && good.skipped[0].starts_with("127.78.1.9:2379"), "{:?}", good.skipped);
+    assert!(good.whole.size > 12 << 20, "it went in parts");
+    // etcd's own tool agrees.
+    let file = s3.dir.path().join("bucket/dir/etcd");
+    let status = Command::new(ETCDCTL)
+        .env("ETCDCTL_API", "3")
+        .args(["snapshot", "status"])
+        .arg(&file)
+        .output()
+        .unwrap();
+    assert!(status.status.success(), "{}", String::from_utf8_lossy(&status.stderr));
+    let verified = crate::restore::verify_for_tests(&store, "dir/etcd").await.unwrap();
+    assert_eq!((verified.sha256, verified.revision), (good.whole.sha256, Some(revision)));
+    assert_eq!(verified.cluster_id, good.cluster_id);
+
+    // Again and again: two are kept.
+    for n in 0..3 {
+        let revision = member.put("turn", vec![n]).await;
+        let good = back_up(&store, &target, true, &[&member.endpoint]).await.unwrap();
+        assert!(good.uri.contains(&format!("_v{revision}_")) && good.retention.is_empty(), "{good:?}");
+    }
+    assert_eq!(store.list("dir/etcd").await.unwrap().len(), 2);
+    assert!(store.head("dir/etcd").await.unwrap().is_some(), "the one-shot backup is not periodic");
+
+    let error = back_up(&store, &target, false, &["127.78.1.9:2379"]).await.unwrap_err();
+    assert!(error.contains("no member can be backed up: 127.78.1.9:2379: "), "{error}");
+}
+
+/// A member that cannot decide anything alone is not backed up: what it has may be old.
+#[tokio::test]
+async fn without_a_quorum_there_is_no_backup_and_the_reason_says_so() {
+    if skipped("without_a_quorum_there_is_no_backup") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let s3 = crate::storage::tests::S3::start().await;
+    let member = Member::start("127.78.2.1", "a", &dir.path().join("a")).await;
+    let client = Etcd::default().client(&member.endpoint).await.unwrap();
+    // A second voter that never starts: one of two is no majority.
+    let added = client.cluster_client().member_add(["http://127.78.2.2:2380".to_owned()], None).await;
+    added.unwrap();
+    let (store, target) = (s3.open("bucket/etcd"), s3.target("bucket/etcd"));
+    let error = back_up(&store, &target, false, &[&member.endpoint]).await.unwrap_err();
+    assert!(error.starts_with("no member can be backed up"), "{error}");
+    assert_eq!(store.head("etcd").await.unwrap(), None);
+}

@@ -1,0 +1,143 @@
+//! What holds of a cluster, as conditions: a pure function of what was seen and decided. None is ever dropped; one that
+//! does not hold is False, with its reason.
+
+use crate::observed::{Memory, Observed};
+use crate::plan::{Decision, Health, Progress, Upgrade};
+use crate::status::Conditions;
+use crate::validate::Validated;
+
+/// What conditions are told from.
+pub(crate) struct Facts<'a> {
+    pub(crate) cluster: &'a Validated,
+    pub(crate) memory: &'a Memory,
+    pub(crate) seen: &'a Observed,
+    pub(crate) health: Option<&'a Health<'a>>,
+    pub(crate) upgrade: &'a Upgrade,
+    pub(crate) decision: &'a Decision,
+    pub(crate) message: &'a str,
+}
+
+pub(crate) fn all(facts: &Facts<'_>, conditions: &mut Conditions<'_>) {
+    available(facts, conditions);
+    progressing(facts, conditions);
+    degraded(facts, conditions);
+    scaling(facts, conditions);
+    upgrading(facts, conditions);
+    recovering(facts, conditions);
+    backed_up(facts, conditions);
+    let notes = facts.cluster.notes.join("; ");
+    let reason = if notes.is_empty() { "Valid" } else { "ValidWithNotes" };
+    conditions.set("SpecAccepted", true, reason, &notes);
+}
+
+/// Where the cluster stands, in one word, and whether that is on the way to somewhere else.
+const fn standing(progress: Progress) -> (bool, &'static str) {
+    match progress {
+        Progress::Creating => (true, "Creating"),
+        Progress::ScalingUp => (true, "ScalingUp"),
+        Progress::ScalingDown => (true, "ScalingDown"),
+        Progress::Healing => (true, "Recovering"),
+        Progress::Upgrading => (true, "Upgrading"),
+        Progress::Restoring => (true, "Restoring"),
+        Progress::Paused => (false, "Paused"),
+        Progress::Steady => (false, "AsDesired"),
+        Progress::QuorumLost => (false, "QuorumLost"),
+        Progress::DataLost => (false, "DataLost"),
+        Progress::Stuck => (false, "Stuck"),
+    }
+}
+
+/// Clients are served: a read that needs the quorum was answered in this look.
+fn available(facts: &Facts<'_>, conditions: &mut Conditions<'_>) {
+    let known = facts.memory.cluster_id.is_some();
+    match (facts.health, facts.decision.progress) {
+        (Some(health), _) if known => {
+            let text = format!("{} of {} members are healthy", health.healthy(), health.voters.len());
+            conditions.set("Available", true, "ClusterAvailable", &text);
+        }
+        (_, Progress::Restoring) => conditions.set("Available", false, "Restoring", facts.message),
+        (_, Progress::DataLost) => conditions.set("Available", false, "DataLost", facts.message),
+        _ if !known && !facts.memory.taken_over => {
+            conditions.set("Available", false, "Creating", facts.message);
+        }
+        _ => conditions.set("Available", false, "QuorumLost", facts.message),
+    }
+}
+
+fn progressing(facts: &Facts<'_>, conditions: &mut Conditions<'_>) {
+    let (active, reason) = standing(facts.decision.progress);
+    let reason = facts.decision.blocked.filter(|_| active).unwrap_or(reason);
+    conditions.set("Progressing", active, reason, facts.message);
+}
+
+fn degraded(facts: &Facts<'_>, conditions: &mut Conditions<'_>) {
+    let lost = (facts.decision.progress == Progress::Healing).then_some("MemberLost");
+    match facts.decision.blocked.or(lost) {
+        Some(reason) => conditions.set("Degraded", true, reason, facts.message),
+        None => conditions.set("Degraded", false, "AsExpected", ""),
+    }
+}
+
+fn scaling(facts: &Facts<'_>, conditions: &mut Conditions<'_>) {
+    let (now, wanted) = (facts.memory.voters, facts.cluster.goal.size);
+    let size = format!("Current cluster size: {now}, desired cluster size: {wanted}");
+    let (_, reason) = standing(facts.decision.progress);
+    match (facts.decision.progress, facts.decision.blocked) {
+        (Progress::ScalingUp, Some("LearnerFailed")) => {
+            let text = format!("{size}; {}", facts.message);
+            conditions.set("Scaling", false, "LearnerFailed", &text);
+        }
+        (Progress::ScalingUp | Progress::ScalingDown, _) => conditions.set("Scaling", true, reason, &size),
+        _ if now == wanted => conditions.set("Scaling", false, "SizeReached", &size),
+        _ => conditions.set("Scaling", false, reason, &size),
+    }
+}
+
+fn upgrading(facts: &Facts<'_>, conditions: &mut Conditions<'_>) {
+    match facts.upgrade {
+        Upgrade::AsDesired => conditions.set("Upgrading", false, "VersionAsDesired", ""),
+        Upgrade::Refused { reason, text } => conditions.set("Upgrading", false, reason, text),
+        Upgrade::Going { from, done, of } => {
+            let to = &facts.cluster.goal.version;
+            let text = format!("upgrading to {to}: {done} of {of} members run it, the others {from}");
+            match facts.decision.blocked {
+                Some("UpgradeStalled") => {
+                    let text = format!("{text}; {}", facts.message);
+                    conditions.set("Upgrading", false, "UpgradeStalled", &text);
+                }
+                _ if facts.cluster.goal.paused => conditions.set("Upgrading", false, "Paused", &text),
+                _ => conditions.set("Upgrading", true, "ClusterUpgrading", &text),
+            }
+        }
+    }
+}
+
+fn recovering(facts: &Facts<'_>, conditions: &mut Conditions<'_>) {
+    match facts.decision.progress {
+        Progress::Healing => conditions.set("Recovering", true, "ReplacingDeadMember", facts.message),
+        Progress::Restoring => conditions.set("Recovering", true, "Restoring", facts.message),
+        Progress::QuorumLost => conditions.set("Recovering", true, "WaitingForMembers", facts.message),
+        _ => conditions.set("Recovering", false, "NothingLost", ""),
+    }
+}
+
+/// True while what was written an interval ago could be restored.
+fn backed_up(facts: &Facts<'_>, conditions: &mut Conditions<'_>) {
+    let Some(backup) = &facts.seen.backup else {
+        return conditions.set("BackedUp", false, "NoBackup", "no EtcdBackup names this cluster");
+    };
+    let failing = backup.failing.as_deref();
+    match (backup.last_success, backup.overdue_since) {
+        (None, _) => conditions.set("BackedUp", false, "NoBackupYet", failing.unwrap_or_default()),
+        (Some(last), Some(since)) => {
+            let text = format!("the last backup is of {last}, the next was due {since}");
+            let text = failing.map_or(text.clone(), |why| format!("{text}: {why}"));
+            conditions.set("BackedUp", false, "BackupOverdue", &text);
+        }
+        (Some(last), None) => {
+            let text = format!("the last backup is of {last}");
+            let text = failing.map_or(text.clone(), |why| format!("{text}; a later one failed: {why}"));
+            conditions.set("BackedUp", true, "BackedUp", &text);
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! A cluster about which nobody answers delays no other.
+
+use axum::body::{Body, to_bytes};
+use axum::extract::State;
+use axum::http::{Method, Request, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde_json::Value;
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+
+use super::super::*;
+use crate::addressing::InCluster;
+
+const STUCK: usize = 20;
+const GOOD: &str = "quick";
+
+/// Says when something was created, and of what kind.
+type Created = mpsc::UnboundedSender<(String, String)>;
+
+fn cluster(name: &str) -> Value {
+    json!({
+        "apiVersion": "etcd.database.coreos.com/v1beta2", "kind": "EtcdCluster",
+        "metadata": { "name": name, "namespace": "shop", "uid": format!("uid-{name}"), "generation": 1, "resourceVersion": "1" },
+        "spec": { "size": 1 }
+    })
+}
+
+fn answer(status: StatusCode, body: &Value) -> Response {
+    (status, [("content-type", "application/json")], body.to_string()).into_response()
+}
+
+/// As much of an API server as a look needs. Lists of the stuck clusters' objects are never answered.
+async fn serve(State(created): State<Created>, request: Request<Body>) -> Response {
+    let (parts, body) = request.into_parts();
+    let path = parts.uri.path().to_owned();
+    let query = parts.uri.query().unwrap_or_default().to_owned();
+    let kind = path.rsplit('/').next().unwrap_or_default().to_owned();
+    if query.contains("watch=true") {
+        return Body::from_stream(futures::stream::pending::<Result<Vec<u8>, std::io::Error>>())
+            .into_response();
+    }
+    if query.contains("etcd_cluster%3Dstuck") {
+        std::future::pending::<()>().await;
+    }
+    let names = || (0..STUCK).map(|n| format!("stuck-{n}")).chain([GOOD.to_owned()]);
+    match parts.method {
+        Method::GET if kind == "etcdclusters" => {
+            let items: Vec<Value> = names().map(|name| cluster(&name)).collect();
+            answer(
+                StatusCode::OK,
+                &json!({ "kind": "List", "metadata": { "resourceVersion": "1" }, "items": items }),
+            )
+        }
+        Method::GET if names().any(|name| name == kind) => answer(StatusCode::OK, &cluster(&kind)),
+        Method::GET if path.contains("/leases/") || path.contains("/poddisruptionbudgets/") => answer(
+            StatusCode::NOT_FOUND,
+            &json!({ "kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404, "message": "not found" }),
+        ),
+        Method::GET => answer(
+            StatusCode::OK,
+            &json!({ "kind": "List", "metadata": { "resourceVersion": "1" }, "items": [] }),
+        ),
+        Method::PATCH => answer(StatusCode::OK, &cluster(GOOD)),
+        _ => {
+            let bytes = to_bytes(body, 1 << 20).await.unwrap_or_default();
+            let object: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+            let owner = object["metadata"]["labels"]["etcd_cluster"].as_str().unwrap_or_default().to_owned();
+            let _ = created.send((kind, owner));
+            answer(StatusCode::CREATED, &object)
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clusters_about_which_nobody_answers_delay_no_other() {
+    let (created, mut news) = mpsc::unbounded_channel();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let app = axum::Router::new().fallback(serve).with_state(created);
+    let server = tokio::spawn(async move { axum::serve(listener, app).await });
+
+    let client = Client::try_from(kube::Config::new(url.parse().unwrap())).unwrap();
+    let stop = CancellationToken::new();
+    let elector = Elector::new(client.clone(), "shop", "test");
+    assert!(elector.acquire(&stop).await);
+    let scope = Scope::Namespaces(vec!["shop".into()]);
+    let context = Context::new(client, Arc::new(InCluster), elector, Arc::default(), scope, None);
+    let work = tokio::spawn(run(Arc::new(context), stop.clone()));
+
+    // A limit only so that a failure ends: without one cluster standing in the way of another it takes no time.
+    let pod = async {
+        loop {
+            let (kind, owner) = news.recv().await.unwrap();
+            if kind == "pods" {
+                return owner;
+            }
+        }
+    };
+    let owner = tokio::time::timeout(Duration::from_secs(120), pod)
+        .await
+        .expect("the quick cluster waits for the others");
+    assert_eq!(owner, GOOD);
+    stop.cancel();
+    work.abort();
+    server.abort();
+}

@@ -1,0 +1,93 @@
+//! Housekeeping: compaction, defragmentation, alarms, users.
+
+use std::time::Duration;
+
+use etcd_client::{AlarmAction, AlarmOptions, AlarmType, ConnectOptions};
+
+use super::change::{ChangeError, Changed};
+use super::{CONNECT, Etcd};
+
+/// A member copies its whole database while it is defragmented, and answers nobody meanwhile.
+const DEFRAGMENTATION: Duration = Duration::from_secs(300);
+
+impl Etcd {
+    /// Forgets what was before a revision.
+    ///
+    /// # Errors
+    /// See [`ChangeError`].
+    pub(crate) async fn compact(&self, endpoint: &str, revision: i64) -> Result<Changed, ChangeError> {
+        self.change("compact", endpoint, async |client| {
+            client.kv_client().compact(revision, None).await.map(drop)
+        })
+        .await
+    }
+
+    /// Gives the free space of one member's database back. Returns when it is done.
+    ///
+    /// # Errors
+    /// See [`ChangeError`].
+    pub(crate) async fn defragment(&self, endpoint: &str) -> Result<Changed, ChangeError> {
+        let failed = |source| ChangeError::Failed { verb: "defragment a member", source: Box::new(source) };
+        // A connection of its own: those for questions end long before.
+        let options = ConnectOptions::new().with_connect_timeout(CONNECT).with_timeout(DEFRAGMENTATION);
+        let url = format!("{}://{endpoint}", self.access().scheme());
+        let client = etcd_client::Client::connect([url], Some(self.access().options(options)))
+            .await
+            .map_err(failed)?;
+        client.maintenance_client().defragment().await.map_err(failed)?;
+        Ok(Changed::Now)
+    }
+
+    /// Takes back every alarm that the database is full.
+    ///
+    /// # Errors
+    /// See [`ChangeError`].
+    pub(crate) async fn disarm(&self, endpoint: &str) -> Result<Changed, ChangeError> {
+        self.change("disarm the alarm NOSPACE", endpoint, async |client| {
+            let mut maintenance = client.maintenance_client();
+            let found = maintenance.alarm(AlarmAction::Get, AlarmType::Nospace, None).await?;
+            for alarm in found.alarms().iter().filter(|alarm| alarm.alarm() == AlarmType::Nospace) {
+                let mut options = AlarmOptions::new();
+                options.with_member(alarm.member_id());
+                maintenance.alarm(AlarmAction::Deactivate, AlarmType::Nospace, Some(options)).await?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Creates the user root with the password of the access, as far as it is not there, and switches authentication on.
+    ///
+    /// # Errors
+    /// See [`ChangeError`].
+    pub(crate) async fn enable_auth(&self, endpoint: &str) -> Result<Changed, ChangeError> {
+        const VERB: &str = "enable authentication";
+        let Some((user, password)) = self.access().user() else {
+            let missing =
+                etcd_client::Error::InvalidArgs("the password of the user root is not known".into());
+            return Err(ChangeError::Failed { verb: VERB, source: Box::new(missing) });
+        };
+        let done = self.change(VERB, endpoint, async |client| {
+            let mut auth = client.auth_client();
+            let there = |error: &etcd_client::Error, words: &str| error.to_string().contains(words);
+            match auth.role_add(user).await {
+                Err(error) if !there(&error, "role name already exists") => return Err(error),
+                _ => {}
+            }
+            match auth.user_add(user, password, None).await {
+                Err(error) if there(&error, "user name already exists") => {
+                    // Of an earlier try that was interrupted: authentication is off, so nobody relies on it.
+                    auth.user_change_password(user, password).await?;
+                }
+                Err(error) => return Err(error),
+                Ok(_) => {}
+            }
+            auth.user_grant_role(user, user).await?;
+            auth.auth_enable().await.map(drop)
+        });
+        let done = done.await?;
+        // Those that were made as nobody are worth nothing now.
+        self.forget_all();
+        Ok(done)
+    }
+}

@@ -1,0 +1,121 @@
+//! Housekeeping in the plan: who may be asked, and when it has to stand back.
+
+use super::{Cause, Due, Facts, MemberFacts, Record, Step, due};
+use crate::observed::Memory;
+use crate::plan::{Action, Decision, Progress, has_alarm};
+
+type Planned<'a> = crate::plan::Step<'a>;
+
+/// A full database comes before growth: members that join would only make it worse.
+pub(crate) fn full(step: &Planned<'_>) -> Option<Decision> {
+    let record = &step.memory.maintenance;
+    let under_way = record.started.is_some() && record.cause == Some(Cause::NoSpace);
+    if !under_way && !has_alarm(step.seen, "NOSPACE") {
+        return None;
+    }
+    run(step).filter(|decision| decision.action.is_some())
+}
+
+/// What is due when nothing else is.
+pub(crate) fn next(step: &Planned<'_>) -> Option<Decision> {
+    restart(step).or_else(|| enable_auth(step)).or_else(|| run(step))
+}
+
+/// Authentication is switched on when the cluster is whole, once; who switches it off by hand wants it off.
+fn enable_auth(step: &Planned<'_>) -> Option<Decision> {
+    let whole = step.health.unhealthy.is_empty() && step.health.learners.is_empty();
+    (step.goal.auth && !step.memory.auth_enabled && whole).then(|| {
+        let action = Action::Maintain(Step::EnableAuth { via: step.health.via.clone() });
+        Decision::act(Progress::Steady, action, "authentication is being switched on")
+    })
+}
+
+/// Members that do not trust an authority that waits to sign.
+fn restart(step: &Planned<'_>) -> Option<Decision> {
+    let before = step.goal.restart_before?;
+    let late = |member: &&&crate::observed::Member| {
+        step.pod_of(member).is_some_and(|pod| pod.started.is_some_and(|at| at < before))
+    };
+    // The leader last: its followers are ready to take over by then.
+    let member = step.health.voters.iter().filter(late).min_by_key(|m| (m.id == step.health.leader, m.id))?;
+    let why = "it does not trust the next authority of the cluster's certificates yet";
+    let pod = step.pod_of(member)?;
+    if pod.volume {
+        return Some(step.restart(Progress::Steady, member, why));
+    }
+    // Data in the pod goes with it: the member is replaced, as if the user had asked for one less and then for one more.
+    Some(step.replace(Progress::Steady, member, why))
+}
+
+fn run(step: &Planned<'_>) -> Option<Decision> {
+    // Defragmentation races with a member that receives a snapshot, and takes a member away while it runs.
+    if !step.health.unhealthy.is_empty() || !step.health.learners.is_empty() {
+        return None;
+    }
+    let record = &step.memory.maintenance;
+    let act = |action, message: String| Some(Decision::act(Progress::Steady, action, message));
+    let via = step.health.via.clone();
+    match due(&step.goal.maintenance, record, &facts(step)) {
+        Due::Nothing => None,
+        Due::StillFull => {
+            let text = "the database is full (alarm NOSPACE), and compaction and defragmentation did not make room: \
+                        raise spec.maintenance.quota, which holds for new members, or delete keys; the next try follows in ten minutes";
+            Some(Decision::blocked(Progress::Steady, "NoSpace", text))
+        }
+        Due::Note(record) => {
+            let text =
+                if record.started.is_some() { "housekeeping begins" } else { "housekeeping has ended" };
+            let memory = Memory { maintenance: record, ..step.memory.clone() };
+            act(Action::Remember(memory), text.into())
+        }
+        Due::Compact(revision) => {
+            let text = format!("the database is full: everything before revision {revision} is forgotten");
+            act(Action::Maintain(Step::Compact { revision, via }), text)
+        }
+        Due::Defragment { name, leads } => {
+            let text = format!("member {name} is being defragmented");
+            let leader = step.health.voters.iter().find(|m| m.id == step.health.leader);
+            if let (true, Some(leader)) = (leads && step.voters() > 1, leader) {
+                return Some(step.move_leader(Progress::Steady, leader, &text, |_| true));
+            }
+            act(Action::Maintain(Step::Defragment { name }), text)
+        }
+        Due::Disarm => {
+            act(Action::Maintain(Step::Disarm { via }), "there is room again: the alarm is disarmed".into())
+        }
+    }
+}
+
+fn facts(step: &Planned<'_>) -> Facts {
+    let members = step.health.voters.iter().filter_map(|member| {
+        let name = member.pod.clone()?;
+        let endpoint = step.seen.endpoints.get(&name)?;
+        let leads = member.id == step.health.leader;
+        Some(MemberFacts { name, leads, size: endpoint.db_size, used: endpoint.db_in_use })
+    });
+    Facts {
+        now: step.seen.now,
+        since: step.seen.pods.iter().filter_map(|pod| pod.created).min(),
+        full: has_alarm(step.seen, "NOSPACE"),
+        revision: step.seen.endpoints.values().map(|e| e.revision).max().unwrap_or_default(),
+        members: members.collect(),
+    }
+}
+
+/// The record after a step was done.
+pub(crate) fn after(record: &Record, step: &Step) -> Record {
+    let mut record = record.clone();
+    match step {
+        Step::Compact { revision, .. } => record.compacted = Some(*revision),
+        Step::Defragment { name } => record.done.push(name.clone()),
+        Step::Disarm { .. } | Step::EnableAuth { .. } => {}
+    }
+    record
+}
+
+/// Writes down that a step was done.
+pub(crate) fn done(status: &mut crate::crd::EtcdClusterStatus, step: &Step) {
+    let record = status.maintenance.as_ref().map(Record::from).unwrap_or_default();
+    status.maintenance = after(&record, step).status();
+    status.auth_enabled |= matches!(step, Step::EnableAuth { .. });
+}

@@ -1,0 +1,176 @@
+//! What the user says about housekeeping, read and checked.
+
+use croner::Cron;
+use croner::parser::{CronParser, Seconds, Year};
+use k8s_openapi::api::core::v1::EnvVar;
+
+use crate::crd::{Defragmentation, MaintenancePolicy};
+
+/// etcd's own quota when none is set.
+const DEFAULT_QUOTA: u64 = 2 << 30;
+/// etcd warns beyond it.
+const LARGE_QUOTA: u64 = 8 << 30;
+/// Less than this is full before anything was written.
+const SMALLEST_QUOTA: u64 = 1 << 20;
+const FREE_SPACE_ABOVE: u64 = 200 << 20;
+const QUOTA_USAGE_ABOVE: u64 = 75;
+const MIN_RECLAIM: u64 = 32 << 20;
+/// The name of the setting in the environment of etcd, which manifests of the predecessor use.
+const QUOTA_VARIABLE: &str = "ETCD_QUOTA_BACKEND_BYTES";
+
+/// What is wanted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// From `spec.maintenance`: goes into the flags.
+    quota: Option<u64>,
+    /// From the environment: is known.
+    quota_of_environment: Option<u64>,
+    /// Mode and retention.
+    compaction: Option<(String, String)>,
+    pub(super) defragmentation: Option<Schedule>,
+}
+
+/// When members are defragmented.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Schedule {
+    pub(super) cron: Cron,
+    pub(super) free_space_above: u64,
+    pub(super) quota_usage_above: u64,
+    pub(super) min_reclaim: u64,
+}
+
+impl Settings {
+    /// Flags of etcd. They are called the same in all versions that are served.
+    pub(crate) fn flags(&self) -> Vec<String> {
+        let mut flags = Vec::new();
+        if let Some(quota) = self.quota {
+            flags.push(format!("--quota-backend-bytes={quota}"));
+        }
+        if let Some((mode, retention)) = &self.compaction {
+            flags.push(format!("--auto-compaction-mode={mode}"));
+            flags.push(format!("--auto-compaction-retention={retention}"));
+        }
+        flags
+    }
+
+    /// How large the database may become.
+    pub(super) fn quota(&self) -> u64 {
+        self.quota.or(self.quota_of_environment).unwrap_or(DEFAULT_QUOTA)
+    }
+}
+
+/// Reads the policy. All mistakes are told, each with its field.
+pub(crate) fn settings(
+    policy: Option<&MaintenancePolicy>,
+    env: &[EnvVar],
+    errors: &mut Vec<String>,
+    notes: &mut Vec<String>,
+) -> Settings {
+    let variable = env.iter().find(|var| var.name == QUOTA_VARIABLE).and_then(|var| var.value.clone());
+    let quota_of_environment = variable.and_then(|text| text.parse().ok()).filter(|quota| *quota > 0);
+    let Some(policy) = policy else { return Settings { quota_of_environment, ..Settings::default() } };
+    let mut amount = |field: &str, text: Option<&String>| {
+        let text = text.filter(|text| !text.is_empty())?;
+        let bytes = bytes(text);
+        if bytes.is_none() {
+            errors.push(format!("spec.maintenance.{field}: {text:?} is no amount such as 4Gi"));
+        }
+        bytes
+    };
+    let quota = amount("quota", policy.quota.as_ref());
+    let defragmentation = policy.defragmentation.as_ref().map(|given| {
+        (
+            given,
+            amount("defragmentation.freeSpaceAbove", given.free_space_above.as_ref()),
+            amount("defragmentation.minReclaim", given.min_reclaim.as_ref()),
+        )
+    });
+    match quota {
+        Some(small) if small < SMALLEST_QUOTA => {
+            errors.push("spec.maintenance.quota: less than 1Mi is full before anything is written".into());
+        }
+        Some(large) if large > LARGE_QUOTA => {
+            notes.push("spec.maintenance.quota: etcd advises against more than 8Gi".into());
+        }
+        _ => {}
+    }
+    if quota.is_some() && quota_of_environment.is_some() {
+        errors.push(format!(
+            "spec.maintenance.quota: spec.pod.etcdEnv sets {QUOTA_VARIABLE} too; remove one of them"
+        ));
+    }
+    let defragmentation =
+        defragmentation.and_then(|(given, free, least)| schedule(given, free, least, errors));
+    let compaction = policy.auto_compaction.as_ref().and_then(|given| {
+        let mode = given.mode.clone().filter(|mode| !mode.is_empty()).unwrap_or_else(|| "periodic".into());
+        match retention(&mode, &given.retention) {
+            Ok(()) => Some((mode, given.retention.clone())),
+            Err(error) => {
+                errors.push(format!("spec.maintenance.autoCompaction.{error}"));
+                None
+            }
+        }
+    });
+    Settings { quota, quota_of_environment, compaction, defragmentation }
+}
+
+fn schedule(
+    given: &Defragmentation,
+    free_space_above: Option<u64>,
+    min_reclaim: Option<u64>,
+    errors: &mut Vec<String>,
+) -> Option<Schedule> {
+    let parser = CronParser::builder().seconds(Seconds::Disallowed).year(Year::Disallowed).build();
+    let cron = match parser.parse(&given.schedule) {
+        Ok(cron) => cron,
+        Err(error) => {
+            let text = &given.schedule;
+            errors.push(format!(
+                "spec.maintenance.defragmentation.schedule: {text:?} are not the five fields of cron, such as \"0 3 * * *\": {error}"
+            ));
+            return None;
+        }
+    };
+    let percent = given.quota_usage_above.map_or(Some(QUOTA_USAGE_ABOVE), |p| u64::try_from(p).ok());
+    let percent = percent.filter(|percent| (1..=100).contains(percent));
+    if percent.is_none() {
+        errors.push("spec.maintenance.defragmentation.quotaUsageAbove: is not between 1 and 100".into());
+    }
+    Some(Schedule {
+        cron,
+        free_space_above: free_space_above.unwrap_or(FREE_SPACE_ABOVE),
+        quota_usage_above: percent?,
+        min_reclaim: min_reclaim.unwrap_or(MIN_RECLAIM),
+    })
+}
+
+fn retention(mode: &str, text: &str) -> Result<(), String> {
+    let digits = text.trim_end_matches(['s', 'm', 'h']);
+    let number = digits.parse::<u32>().ok().filter(|number| *number > 0);
+    let unit = text.len() - digits.len();
+    match (mode, number, unit) {
+        ("periodic", Some(_), 1) | ("revision", Some(_), 0) => Ok(()),
+        ("periodic", ..) => Err(format!("retention: {text:?} is no time such as 5m or 1h")),
+        ("revision", ..) => Err(format!("retention: {text:?} is no number of revisions such as 10000")),
+        _ => Err(format!("mode: {mode:?} is neither periodic nor revision")),
+    }
+}
+
+/// An amount as Kubernetes writes it, in whole bytes.
+pub(super) fn bytes(text: &str) -> Option<u64> {
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let factor: u64 = match unit {
+        "" => 1,
+        "k" => 1000,
+        "M" => 1_000_000,
+        "G" => 1_000_000_000,
+        "T" => 1_000_000_000_000,
+        "Ki" => 1 << 10,
+        "Mi" => 1 << 20,
+        "Gi" => 1 << 30,
+        "Ti" => 1 << 40,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(factor)
+}

@@ -1,0 +1,69 @@
+//! Before the id of the cluster is known: exactly one member may start it.
+
+use super::{Action, Decision, Goal, Progress, lost, pod_state, prove};
+use crate::observed::{Memory, Observed};
+
+pub(super) fn bootstrap(goal: &Goal, memory: &Memory, seen: &Observed) -> Decision {
+    let creating = |message: String| Decision::wait(Progress::Creating, message);
+    let mut ids: Vec<u64> = seen.endpoints.values().map(|e| e.cluster_id).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    if ids.len() > 1 {
+        let text = format!(
+            "pods of this object form {} different etcd clusters; delete those that hold no data",
+            ids.len()
+        );
+        return Decision::blocked(Progress::Stuck, "SplitBootstrap", text);
+    }
+    if let Some(health) = prove(seen) {
+        let memory = Memory {
+            cluster_id: Some(format!("{:x}", health.cluster_id)),
+            pending: None,
+            version: seen.endpoints.values().map(|e| e.version.clone()).next().unwrap_or_default(),
+            voters: health.voters.len(),
+            members: health.voters.iter().filter_map(|m| m.pod.clone()).collect(),
+            ..memory.clone()
+        };
+        return Decision::act(Progress::Creating, Action::Remember(memory), "the first member is up");
+    }
+    if memory.taken_over {
+        return lost::without_quorum(goal, memory, seen);
+    }
+    if let Some(pod) = seen.pods.iter().find(|pod| pod.deleting) {
+        return creating(format!("pod {} is ending", pod.name));
+    }
+    let Some(pod) = seen.pods.first() else { return first_member(goal, seen) };
+    // A pod that never ran holds nothing: with the right version it gets another chance.
+    let wrong_version = !pod.ever_started && pod.version != goal.version;
+    if seen.pods.len() == 1 && (pod.ended || wrong_version) {
+        let action = Action::DeletePod { name: pod.name.clone(), uid: pod.uid.clone() };
+        return Decision::act(
+            Progress::Creating,
+            action,
+            format!("pod {} cannot become the first member", pod.name),
+        );
+    }
+    creating(format!("waiting for the first member: {}", pod_state(pod)))
+}
+
+/// There is no pod. A claim that is there was made for a first member that got no further: it is gone on with, so that
+/// what it wrote, if it wrote, is found again.
+fn first_member(goal: &Goal, seen: &Observed) -> Decision {
+    if let Some(claim) = seen.claims.iter().find(|claim| claim.deleting) {
+        return Decision::wait(Progress::Creating, format!("claim {} is being deleted", claim.name));
+    }
+    let (name, volume) = match seen.claims.as_slice() {
+        [] => (seen.fresh_name.clone(), seen.volumes),
+        [claim] => (claim.name.clone(), true),
+        several => {
+            let names: Vec<&str> = several.iter().map(|claim| claim.name.as_str()).collect();
+            let text = format!(
+                "no pod is left, but several claims: {}; delete those that hold no data",
+                names.join(", ")
+            );
+            return Decision::blocked(Progress::Stuck, "SplitBootstrap", text);
+        }
+    };
+    let action = Action::CreateSeed { name, version: goal.version.clone(), volume };
+    Decision::act(Progress::Creating, action, "starting the first member")
+}

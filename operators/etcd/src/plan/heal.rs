@@ -1,0 +1,151 @@
+//! Members that were lost, and what is left of those that are gone.
+
+use jiff::SignedDuration;
+
+use super::{Action, Decision, Progress, Removal, Step, crash_loops};
+use crate::observed::{Member, PodView, Start, quorum};
+
+/// A member that is not healthy for this long will not come back.
+const UNREACHABLE_GRACE: SignedDuration = SignedDuration::from_secs(300);
+/// A pod that is to end and does not is on a node that is lost.
+const TERMINATION_GRACE: SignedDuration = SignedDuration::from_secs(60);
+
+impl Step<'_> {
+    fn is_member(&self, name: &str) -> bool {
+        self.members().any(|m| m.pod.as_deref() == Some(name))
+    }
+
+    /// A pod whose member is not in etcd any more.
+    pub(super) fn leftover_pod(&self) -> Option<Decision> {
+        let pod = self.seen.pods.iter().find(|pod| !pod.deleting && !self.is_member(&pod.name))?;
+        let action = Action::DeletePod { name: pod.name.clone(), uid: pod.uid.clone() };
+        Some(Decision::act(
+            self.direction(),
+            action,
+            format!("pod {} is no member of etcd any more", pod.name),
+        ))
+    }
+
+    /// A claim whose member is not in etcd any more: a quorum says so, and its pod is gone.
+    pub(super) fn leftover_claim(&self) -> Option<Decision> {
+        let claim = self.seen.claims.iter().find(|claim| {
+            !claim.deleting
+                && !self.is_member(&claim.name)
+                && self.seen.pod(&claim.name).is_none()
+                && self.memory.pending.as_deref() != Some(&claim.name)
+        })?;
+        let action = Action::ReleaseClaim { name: claim.name.clone(), uid: claim.uid.clone() };
+        Some(Decision::act(self.direction(), action, format!("claim {} has no member any more", claim.name)))
+    }
+
+    /// A member that is up never starts without its data again: it would take itself for one that never wrote.
+    pub(super) fn seal(&self) -> Option<Decision> {
+        let pod = self.health.voters.iter().filter(|m| m.started).find_map(|m| {
+            let answers = self.seen.endpoints.get(m.pod.as_ref()?).is_some_and(|e| e.member_id == m.id);
+            self.pod_of(m).filter(|pod| answers && pod.start == Start::Empty && !pod.deleting)
+        })?;
+        let action = Action::Seal { name: pod.name.clone(), uid: pod.uid.clone() };
+        Some(Decision::act(self.direction(), action, format!("member {} is up", pod.name)))
+    }
+
+    /// Ends must have come before anything begins: a pod that ends may be a member that goes.
+    pub(super) fn terminating(&self) -> Option<Decision> {
+        let pod = self.seen.pods.iter().find(|pod| pod.deleting && !self.overdue(pod))?;
+        let progress = if self.health.unhealthy.is_empty() { self.direction() } else { Progress::Healing };
+        Some(Decision::wait(progress, format!("waiting for pod {} to end", pod.name)))
+    }
+
+    /// The pod is lost, the data is not: the same member comes back.
+    pub(super) fn missing_pod(&self) -> Option<Decision> {
+        self.members().filter(|m| m.started).find_map(|member| {
+            let name = member.pod.clone()?;
+            let claim = self.seen.claim(&name).filter(|claim| !claim.deleting)?;
+            match self.pod_of(member) {
+                None => {
+                    let version =
+                        if claim.version.is_empty() { self.running_version() } else { claim.version.clone() };
+                    let text = format!("member {name} is started again with its volume");
+                    let action = Action::CreateMember {
+                        name,
+                        id: Some(member.id),
+                        version,
+                        volume: true,
+                        start: Start::Refused,
+                        initial_cluster: Vec::new(),
+                    };
+                    Some(Decision::act(Progress::Healing, action, text))
+                }
+                Some(pod) if pod.ended && !pod.deleting => {
+                    let text = format!("pod {name} has ended and is made again with its volume");
+                    let action = Action::DeletePod { name, uid: pod.uid.clone() };
+                    Some(Decision::act(Progress::Healing, action, text))
+                }
+                Some(_) => None,
+            }
+        })
+    }
+
+    /// A voter that will not come back is taken out; the gap is filled later.
+    pub(super) fn dead_voter(&self) -> Option<Decision> {
+        let (member, why) = self
+            .health
+            .unhealthy
+            .iter()
+            .find_map(|m| m.pod.as_ref().and_then(|_| self.dead(m)).map(|why| (*m, why)))?;
+        let name = member.label();
+        // Never the last, and never so that those who remain could not decide.
+        if self.voters() < 2 || self.health.healthy() < quorum(self.voters() - 1) {
+            let text = format!(
+                "member {name} is lost ({why}), but only {} of {} members are healthy: removing it could cost the quorum",
+                self.health.healthy(),
+                self.voters()
+            );
+            return Some(Decision::blocked(Progress::Stuck, "TooFewHealthyMembers", text));
+        }
+        let text = format!("member {name} is lost: {why}");
+        Some(self.remove(Progress::Healing, member, Removal::Dead(why), text, &[]))
+    }
+
+    fn dead(&self, member: &Member) -> Option<String> {
+        let name = member.pod.as_deref()?;
+        let claim = self.seen.claim(name);
+        let Some(pod) = self.pod_of(member) else {
+            // A claim that is being deleted goes now that its pod is gone.
+            return claim.is_none().then(|| "its pod is gone, and its data with it".into());
+        };
+        if self.overdue(pod) {
+            return Some("its pod does not end, so its node is lost".into());
+        }
+        if pod.ended && claim.is_none() {
+            return Some("its pod has ended".into());
+        }
+        if pod.volume && claim.is_none() && pod.started.is_none() {
+            return Some("its volume is gone".into());
+        }
+        // What a new version does to a member is not the member's fault: the upgrade stands still, and the user decides.
+        if self.tries_new_version(pod) {
+            return None;
+        }
+        if crash_loops(pod, self.seen.now) {
+            return Some(format!("it was restarted {} times and never became healthy", pod.restarts));
+        }
+        let away = pod.ready_since.filter(|_| !pod.ready).map(|since| self.seen.now.duration_since(since));
+        (away? > UNREACHABLE_GRACE).then(|| "it is unreachable for more than five minutes".into())
+    }
+
+    /// Its end is long due: nobody is there to end it.
+    fn overdue(&self, pod: &PodView) -> bool {
+        pod.deleting && pod.ends_by.is_some_and(|by| self.seen.now.duration_since(by) > TERMINATION_GRACE)
+    }
+
+    /// A member that somebody else added. It is theirs.
+    pub(super) fn foreign(&self) -> Option<Decision> {
+        let member = self.members().find(|m| m.pod.is_none())?;
+        let text = format!(
+            "member {} was not added by this operator; it is left alone, and the size is not changed. Remove it with `etcdctl member remove {:x}`",
+            member.label(),
+            member.id
+        );
+        Some(Decision::blocked(Progress::Stuck, "ForeignMember", text))
+    }
+}

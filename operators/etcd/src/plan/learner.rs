@@ -1,0 +1,99 @@
+//! A member without a vote: it is brought to its vote, or goes again. It endangers nothing meanwhile.
+
+use jiff::SignedDuration;
+
+use super::{Action, Decision, Progress, Removal, Step, crash_loops, pod_state};
+use crate::observed::{Member, Memory, Start, quorum};
+
+/// A learner must be in sync by then.
+const LEARNER_DEADLINE: SignedDuration = SignedDuration::from_secs(600);
+
+impl Step<'_> {
+    /// A voter that serves tells its name in a moment, and until then etcd does not count it as started.
+    pub(super) fn unnamed(&self) -> Option<Decision> {
+        let member = self.health.voters.iter().find(|m| !m.started && self.health.is_healthy(m.id))?;
+        let text = format!("waiting for member {} to tell its name", member.label());
+        Some(Decision::wait(self.direction(), text))
+    }
+
+    pub(super) fn learner(&self) -> Option<Decision> {
+        let learner = *self.health.learners.first()?;
+        let name = learner.label();
+        let progress = Progress::ScalingUp;
+        let go = |why: String, removal: fn(String) -> Removal| {
+            let text = format!("learner {name} is taken out: {why}");
+            Some(self.remove(self.direction(), learner, removal(why), text, &[]))
+        };
+        if self.voters() >= self.goal.size {
+            return go("the wanted size is reached without it".into(), Removal::Learner);
+        }
+        let Some(pod) = self.pod_of(learner) else {
+            // Its pod was never made: the operator stopped between the two halves of adding it.
+            let claim = self.seen.claim(&name);
+            let half =
+                self.memory.pending.as_deref() == Some(&name) || claim.is_some_and(|claim| !claim.deleting);
+            if half && !learner.started {
+                let action = Action::CreateMember {
+                    id: Some(learner.id),
+                    version: self.running_version(),
+                    volume: self.seen.volumes || claim.is_some(),
+                    start: Start::Empty,
+                    initial_cluster: self.initial_cluster(),
+                    name: name.clone(),
+                };
+                return Some(Decision::act(progress, action, format!("starting member {name}")));
+            }
+            return go("its pod is gone, and its data with it".into(), Removal::Learner);
+        };
+        if pod.ended || pod.deleting {
+            return go("its pod has ended, or its node is lost".into(), Removal::Learner);
+        }
+        if crash_loops(pod, self.seen.now) {
+            return go(format!("it was restarted {} times", pod.restarts), Removal::LateLearner);
+        }
+        if let Some(decision) = self.promote(learner, &name) {
+            return Some(decision);
+        }
+        if pod.created.is_some_and(|created| self.seen.now.duration_since(created) > LEARNER_DEADLINE) {
+            let why = format!("it did not catch up in ten minutes ({})", pod_state(pod));
+            return go(why, Removal::LateLearner);
+        }
+        Some(Decision::wait(progress, format!("waiting for member {name} to catch up: {}", pod_state(pod))))
+    }
+
+    /// It gets its vote when it has caught up and nobody is missing: from then on it counts.
+    fn promote(&self, learner: &Member, name: &str) -> Option<Decision> {
+        let endpoint = self.seen.endpoints.get(name)?;
+        let index = self.health.leader_index;
+        let in_sync = endpoint.is_learner
+            && endpoint.member_id == learner.id
+            && endpoint.cluster_id == self.health.cluster_id
+            && endpoint.applied >= (index / 10 * 9).max(index.saturating_sub(1000))
+            && endpoint.applied > 0;
+        if !in_sync || !learner.started {
+            return None;
+        }
+        let progress = Progress::ScalingUp;
+        if !self.health.unhealthy.is_empty() || self.health.healthy() + 1 < quorum(self.voters() + 1) {
+            return Some(
+                self.unhealthy(progress, &format!("member {name} gets its vote when all are healthy")),
+            );
+        }
+        let action = Action::Promote { id: learner.id, name: name.to_owned(), via: self.health.via.clone() };
+        Some(Decision::act(progress, action, format!("member {name} has caught up")))
+    }
+
+    fn initial_cluster(&self) -> Vec<(String, String)> {
+        self.members().filter_map(|m| m.pod.clone().map(|name| (name, m.peer_url.clone()))).collect()
+    }
+
+    /// The note of a member that is being added has done its work, or is not needed any more.
+    pub(super) fn forget_pending(&self) -> Option<Decision> {
+        let pending = self.memory.pending.as_deref()?;
+        let joined = self.health.voters.iter().any(|m| m.pod.as_deref() == Some(pending));
+        (joined || self.voters() >= self.goal.size).then(|| {
+            let action = Action::Remember(Memory { pending: None, ..self.memory.clone() });
+            Decision::act(self.direction(), action, format!("member {pending} is no longer being added"))
+        })
+    }
+}

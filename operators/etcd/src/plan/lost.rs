@@ -1,0 +1,111 @@
+//! No quorum was proved. Who is a member is not touched, and no data; members whose data is there are started again,
+//! and what else can be done is told.
+
+use super::{Action, Decision, Goal, Progress, SOON, assess, crash_loops, pod_state};
+use crate::observed::{Memory, Observed, Start, quorum};
+
+pub(super) fn without_quorum(goal: &Goal, memory: &Memory, seen: &Observed) -> Decision {
+    let (voters, names) = known_voters(memory, seen);
+    if let Some(action) = bring_back(goal, memory, seen, &names) {
+        let text = format!("too few members answer; {}", told(&action));
+        return Decision { blocked: Some("QuorumLost"), ..Decision::act(Progress::QuorumLost, action, text) };
+    }
+    if assess(seen).is_some() {
+        let text = "etcd serves, but fewer than a majority of its members can be reached from the operator";
+        return Decision::blocked(Progress::Stuck, "MembersUnreachable", text);
+    }
+    let with_data = names.iter().filter(|name| seen.holds_data(name)).count();
+    let needed = quorum(voters);
+    if with_data >= needed {
+        let answering = seen.endpoints.len();
+        let states: Vec<String> =
+            seen.pods.iter().filter(|pod| !seen.endpoints.contains_key(&pod.name)).map(pod_state).collect();
+        let mut text = format!(
+            "{answering} of {voters} members answer, {needed} are needed; {with_data} still have their data, so the cluster resumes when they run"
+        );
+        if !states.is_empty() {
+            text = format!("{text}: {}", states.join("; "));
+        }
+        return Decision::blocked(Progress::QuorumLost, "QuorumLost", text);
+    }
+    let text = format!("{with_data} of {voters} members still have their data, {needed} are needed");
+    Decision { again: Some(16 * SOON), ..Decision::blocked(Progress::DataLost, "DataLost", text) }
+}
+
+/// How many voters there are, and the names of those that are ours: by the fullest member list that anybody tells, else
+/// by what was written down when a quorum last answered, else by what is there.
+fn known_voters(memory: &Memory, seen: &Observed) -> (usize, Vec<String>) {
+    if let Some(list) = seen.endpoints.values().map(|e| &e.members).max_by_key(|list| list.len())
+        && !list.is_empty()
+    {
+        let voters = list.iter().filter(|m| !m.is_learner);
+        return (voters.clone().count(), voters.filter_map(|m| m.pod.clone()).collect());
+    }
+    let mut names = memory.members.clone();
+    if names.is_empty() {
+        names = seen
+            .pods
+            .iter()
+            .map(|pod| &pod.name)
+            .chain(seen.claims.iter().map(|c| &c.name))
+            .cloned()
+            .collect();
+        names.sort();
+        names.dedup();
+    }
+    (memory.voters.max(1), names)
+}
+
+/// Starts members again that have their data and do not run.
+fn bring_back(goal: &Goal, memory: &Memory, seen: &Observed, voters: &[String]) -> Option<Action> {
+    for name in voters {
+        let claim = seen.claim(name).filter(|claim| !claim.deleting);
+        match (seen.pod(name), claim) {
+            (None, Some(claim)) => {
+                let known = [&claim.version, &memory.version, &goal.version];
+                let version = known.into_iter().find(|version| !version.is_empty())?;
+                return Some(Action::CreateMember {
+                    name: name.clone(),
+                    id: None,
+                    version: version.clone(),
+                    volume: true,
+                    start: Start::Refused,
+                    initial_cluster: Vec::new(),
+                });
+            }
+            (Some(pod), Some(_)) if pod.ended && !pod.deleting => {
+                return Some(Action::DeletePod { name: name.clone(), uid: pod.uid.clone() });
+            }
+            // Half-way to a version that is not wanted any more, or ending again and again with one: it is told the wanted
+            // version. Should its data be too new for that, etcd says so and does not start; nothing is lost.
+            (Some(pod), claim)
+                if !pod.deleting
+                    && !pod.ended
+                    && !seen.endpoints.contains_key(name)
+                    && pod.version != goal.version
+                    && (pod.version != memory.version || crash_loops(pod, seen.now))
+                    && !memory.version.is_empty()
+                    && super::version::refusal_from(&memory.version, goal).is_none() =>
+            {
+                return Some(Action::SetVersion {
+                    name: name.clone(),
+                    uid: pod.uid.clone(),
+                    from: pod.version.clone(),
+                    to: goal.version.clone(),
+                    volume: claim.is_some(),
+                });
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+fn told(action: &Action) -> String {
+    match action {
+        Action::CreateMember { name, .. } => format!("member {name} is started again with its volume"),
+        Action::DeletePod { name, .. } => format!("pod {name} has ended and is made again with its volume"),
+        Action::SetVersion { name, to, .. } => format!("member {name} is told to run etcd {to}"),
+        other => other.kind().to_owned(),
+    }
+}

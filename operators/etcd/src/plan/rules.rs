@@ -1,0 +1,308 @@
+//! The safety rules, each as a function of what was wanted, remembered and seen, and of the action that was chosen. They
+//! are written anew, not with the helpers of the plan: two that agree are seldom wrong in the same way.
+
+use jiff::SignedDuration;
+
+use crate::observed::{Endpoint, Member, Memory, Observed, Start, quorum};
+
+use super::{Action, Goal, Removal};
+
+pub(super) struct Look<'a> {
+    pub(super) goal: &'a Goal,
+    pub(super) memory: &'a Memory,
+    pub(super) seen: &'a Observed,
+}
+
+type Rule = fn(&Look<'_>, &Action) -> bool;
+
+/// Every rule by name.
+pub(super) const RULES: &[(&str, Rule)] = &[
+    ("nothing is done while paused or while a restore works", nothing_while_held),
+    ("1: membership changes, and healthy members go down, only with a quorum in this look", quorum_first),
+    ("2: no member is added or moved on while another is in between", one_at_a_time),
+    ("3: those who remain after a removal can decide", removal_leaves_a_quorum),
+    (
+        "3: a healthy member goes only when all are healthy and the size demands it, or when it is corrupt",
+        removal_of_healthy,
+    ),
+    ("3: the leader and the last voter are not removed", removal_of_leader),
+    ("3: a member is not removed for a missing pod while its claim is there", removal_with_claim),
+    ("4: members are added with all voters healthy, as the only learner", add_when_whole),
+    ("5: a learner is promoted started, in sync, with all voters healthy", promote_in_sync),
+    ("6: a member is restarted when a quorum of the others is healthy", restart_leaves_a_quorum),
+    ("6: a healthy member is upgraded when those before it run the new version", one_upgrade_at_a_time),
+    ("6: the leader is restarted last and after it moved", leader_restarts_last),
+    ("7: a new cluster starts once, with nothing there", one_bootstrap),
+    ("7: a member that had data never starts without", comes_back_with_data),
+    ("8: a claim goes only when a quorum says that its member is gone", claims_after_members),
+    ("8: the pod that holds a member's only data is not deleted", pods_with_data),
+    ("9: members of others are not removed", foreign_members),
+    ("10: the size is kept in its bounds", size_in_bounds),
+    ("11: corruption is judged by a majority", corruption_by_majority),
+    ("versions: one minor up, or back while one member never ran the new one", versions),
+];
+
+pub(super) fn broken(look: &Look<'_>, action: &Action) -> Vec<&'static str> {
+    RULES.iter().filter(|(_, rule)| !rule(look, action)).map(|(name, _)| *name).collect()
+}
+
+impl Look<'_> {
+    /// The leader with most followers among those who answered.
+    fn leader(&self) -> Option<&Endpoint> {
+        let all = || self.seen.endpoints.values().filter(|e| e.leader != 0 && !e.is_learner);
+        let followers =
+            |l: &Endpoint| all().filter(|e| (e.leader, e.cluster_id) == (l.leader, l.cluster_id)).count();
+        let best = all().max_by_key(|e| (followers(e), e.leader, e.cluster_id))?;
+        Some(
+            all()
+                .find(|e| {
+                    e.member_id == best.leader && (e.leader, e.cluster_id) == (best.leader, best.cluster_id)
+                })
+                .unwrap_or_else(|| {
+                    all()
+                        .filter(|e| (e.leader, e.cluster_id) == (best.leader, best.cluster_id))
+                        .max_by_key(|e| e.applied)
+                        .unwrap_or(best)
+                }),
+        )
+    }
+
+    fn leader_id(&self) -> u64 {
+        self.leader().map_or(0, |e| if e.leader == 0 { e.member_id } else { e.leader })
+    }
+
+    fn members(&self) -> &[Member] {
+        self.leader().map_or(&[], |e| &e.members)
+    }
+
+    fn voters(&self) -> Vec<&Member> {
+        self.members().iter().filter(|m| !m.is_learner).collect()
+    }
+
+    fn healthy(&self, m: &Member) -> bool {
+        let Some(name) = &m.pod else { return false };
+        let Some(leader) = self.leader() else { return false };
+        let whole = self.seen.pod(name).is_some_and(|p| !p.deleting && !p.ended);
+        let follows = self.seen.endpoints.get(name).is_some_and(|e| {
+            e.member_id == m.id
+                && e.leader == self.leader_id()
+                && e.cluster_id == leader.cluster_id
+                && !e.is_learner
+        });
+        whole && follows
+    }
+
+    fn well(&self) -> usize {
+        self.voters().into_iter().filter(|m| self.healthy(m)).count()
+    }
+
+    fn well_without(&self, name: &str) -> usize {
+        self.voters().into_iter().filter(|m| self.healthy(m) && m.pod.as_deref() != Some(name)).count()
+    }
+
+    fn proved(&self) -> bool {
+        let read = self.seen.endpoints.values().any(|e| e.linearizable && !e.is_learner);
+        !self.voters().is_empty() && read && self.well() >= quorum(self.voters().len())
+    }
+
+    fn member(&self, name: &str) -> Option<&Member> {
+        self.members().iter().find(|m| m.pod.as_deref() == Some(name))
+    }
+}
+
+fn nothing_while_held(look: &Look<'_>, _: &Action) -> bool {
+    !look.goal.paused && look.goal.restoring.is_none()
+}
+
+fn quorum_first(look: &Look<'_>, action: &Action) -> bool {
+    let healthy = |name: &str| look.member(name).is_some_and(|m| look.healthy(m));
+    let needs = match action {
+        Action::SetVersion { name, .. } => healthy(name),
+        Action::Restart { .. } | Action::MoveLeader { .. } | Action::ReleaseClaim { .. } => true,
+        other => other.changes_membership(),
+    };
+    !needs || look.proved()
+}
+
+fn one_at_a_time(look: &Look<'_>, action: &Action) -> bool {
+    let moves = matches!(action, Action::AddLearner { .. } | Action::Promote { .. })
+        || matches!(action, Action::RemoveMember { why: Removal::ScaleDown, .. });
+    // A pod whose end is long due counts as gone, or nothing could ever be healed.
+    let ends = look.seen.pods.iter().any(|p| {
+        p.deleting
+            && p.ends_by.is_none_or(|by| look.seen.now.duration_since(by) <= SignedDuration::from_secs(60))
+    });
+    let unnamed = look.voters().iter().any(|m| !m.started);
+    !moves || (!ends && !unnamed)
+}
+
+fn removal_leaves_a_quorum(look: &Look<'_>, action: &Action) -> bool {
+    let Action::RemoveMember { id, .. } = action else { return true };
+    let Some(member) = look.voters().into_iter().find(|m| m.id == *id) else { return true };
+    let left = look.voters().len() - 1;
+    left > 0 && look.well() - usize::from(look.healthy(member)) >= quorum(left)
+}
+
+fn removal_of_healthy(look: &Look<'_>, action: &Action) -> bool {
+    let Action::RemoveMember { id, why, .. } = action else { return true };
+    let Some(member) = look.voters().into_iter().find(|m| m.id == *id) else { return true };
+    let all = look.well() == look.voters().len();
+    let wanted = look.voters().len() <= look.goal.size;
+    !look.healthy(member) || (all && (!wanted || matches!(why, Removal::Corrupt(_))))
+}
+
+fn removal_of_leader(look: &Look<'_>, action: &Action) -> bool {
+    let Action::RemoveMember { id, .. } = action else { return true };
+    let voter = look.voters().iter().any(|m| m.id == *id);
+    *id != look.leader_id() && !(voter && look.voters().len() < 2)
+}
+
+fn removal_with_claim(look: &Look<'_>, action: &Action) -> bool {
+    let Action::RemoveMember { name, why: Removal::Dead(_), .. } = action else { return true };
+    look.seen.pod(name).is_some() || look.seen.claim(name).is_none()
+}
+
+fn add_when_whole(look: &Look<'_>, action: &Action) -> bool {
+    let Action::AddLearner { name, .. } = action else { return true };
+    look.well() == look.voters().len()
+        && look.members().iter().all(|m| !m.is_learner)
+        && look.voters().len() < look.goal.size
+        && look.memory.pending.as_ref() == Some(name)
+}
+
+fn promote_in_sync(look: &Look<'_>, action: &Action) -> bool {
+    let Action::Promote { id, name, .. } = action else { return true };
+    let index = look.leader().map_or(0, |e| e.raft_index);
+    let caught_up = look.seen.endpoints.get(name).is_some_and(|e| {
+        e.is_learner
+            && e.member_id == *id
+            && e.applied > 0
+            && (e.applied + 1000 >= index || e.applied >= index / 10 * 9)
+    });
+    let started = look.members().iter().any(|m| m.id == *id && m.is_learner && m.started);
+    caught_up && started && look.well() == look.voters().len()
+}
+
+fn restart_leaves_a_quorum(look: &Look<'_>, action: &Action) -> bool {
+    let (Action::SetVersion { name, .. } | Action::Restart { name, .. }) = action else { return true };
+    let voters = look.voters();
+    let Some(member) = look.member(name).filter(|m| look.healthy(m)) else {
+        // One that does not serve costs nothing.
+        return true;
+    };
+    let others = voters.iter().filter(|m| m.id != member.id).all(|m| look.healthy(m));
+    others && (voters.len() <= 2 || look.well_without(name) >= quorum(voters.len()))
+}
+
+fn one_upgrade_at_a_time(look: &Look<'_>, action: &Action) -> bool {
+    let Action::SetVersion { name, to, .. } = action else { return true };
+    let healthy = look.member(name).is_some_and(|m| look.healthy(m));
+    let told = look.voters().into_iter().filter_map(|m| m.pod.as_ref()).filter(|other| *other != name);
+    let mut told = told.filter(|other| look.seen.pod(other).is_some_and(|pod| pod.version == *to));
+    !healthy || told.all(|other| look.seen.endpoints.get(other).is_some_and(|e| e.version == *to))
+}
+
+fn leader_restarts_last(look: &Look<'_>, action: &Action) -> bool {
+    let (Action::SetVersion { name, .. } | Action::Restart { name, .. }) = action else { return true };
+    let leads = look.member(name).is_some_and(|m| m.id == look.leader_id() && look.healthy(m));
+    !leads || look.voters().len() == 1
+}
+
+fn one_bootstrap(look: &Look<'_>, action: &Action) -> bool {
+    match action {
+        Action::CreateSeed { name, .. } => {
+            look.memory.cluster_id.is_none()
+                && !look.memory.taken_over
+                && look.seen.pods.is_empty()
+                && look.seen.claims.iter().all(|claim| claim.name == *name)
+        }
+        Action::Remember(memory) => {
+            look.memory.cluster_id.is_none() || memory.cluster_id == look.memory.cluster_id
+        }
+        _ => true,
+    }
+}
+
+fn comes_back_with_data(look: &Look<'_>, action: &Action) -> bool {
+    let Action::CreateMember { name, start, volume, initial_cluster, .. } = action else { return true };
+    let started = look.member(name).is_none_or(|m| m.started);
+    let fresh = *start == Start::Empty;
+    look.seen.pod(name).is_none()
+        && !(fresh && started)
+        && (fresh || (*volume && look.seen.claim(name).is_some_and(|c| !c.deleting)))
+        && fresh != initial_cluster.is_empty()
+}
+
+fn claims_after_members(look: &Look<'_>, action: &Action) -> bool {
+    let Action::ReleaseClaim { name, .. } = action else { return true };
+    look.proved() && look.member(name).is_none() && look.seen.pod(name).is_none()
+}
+
+fn pods_with_data(look: &Look<'_>, action: &Action) -> bool {
+    let Action::DeletePod { name, .. } = action else {
+        let Action::Restart { name, .. } = action else { return true };
+        return look.seen.claim(name).is_some() && look.seen.pod(name).is_some_and(|p| p.volume);
+    };
+    let Some(pod) = look.seen.pod(name) else { return false };
+    let on_claim = look.seen.claim(name).is_some_and(|c| !c.deleting);
+    let no_member = look.proved() && look.member(name).is_none();
+    // A first member that never got up, before anybody knew of a cluster.
+    let failed_seed = look.memory.cluster_id.is_none() && (pod.ended || !pod.ever_started);
+    no_member || failed_seed || (pod.ended && on_claim)
+}
+
+fn foreign_members(look: &Look<'_>, action: &Action) -> bool {
+    let Action::RemoveMember { id, .. } = action else { return true };
+    let member = look.members().iter().find(|m| m.id == *id);
+    // An unstarted or late learner of our naming is ours; a member without a name of ours is not.
+    member.is_some_and(|m| m.pod.is_some())
+}
+
+fn size_in_bounds(look: &Look<'_>, action: &Action) -> bool {
+    match action {
+        Action::AddLearner { .. } => look.members().len() < look.goal.size,
+        Action::RemoveMember { why: Removal::ScaleDown, .. } => look.voters().len() > look.goal.size,
+        _ => true,
+    }
+}
+
+fn corruption_by_majority(look: &Look<'_>, action: &Action) -> bool {
+    let Action::RemoveMember { name, why: Removal::Corrupt(_), .. } = action else { return true };
+    let Some(bad) = look.seen.hashes.get(name) else { return false };
+    let voters = look.voters();
+    let agree = |hash: u32| {
+        let of = |m: &&&Member| m.pod.as_ref().and_then(|n| look.seen.hashes.get(n));
+        voters
+            .iter()
+            .filter(|m| {
+                of(m)
+                    .is_some_and(|h| (h.hash, h.revision, h.compacted) == (hash, bad.revision, bad.compacted))
+            })
+            .count()
+    };
+    look.seen.hashes.values().any(|h| h.hash != bad.hash && agree(h.hash) >= quorum(voters.len()))
+}
+
+fn versions(look: &Look<'_>, action: &Action) -> bool {
+    let Action::SetVersion { name, to, .. } = action else { return true };
+    let minor = |text: &str| semver::Version::parse(text).ok().map(|v| (v.major, v.minor));
+    if *to != look.goal.version {
+        return false;
+    }
+    if super::prove(look.seen).is_none() {
+        // Only a member that was half-way, and does not answer.
+        return !look.seen.endpoints.contains_key(name);
+    }
+    let voters = look.voters();
+    let runs = voters.iter().filter_map(|m| {
+        let name = m.pod.as_ref()?;
+        let runs = look.seen.endpoints.get(name).map(|e| e.version.as_str());
+        let told = look.seen.pod(name).map(|p| p.version.as_str());
+        Some((runs.and_then(minor).max(told.and_then(minor)), runs.or(told).and_then(minor)))
+    });
+    let (newest, now): (Vec<_>, Vec<_>) = runs.unzip();
+    let floor = newest.into_iter().flatten().min();
+    let lowest = now.into_iter().flatten().min();
+    let Some(to) = minor(to) else { return false };
+    floor.is_none_or(|floor| to >= floor) && lowest.is_none_or(|low| to.0 == low.0 && to.1 <= low.1 + 1)
+}

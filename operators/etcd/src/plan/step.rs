@@ -1,0 +1,172 @@
+//! What stands between the proof of a quorum and the answer, and what all answers share.
+
+use super::{Action, Decision, Goal, Health, Progress, Removal, SOON, pod_state};
+use crate::observed::{Member, Memory, Observed, PodView, quorum};
+
+/// One look whose quorum was proved.
+pub(crate) struct Step<'a> {
+    pub(crate) goal: &'a Goal,
+    pub(crate) memory: &'a Memory,
+    pub(crate) seen: &'a Observed,
+    pub(crate) health: &'a Health<'a>,
+}
+
+impl<'a> Step<'a> {
+    pub(crate) fn voters(&self) -> usize {
+        self.health.voters.len()
+    }
+
+    pub(crate) fn members(&self) -> impl Iterator<Item = &'a Member> + use<'_, 'a> {
+        self.health.voters.iter().chain(&self.health.learners).copied()
+    }
+
+    pub(crate) fn pod_of(&self, member: &Member) -> Option<&'a PodView> {
+        member.pod.as_deref().and_then(|name| self.seen.pod(name))
+    }
+
+    /// The lowest version that members run: what a new one must run to be understood by all.
+    pub(crate) fn running_version(&self) -> String {
+        let voters = self.health.voters.iter().filter_map(|m| m.pod.as_ref());
+        let versions = voters.filter_map(|name| self.seen.endpoints.get(name)).map(|e| e.version.clone());
+        versions
+            .min_by_key(|text| semver::Version::parse(text).ok())
+            .or_else(|| Some(self.memory.version.clone()).filter(|version| !version.is_empty()))
+            .unwrap_or_else(|| self.goal.version.clone())
+    }
+
+    /// Takes a member out. The leader hands over first, never to one of those to avoid.
+    pub(super) fn remove(
+        &self,
+        progress: Progress,
+        member: &Member,
+        why: Removal,
+        message: String,
+        avoid: &[u64],
+    ) -> Decision {
+        if member.id == self.health.leader {
+            return self.move_leader(progress, member, &message, |other| !avoid.contains(&other.id));
+        }
+        let action =
+            Action::RemoveMember { id: member.id, name: member.label(), via: self.health.via.clone(), why };
+        Decision::act(progress, action, message)
+    }
+
+    /// Hands leadership to the healthy voter with the longest log among those that may have it.
+    pub(crate) fn move_leader(
+        &self,
+        progress: Progress,
+        leader: &Member,
+        message: &str,
+        may: impl Fn(&Member) -> bool,
+    ) -> Decision {
+        let applied =
+            |m: &&&Member| m.pod.as_ref().and_then(|n| self.seen.endpoints.get(n)).map(|e| e.applied);
+        let others =
+            self.health.voters.iter().filter(|m| m.id != leader.id && self.health.is_healthy(m.id) && may(m));
+        let via = leader.pod.clone().filter(|name| self.seen.endpoints.contains_key(name));
+        let (Some(via), Some(next)) = (via, others.max_by_key(applied)) else {
+            let text = format!(
+                "{message}; it leads, cannot be reached to hand over, and is not taken down while it leads"
+            );
+            return Decision::blocked(progress, "LeaderUnreachable", text);
+        };
+        let action = Action::MoveLeader { id: next.id, name: next.label(), via };
+        Decision::act(progress, action, format!("{message}; it leads, so {} takes over first", next.label()))
+    }
+
+    /// Restarts a member whose data is on a volume, when that costs nothing but an election; otherwise says what it waits for.
+    pub(crate) fn restart(&self, progress: Progress, member: &Member, why: &str) -> Decision {
+        let name = member.label();
+        let message = format!("member {name} is restarted: {why}");
+        if let Some(reason) = self.keeps_from_restart(member) {
+            return self.unhealthy(progress, &format!("member {name} is not restarted before {reason}"));
+        }
+        let Some(pod) = self.pod_of(member).filter(|pod| pod.volume) else {
+            let text =
+                format!("member {name} should be restarted ({why}), but its data would be lost with its pod");
+            return Decision::blocked(progress, "DataInPod", text);
+        };
+        if member.id == self.health.leader && self.voters() > 1 {
+            return self.move_leader(progress, member, &message, |_| true);
+        }
+        let action = Action::Restart { name, uid: pod.uid.clone(), why: why.to_owned() };
+        Decision::act(progress, action, message)
+    }
+
+    /// Takes a healthy member out whose data is in its pod, so that another comes in its place. Of fewer than three nobody
+    /// can be spared.
+    pub(crate) fn replace(&self, progress: Progress, member: &Member, why: &str) -> Decision {
+        let name = member.label();
+        if self.voters() < 3 {
+            let text =
+                format!("member {name} should be restarted ({why}), but its data would be lost with its pod");
+            return Decision::blocked(progress, "DataInPod", text);
+        }
+        if let Some(reason) = self.keeps_from_restart(member) {
+            return self.unhealthy(progress, &format!("member {name} is not replaced before {reason}"));
+        }
+        self.remove(progress, member, Removal::ScaleDown, format!("member {name} is replaced: {why}"), &[])
+    }
+
+    /// What must be over before a member is taken down for a moment. Clusters of one or two cannot do without it: they
+    /// stand still meanwhile.
+    pub(crate) fn keeps_from_restart(&self, member: &Member) -> Option<&'static str> {
+        if !self.health.learners.is_empty() || self.memory.pending.is_some() {
+            return Some("the member that is being added has joined");
+        }
+        if self.health.unhealthy.iter().any(|other| other.id != member.id) {
+            return Some("the others are healthy");
+        }
+        if self.seen.pods.iter().any(|pod| pod.deleting) {
+            return Some("no pod is ending");
+        }
+        let left = self.left_without(member);
+        (self.voters() > 2 && left < quorum(self.voters())).then_some("more members are healthy")
+    }
+
+    /// Healthy voters when this one is gone.
+    pub(super) fn left_without(&self, member: &Member) -> usize {
+        self.health.healthy() - usize::from(self.health.is_healthy(member.id))
+    }
+
+    pub(super) fn steady(&self) -> Decision {
+        if !self.health.unhealthy.is_empty() {
+            return Decision {
+                again: Some(4 * SOON),
+                ..self.unhealthy(Progress::Steady, "it is given time to return")
+            };
+        }
+        if let Some(failure) = self.memory.failure.as_ref().filter(|_| self.voters() < self.goal.size) {
+            let text = format!(
+                "the last member that was added did not join: {}; the next try follows",
+                failure.reason
+            );
+            return Decision::blocked(Progress::ScalingUp, "LearnerFailed", text);
+        }
+        Decision { again: None, ..Decision::wait(Progress::Steady, "all members are healthy") }
+    }
+
+    pub(crate) fn unhealthy(&self, progress: Progress, consequence: &str) -> Decision {
+        let states: Vec<String> = self
+            .health
+            .unhealthy
+            .iter()
+            .map(|m| self.pod_of(m).map_or_else(|| format!("{} has no pod", m.label()), pod_state))
+            .collect();
+        let text = if states.is_empty() {
+            consequence.to_owned()
+        } else {
+            format!("not healthy: {}; {consequence}", states.join("; "))
+        };
+        Decision { again: Some(2 * SOON), ..Decision::blocked(progress, "MembersUnhealthy", text) }
+    }
+
+    /// Where the cluster stands by its size.
+    pub(super) fn direction(&self) -> Progress {
+        match self.voters().cmp(&self.goal.size) {
+            std::cmp::Ordering::Less => Progress::ScalingUp,
+            std::cmp::Ordering::Equal => Progress::Steady,
+            std::cmp::Ordering::Greater => Progress::ScalingDown,
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Taking over what coreos/etcd-operator left: pods and a status as it wrote them.
+
+use serde_json::{Value, json};
+
+use super::super::*;
+use crate::crd::EtcdClusterStatus;
+use crate::observed::{Endpoint, Member, Observed, PodView, Start};
+use crate::validate::{Validated, tests::cluster, validate};
+
+/// A pod as the predecessor made it: restart policy Never, probes by etcdctl, no annotations but that of the version.
+fn pod(name: &str, phase: &str) -> PodView {
+    let pod: Value = json!({
+        "metadata": {
+            "name": name, "uid": format!("uid-{name}"), "creationTimestamp": "2026-01-01T00:00:00Z",
+            "labels": { "app": "etcd", "etcd_cluster": "orders", "etcd_node": name },
+            "annotations": { "etcd.version": "3.4.23" },
+            "ownerReferences": [{ "apiVersion": "etcd.database.coreos.com/v1beta2", "kind": "EtcdCluster",
+                                  "name": "orders", "uid": "u-1", "controller": true }]
+        },
+        "spec": {
+            "restartPolicy": "Never", "hostname": name, "subdomain": "orders",
+            "initContainers": [{ "name": "check-dns", "image": "busybox:1.28.0-glibc" }],
+            "containers": [{ "name": "etcd", "image": "quay.io/coreos/etcd:v3.4.23" }],
+            "volumes": [{ "name": "etcd-data", "emptyDir": {} }]
+        },
+        "status": { "phase": phase, "podIP": "10.0.0.1",
+            "conditions": [{ "type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:10Z" }],
+            "containerStatuses": [{ "name": "etcd", "ready": true, "restartCount": 0, "image": "i", "imageID": "",
+                                    "state": { "running": { "startedAt": "2026-01-01T00:00:09Z" } } }] }
+    });
+    crate::dereference::view(&serde_json::from_value(pod).unwrap())
+}
+
+const NAMES: [&str; 3] = ["orders-4hkhz6bx2r", "orders-bcdfghjklm", "orders-zzzzzzzzzz"];
+
+/// The status as the predecessor left it: no id of the etcd cluster, times as text.
+fn status() -> EtcdClusterStatus {
+    serde_json::from_value(json!({
+        "phase": "Running", "controlPaused": false, "size": 3, "serviceName": "orders-client", "clientPort": 2379,
+        "currentVersion": "3.4.23", "targetVersion": "",
+        "members": { "ready": NAMES },
+        "conditions": [{ "type": "Available", "status": "True", "reason": "Cluster available",
+                         "lastUpdateTime": "2020-01-01T00:00:00Z", "lastTransitionTime": "2020-01-01T00:00:00Z" }]
+    }))
+    .unwrap()
+}
+
+fn valid() -> Validated {
+    validate(&cluster(json!({ "size": 3, "version": "3.4.23" }))).unwrap()
+}
+
+fn seen(pods: Vec<PodView>) -> Observed {
+    let members: Vec<Member> = (1..)
+        .zip(NAMES)
+        .map(|(id, name)| Member {
+            id,
+            pod: Some(name.into()),
+            peer_url: format!("http://{name}.orders.shop.svc:2380"),
+            started: true,
+            is_learner: false,
+        })
+        .collect();
+    let serving = pods.iter().filter(|pod| !pod.ended);
+    let endpoints = serving
+        .map(|pod| {
+            let id = members.iter().find(|m| m.pod.as_ref() == Some(&pod.name)).unwrap().id;
+            let endpoint = Endpoint {
+                member_id: id,
+                cluster_id: 0xabc,
+                leader: 2,
+                raft_index: 9,
+                applied: 9,
+                version: "3.4.23".into(),
+                linearizable: true,
+                members: members.clone(),
+                ..Endpoint::default()
+            };
+            (pod.name.clone(), endpoint)
+        })
+        .collect();
+    Observed {
+        now: "2026-01-01T01:00:00Z".parse().unwrap(),
+        pods,
+        endpoints,
+        fresh_name: "orders-dddddddddd".into(),
+        ..Observed::default()
+    }
+}
+
+#[test]
+fn its_running_cluster_is_taken_over_without_touching_a_member() {
+    let (cluster, old) = (valid(), status());
+    let seen = seen(NAMES.iter().map(|name| pod(name, "Running")).collect());
+    assert!(seen.pods.iter().all(|pod| pod.start == Start::Fixed && pod.ever_started));
+    let memory = crate::status::memory(&old);
+    assert!(memory.taken_over);
+    let decision = plan(&cluster.goal, &memory, &seen);
+    let Some(Action::Remember(noted)) = &decision.action else { panic!("{decision:?}") };
+    assert_eq!(noted.cluster_id.as_deref(), Some("abc"));
+    let new = crate::status::status(&old, &cluster, &seen, &decision);
+    assert_eq!((new.cluster_id.as_deref(), new.size, new.phase.as_str()), (Some("abc"), 3, "Running"));
+
+    let next = plan(&cluster.goal, &crate::status::memory(&new), &seen);
+    assert_eq!((next.progress, next.action), (Progress::Steady, None));
+}
+
+#[test]
+fn its_failed_pod_is_a_lost_member_and_is_replaced() {
+    let (cluster, old) = (valid(), status());
+    let seen = seen(
+        (0..).zip(NAMES).map(|(n, name)| pod(name, if n == 0 { "Failed" } else { "Running" })).collect(),
+    );
+    let first = plan(&cluster.goal, &crate::status::memory(&old), &seen);
+    let new = crate::status::status(&old, &cluster, &seen, &first);
+    let next = plan(&cluster.goal, &crate::status::memory(&new), &seen);
+    assert!(matches!(&next.action, Some(Action::RemoveMember { name, .. }) if name == NAMES[0]), "{next:?}");
+}
+
+#[test]
+fn of_its_cluster_without_pods_no_empty_one_is_made() {
+    let (cluster, old) = (valid(), status());
+    let decision = plan(&cluster.goal, &crate::status::memory(&old), &seen(Vec::new()));
+    assert_eq!((decision.progress, decision.action), (Progress::DataLost, None));
+}

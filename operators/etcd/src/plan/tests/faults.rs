@@ -1,0 +1,207 @@
+//! All rules against random histories. The model checks every action (see `rules`) and that no acknowledged write is lost.
+
+use proptest::prelude::*;
+
+use super::super::model::{BROKEN, World};
+use super::super::*;
+use crate::observed::Start;
+
+const VERSIONS: [&str; 6] = ["3.4.23", "3.4.30", "3.5.30", BROKEN, "3.6.4", "3.5.31"];
+
+/// Things that happen.
+#[derive(Clone, Debug)]
+enum Fault {
+    Looks(usize),
+    Stop(usize),
+    Continue(usize),
+    Crash(usize),
+    LosePod(usize),
+    EndPod(usize),
+    BeginDeletion(usize),
+    FinishDeletions,
+    Wipe(usize),
+    LoseClaim(usize),
+    Corrupt(usize),
+    Resize(usize),
+    Version(usize),
+    Volumes(bool),
+    Pause(bool),
+    /// The operator stops in its action after so many calls, or after it and before its note.
+    Interrupt(usize),
+    /// Nothing happens for so many minutes.
+    Wait(usize),
+}
+
+fn fault() -> impl Strategy<Value = Fault> {
+    prop_oneof![
+        8 => (1..12usize).prop_map(Fault::Looks),
+        2 => (0..7usize).prop_map(Fault::Stop),
+        3 => (0..7usize).prop_map(Fault::Continue),
+        2 => (0..7usize).prop_map(Fault::Crash),
+        2 => (0..7usize).prop_map(Fault::LosePod),
+        1 => (0..7usize).prop_map(Fault::EndPod),
+        1 => (0..7usize).prop_map(Fault::BeginDeletion),
+        1 => Just(Fault::FinishDeletions),
+        1 => (0..7usize).prop_map(Fault::Wipe),
+        1 => (0..7usize).prop_map(Fault::LoseClaim),
+        1 => (0..7usize).prop_map(Fault::Corrupt),
+        2 => (1..8usize).prop_map(Fault::Resize),
+        2 => (0..VERSIONS.len()).prop_map(Fault::Version),
+        1 => any::<bool>().prop_map(Fault::Volumes),
+        1 => any::<bool>().prop_map(Fault::Pause),
+        3 => (1..4usize).prop_map(Fault::Interrupt),
+        1 => (1..12usize).prop_map(Fault::Wait),
+    ]
+}
+
+/// `gentle` faults leave a quorum with its data; others need not.
+fn suffer(world: &mut World, fault: &Fault, gentle: bool) {
+    let nth = |world: &World, n: usize| world.nth_pod(n);
+    // What costs a member its data.
+    let victim = |world: &World, n: usize| {
+        nth(world, n).filter(|name| {
+            let voter = world.members.iter().any(|m| m.pod.as_deref() == Some(name) && !m.is_learner);
+            !gentle || !voter || world.survives_loss_of(name)
+        })
+    };
+    // A pod that is lost costs its data only when that is in it.
+    let loser = |world: &World, n: usize| {
+        nth(world, n).filter(|name| world.pods[name].view.volume || victim(world, n).is_some())
+    };
+    match fault {
+        Fault::Looks(n) => (0..*n).for_each(|_| drop(world.step())),
+        Fault::Stop(n) => {
+            if let Some(pod) = nth(world, *n).and_then(|name| world.pods.get_mut(&name)) {
+                pod.stopped = true;
+            }
+        }
+        Fault::Continue(n) => {
+            if let Some(pod) = nth(world, *n).and_then(|name| world.pods.get_mut(&name)) {
+                pod.stopped = false;
+            }
+        }
+        Fault::Crash(n) => {
+            if let Some(pod) = nth(world, *n).and_then(|name| world.pods.get_mut(&name)) {
+                pod.up = false;
+                pod.view.restarts += 1;
+            }
+        }
+        Fault::LosePod(n) => {
+            if let Some(name) = loser(world, *n) {
+                world.pods.remove(&name);
+            }
+        }
+        Fault::EndPod(n) => {
+            if let Some(pod) = loser(world, *n).and_then(|name| world.pods.get_mut(&name)) {
+                (pod.up, pod.view.ended) = (false, true);
+            }
+        }
+        Fault::BeginDeletion(n) => {
+            let now = world.now;
+            if let Some(pod) = loser(world, *n).and_then(|name| world.pods.get_mut(&name)) {
+                (pod.view.deleting, pod.view.ends_by) = (true, Some(now));
+            }
+        }
+        Fault::FinishDeletions => world.pods.retain(|_, pod| !pod.view.deleting),
+        Fault::Wipe(n) => {
+            // Until it is up and its pod knows, nobody but its writer has ever seen what it wrote.
+            let sealed = |name: &String| world.pods[name].view.start == Start::Refused;
+            if let Some(name) = victim(world, *n).filter(sealed) {
+                world.data_mut(&name).map(Option::take);
+                if let Some(pod) = world.pods.get_mut(&name) {
+                    pod.up = false;
+                }
+            }
+        }
+        Fault::LoseClaim(n) => {
+            let has = |name: &String| world.claims.contains_key(name);
+            if let Some(name) = victim(world, *n).filter(has) {
+                world.claims.remove(&name);
+                world.pods.remove(&name);
+            }
+        }
+        Fault::Corrupt(n) => {
+            if let Some(data) =
+                victim(world, *n).and_then(|name| world.data_mut(&name)).and_then(Option::as_mut)
+            {
+                data.corrupt = true;
+            }
+        }
+        Fault::Resize(size) => world.goal.size = *size,
+        Fault::Version(n) => world.goal.version = VERSIONS[*n].into(),
+        Fault::Volumes(volumes) => world.volumes = *volumes,
+        Fault::Pause(paused) => world.goal.paused = *paused,
+        Fault::Interrupt(calls) => world.interrupted_step(*calls),
+        Fault::Wait(minutes) => {
+            world.now += SignedDuration::from_secs(60 * *minutes as i64);
+            world.settle();
+        }
+    }
+}
+
+/// Everything that can come back comes back, and somebody wants a version that can be had.
+fn calm(world: &mut World) {
+    world.goal.paused = false;
+    let claims = world.claims.values().map(|claim| claim.view.version.as_str());
+    let told =
+        world.pods.values().map(|pod| pod.view.version.as_str()).chain(claims).filter(|v| *v != BROKEN);
+    let minor = told.map(|version| semver::Version::parse(version).unwrap().minor).max().unwrap_or_default();
+    world.goal.version = match minor.max(world.cluster_minor) {
+        0..=4 => "3.4.23",
+        5 => "3.5.30",
+        _ => "3.6.4",
+    }
+    .into();
+    world.pods.retain(|_, pod| !pod.view.deleting);
+    for pod in world.pods.values_mut() {
+        pod.stopped = false;
+    }
+    world.settle();
+}
+
+fn cases() -> u32 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(5000)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, max_shrink_iters: 20_000, ..ProptestConfig::default() })]
+
+    /// Whatever happens, no forbidden action, no acknowledged write lost, and never a second cluster (the model checks).
+    #[test]
+    fn no_fault_leads_to_a_forbidden_action(size in 1..8usize, volumes: bool, faults in prop::collection::vec(fault(), 1..40)) {
+        let mut world = World::new(size).with_volumes(volumes);
+        let mut latched = None;
+        for fault in &faults {
+            suffer(&mut world, fault, false);
+            if let Some(id) = &world.memory.cluster_id {
+                let (started, first) = latched.get_or_insert((world.clusters_started, id.clone()));
+                prop_assert_eq!(world.clusters_started, *started);
+                prop_assert_eq!(id, &*first);
+            }
+        }
+    }
+
+    /// When a quorum kept its data and the faults stop, the cluster becomes what is wanted: no learner, no claim left over.
+    #[test]
+    fn faults_that_leave_a_quorum_are_recovered_from(size in 1..8usize, volumes: bool, faults in prop::collection::vec(fault(), 1..30)) {
+        let mut world = World::new(size).with_volumes(volumes);
+        prop_assert!(world.converge(300));
+        for fault in &faults {
+            suffer(&mut world, fault, true);
+        }
+        calm(&mut world);
+        prop_assume!(world.whole().len() >= crate::observed::quorum(world.voters()));
+        let acknowledged = world.acknowledged;
+        let mut converged = world.converge(3000);
+        if !converged && (0..3).any(|_| world.step().blocked == Some("UpgradeStalled")) {
+            // Whether its version or its data keeps a member down, only a person can tell: and goes back.
+            let runs: Vec<String> = world.observe().endpoints.into_values().map(|e| e.version).collect();
+            let other = runs.into_iter().find(|version| *version != world.goal.version);
+            world.goal.version = other.unwrap_or_else(|| world.memory.version.clone());
+            converged = world.converge(3000);
+        }
+        prop_assert!(converged, "last {:?}, next {:?}, {:?}", world.log.last(), world.clone().step(), world);
+        prop_assert_eq!(world.clusters_started, 1);
+        prop_assert!(world.acknowledged > acknowledged);
+    }
+}

@@ -1,0 +1,109 @@
+//! Members with volumes.
+
+use super::super::model::World;
+use super::super::*;
+use super::kinds;
+use crate::observed::Start;
+
+fn running(size: usize) -> World {
+    let mut world = World::new(size).with_volumes(true);
+    assert!(world.converge(200), "no cluster of {size}: {:?}", world.log);
+    world
+}
+
+#[test]
+fn a_lost_pod_comes_back_as_the_same_member_and_nobody_is_removed() {
+    let mut world = running(3);
+    let before = world.members.clone();
+    let lost = world.nth_pod(1).unwrap();
+    world.pods.remove(&lost);
+    world.log.clear();
+    assert!(world.converge(50));
+    assert_eq!(kinds(&world), ["CreateMember"]);
+    assert!(matches!(&world.log[0], Action::CreateMember { start: Start::Refused, volume: true, .. }));
+    assert_eq!(world.members, before);
+}
+
+#[test]
+fn an_evicted_pod_is_deleted_and_made_again_with_its_volume() {
+    let mut world = running(3);
+    let name = world.nth_pod(0).unwrap();
+    let pod = world.pods.get_mut(&name).unwrap();
+    (pod.up, pod.view.ended) = (false, true);
+    world.log.clear();
+    assert!(world.converge(50));
+    assert_eq!(kinds(&world), ["DeletePod", "CreateMember"]);
+}
+
+#[test]
+fn all_pods_gone_with_their_volumes_there_come_back_by_themselves() {
+    let mut world = running(3);
+    world.pods.clear();
+    world.log.clear();
+    assert_eq!(world.step().progress, Progress::QuorumLost);
+    assert!(world.converge(50));
+    assert_eq!(kinds(&world), ["CreateMember"; 3]);
+    assert_eq!(world.clusters_started, 1);
+}
+
+#[test]
+fn a_lost_volume_is_a_lost_member_and_its_claim_goes_after_it() {
+    let mut world = running(3);
+    let lost = world.nth_pod(2).unwrap();
+    world.pods.remove(&lost);
+    world.claims.remove(&lost);
+    world.log.clear();
+    assert!(world.converge(200));
+    assert_eq!(kinds(&world)[0], "RemoveMember");
+
+    world.goal.size = 1;
+    world.log.clear();
+    assert!(world.converge(100));
+    let one = ["RemoveMember", "DeletePod", "ReleaseClaim"];
+    let removed: Vec<_> = kinds(&world).into_iter().filter(|kind| *kind != "MoveLeader").collect();
+    assert_eq!(removed, [one, one].concat());
+}
+
+#[test]
+fn a_wiped_volume_never_serves_an_empty_keyspace_and_is_replaced() {
+    let mut world = running(3);
+    // The very first member, which was once told to start a new cluster.
+    let seed = match &world.log[0] {
+        Action::CreateSeed { name, .. } => name.clone(),
+        other => panic!("{other:?}"),
+    };
+    *world.data_mut(&seed).unwrap() = None;
+    world.pods.get_mut(&seed).unwrap().up = false;
+    world.log.clear();
+    assert!(world.converge(300), "{:?}", world.log);
+    assert!(kinds(&world).contains(&"RemoveMember") && !world.pods.contains_key(&seed));
+    assert_eq!(world.clusters_started, 1);
+}
+
+#[test]
+fn quorum_lost_with_wiped_volumes_is_left_to_people() {
+    let mut world = running(3);
+    for n in 0..2 {
+        let name = world.nth_pod(n).unwrap();
+        world.pods.get_mut(&name).unwrap().stopped = true;
+        world.claims.remove(&name);
+    }
+    let lost: Vec<String> = (0..2).map(|n| world.nth_pod(n).unwrap()).collect();
+    lost.iter().for_each(|name| drop(world.pods.remove(name)));
+    world.log.clear();
+    for _ in 0..50 {
+        assert_eq!(world.step().progress, Progress::DataLost);
+    }
+    assert!(world.log.is_empty());
+}
+
+#[test]
+fn a_seed_that_was_lost_before_its_id_was_known_is_found_again_by_its_claim() {
+    let mut world = World::new(3).with_volumes(true);
+    world.interrupted_step(1);
+    assert!(world.pods.is_empty() && world.claims.len() == 1);
+    let name = world.claims.keys().next().unwrap().clone();
+    assert!(world.converge(200));
+    assert!(world.pods.contains_key(&name));
+    assert_eq!(world.clusters_started, 1);
+}

@@ -1,0 +1,217 @@
+//! Another etcd version: one member at a time, the leader last, and not on before the one before is healthy.
+
+use jiff::SignedDuration;
+use semver::Version;
+
+use super::version::{Running, refusal};
+use super::{Action, Decision, Goal, Health, Progress, Step, has_alarm, pod_state, remaining};
+use crate::observed::{Member, Memory, Observed, PodView};
+
+/// A member that runs the new version is watched this long before the next one follows.
+const SETTLE: SignedDuration = SignedDuration::from_secs(10);
+/// A member that was told another version and still tells the old one after this long has an image of another version.
+const IMAGE_PATIENCE: SignedDuration = SignedDuration::from_secs(120);
+
+/// Where the members stand between two versions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Upgrade {
+    /// They run what is wanted, or nothing is known of them.
+    AsDesired,
+    /// They run another version and go on doing so.
+    Refused {
+        /// Why, in one word.
+        reason: &'static str,
+        /// Why, for people.
+        text: String,
+    },
+    /// They are taken there.
+    Going {
+        /// Lowest version that a member runs.
+        from: String,
+        /// Members that run the wanted version.
+        done: usize,
+        /// Members with a vote.
+        of: usize,
+    },
+}
+
+/// Where the members stand.
+#[must_use]
+pub fn upgrade(goal: &Goal, memory: &Memory, seen: &Observed, health: Option<&Health<'_>>) -> Upgrade {
+    let Some(health) = health else {
+        // Nobody answers: what was written down is all there is to judge by.
+        return match super::version::refusal_from(&memory.version, goal) {
+            Some((reason, text)) if memory.version != goal.version => Upgrade::Refused { reason, text },
+            _ => Upgrade::AsDesired,
+        };
+    };
+    let goes = |text: &str| Version::parse(text).ok();
+    // What a member runs, and the newest that it may have run.
+    let versions: Vec<(Version, Version, bool)> = health
+        .voters
+        .iter()
+        .filter_map(|m| {
+            let name = m.pod.as_deref()?;
+            let told = seen.pod(name).and_then(|pod| goes(&pod.version));
+            let runs = seen.endpoints.get(name).and_then(|e| goes(&e.version));
+            let before = goes(&memory.version);
+            let now = runs.clone().or(told.clone()).or(before)?;
+            let newest = told.iter().chain(&runs).max().cloned().unwrap_or_else(|| now.clone());
+            let done = runs.is_some_and(|v| v.to_string() == goal.version)
+                && told.is_none_or(|v| v.to_string() == goal.version);
+            Some((now, newest, done))
+        })
+        .collect();
+    let lowest = versions.iter().map(|(now, ..)| now).min().cloned();
+    let floor = versions.iter().map(|(_, newest, _)| newest).min().cloned();
+    let (Some(lowest), Some(floor)) = (lowest, floor) else { return Upgrade::AsDesired };
+    let done = versions.iter().filter(|(.., done)| *done).count();
+    // A member that is away for a while is no upgrade, if nobody was told another version.
+    let told_all = health.voters.iter().all(|m| {
+        m.pod.as_deref().and_then(|name| seen.pod(name)).is_none_or(|pod| pod.version == goal.version)
+    });
+    let runs_all = health
+        .voters
+        .iter()
+        .filter_map(|m| seen.endpoints.get(m.pod.as_deref()?))
+        .all(|e| e.version == goal.version);
+    if told_all && runs_all && (memory.version == goal.version || done == health.voters.len()) {
+        return Upgrade::AsDesired;
+    }
+    let auth = goal.auth || seen.endpoints.values().any(|e| e.auth);
+    let running = Running { lowest: lowest.clone(), floor, before: goes(&memory.version), auth };
+    match refusal(&running, goal) {
+        Some((reason, text)) => Upgrade::Refused { reason, text },
+        None => Upgrade::Going { from: lowest.to_string(), done, of: health.voters.len() },
+    }
+}
+
+impl Step<'_> {
+    fn going(&self) -> bool {
+        matches!(upgrade(self.goal, self.memory, self.seen, Some(self.health)), Upgrade::Going { .. })
+    }
+
+    /// It was told the wanted version, and nobody yet shows that this version works.
+    pub(super) fn tries_new_version(&self, pod: &PodView) -> bool {
+        let works = || {
+            let healthy = self.health.voters.iter().filter(|m| self.health.is_healthy(m.id));
+            let mut runs = healthy.filter_map(|m| self.seen.endpoints.get(m.pod.as_deref()?));
+            runs.any(|e| e.version == self.goal.version)
+        };
+        pod.version == self.goal.version
+            && self.memory.version != self.goal.version
+            && self.going()
+            && !works()
+    }
+
+    /// The one member that is not healthy was told a version that is neither the wanted one nor the one that all ran: the
+    /// version may be what brought it down, so it is told another one before anything else is done about it.
+    pub(super) fn upgrade_unhealthy(&self) -> Option<Decision> {
+        let [member] = self.health.unhealthy.as_slice() else { return None };
+        let pod = self.pod_of(member).filter(|_| member.id != self.health.leader)?;
+        let astray = ![&self.goal.version, &self.memory.version].contains(&&pod.version);
+        // Back to where all came from, it is neither astray nor going anywhere.
+        let back = pod.version != self.goal.version && self.goal.version == self.memory.version;
+        if !(astray || back) || pod.version.is_empty() || pod.deleting || pod.ended || !self.going() {
+            return None;
+        }
+        if self.keeps_from_restart(member).is_some() {
+            return None;
+        }
+        Some(self.set_version(pod))
+    }
+
+    /// The first member that runs the wanted version does not come up: everything else waits for a person.
+    pub(super) fn stalled(&self) -> Option<Decision> {
+        let pod = |m: &&Member| self.pod_of(m).filter(|pod| self.tries_new_version(pod));
+        let pod = self.health.unhealthy.iter().find_map(pod)?;
+        let text = format!(
+            "member {} was told to run etcd {} and is not healthy: {}. The others are left as they are; set spec.version back to {} to undo it",
+            pod.name,
+            self.goal.version,
+            pod_state(pod),
+            self.running_version()
+        );
+        Some(Decision::blocked(Progress::Upgrading, "UpgradeStalled", text))
+    }
+
+    pub(super) fn upgrade(&self) -> Option<Decision> {
+        let progress = Progress::Upgrading;
+        if !self.going() {
+            return None;
+        }
+        if has_alarm(self.seen, "NOSPACE") {
+            let text = "the database is full (alarm NOSPACE): no member is upgraded before it was compacted, defragmented and the alarm disarmed";
+            return Some(Decision::blocked(progress, "NoSpace", text));
+        }
+        if let Some(decision) = self.last_one_is_up() {
+            return Some(decision);
+        }
+        let created = |m: &&&Member| (self.pod_of(m).and_then(|pod| pod.created), m.id);
+        let outdated = |m: &&&Member| self.pod_of(m).is_some_and(|pod| pod.version != self.goal.version);
+        let follower = self
+            .health
+            .voters
+            .iter()
+            .filter(outdated)
+            .filter(|m| m.id != self.health.leader)
+            .max_by_key(created);
+        let leader = self.health.voters.iter().filter(outdated).find(|m| m.id == self.health.leader);
+        let member = *follower.or(leader)?;
+        let pod = self.pod_of(member)?;
+        if let Some(reason) = self.keeps_from_restart(member) {
+            let text = format!("member {} is not upgraded before {reason}", member.label());
+            return Some(self.unhealthy(progress, &text));
+        }
+        if member.id == self.health.leader && self.voters() > 1 {
+            let text = format!("member {} is taken to etcd {}", member.label(), self.goal.version);
+            return Some(self.move_leader(progress, member, &text, |_| true));
+        }
+        Some(self.set_version(pod))
+    }
+
+    /// Nothing, when all that were told the wanted version run it and did so for a while.
+    fn last_one_is_up(&self) -> Option<Decision> {
+        let progress = Progress::Upgrading;
+        let told = |m: &&Member| self.pod_of(m).filter(|pod| pod.version == self.goal.version);
+        let mut newest = None;
+        for (member, pod) in self.health.voters.iter().filter_map(|m| told(m).map(|pod| (*m, pod))) {
+            let name = member.label();
+            if !self.health.is_healthy(member.id) {
+                return Some(
+                    self.unhealthy(progress, "no further member is upgraded before all are healthy"),
+                );
+            }
+            let runs = self.seen.endpoints.get(&name).map(|e| e.version.clone()).unwrap_or_default();
+            if runs != self.goal.version {
+                let text =
+                    format!("waiting for member {name} to run etcd {}, it runs {runs}", self.goal.version);
+                let late = pod.started.is_some_and(|at| self.seen.now.duration_since(at) > IMAGE_PATIENCE)
+                    && pod.ready_since.is_some_and(|at| self.seen.now.duration_since(at) > IMAGE_PATIENCE);
+                return Some(if late {
+                    let text = format!("{text}; does its image contain that version?");
+                    Decision::blocked(progress, "UpgradeStalled", text)
+                } else {
+                    Decision::wait(progress, text)
+                });
+            }
+            newest = newest.max(pod.started);
+        }
+        let rest = remaining(newest? + SETTLE, self.seen.now)?;
+        let text = format!("the member that runs etcd {} is watched for a while", self.goal.version);
+        Some(Decision { again: Some(rest), ..Decision::wait(progress, text) })
+    }
+
+    fn set_version(&self, pod: &PodView) -> Decision {
+        let (name, to) = (pod.name.clone(), self.goal.version.clone());
+        let text = format!("member {name} is taken from etcd {} to {to}", pod.version);
+        let action = Action::SetVersion {
+            volume: self.seen.claim(&name).is_some(),
+            name,
+            uid: pod.uid.clone(),
+            from: pod.version.clone(),
+            to,
+        };
+        Decision::act(Progress::Upgrading, action, text)
+    }
+}

@@ -1,0 +1,159 @@
+//! Which etcd version a cluster may be taken to.
+
+use semver::Version;
+
+use super::Goal;
+
+/// A refusal: a reason in one word, and the rest for people.
+pub(super) type Refusal = (&'static str, String);
+
+/// What members run, or may have run.
+pub(super) struct Running {
+    /// The lowest version that a member is known to run.
+    pub(super) lowest: Version,
+    /// The lowest that they may all have run: as long as one member never ran a minor version, etcd can go back below it.
+    pub(super) floor: Version,
+    /// The version that they all ran last: going back to it needs no permission.
+    pub(super) before: Option<Version>,
+    /// Authentication is on, or may be.
+    pub(super) auth: bool,
+}
+
+/// Versions that lose or mix up data when a member is killed (fixed in 3.5.3).
+const KNOWN_BAD: (u64, u64, std::ops::RangeInclusive<u64>) = (3, 5, 0..=2);
+/// Members of earlier 3.5 versions leave learners behind that 3.6 does not start with.
+const READY_FOR_3_6: u64 = 26;
+
+/// Why a version is not gone to.
+pub(super) fn refusal(running: &Running, goal: &Goal) -> Option<Refusal> {
+    let Ok(to) = Version::parse(&goal.version) else {
+        return Some((
+            "UnsupportedVersionSkew",
+            format!("spec.version: {:?} is not a version", goal.version),
+        ));
+    };
+    let (lowest, floor) = (&running.lowest, &running.floor);
+    let minor = |v: &Version| (v.major, v.minor);
+    if minor(&to) < minor(floor) {
+        let text = format!(
+            "the members run etcd {lowest}, and the data of {}.{} cannot be read by {to}: etcd goes back within a minor version only. \
+             Set spec.version back, or restore a backup that was made with {}.{}",
+            floor.major, floor.minor, to.major, to.minor
+        );
+        return Some(("UnsupportedVersionSkew", text));
+    }
+    if to.major != lowest.major || to.minor > lowest.minor + 1 {
+        let text = format!(
+            "the members run etcd {lowest}: etcd goes up one minor version at a time. Set spec.version to {}.{} first",
+            lowest.major,
+            lowest.minor + 1
+        );
+        return Some(("UnsupportedVersionSkew", text));
+    }
+    if running.before.as_ref() == Some(&to) {
+        return None;
+    }
+    let (major, bad_minor, patches) = KNOWN_BAD;
+    let changes = *lowest != to;
+    if changes
+        && (to.major, to.minor) == (major, bad_minor)
+        && patches.contains(&to.patch)
+        && goal.allowed_version.as_deref() != Some(goal.version.as_str())
+    {
+        let text = format!(
+            "etcd {to} can lose data when a member is killed (fixed in 3.5.3): choose a later one, or annotate the EtcdCluster with {}={to}",
+            crate::names::ANNOTATION_ALLOW_VERSION
+        );
+        return Some(("KnownBadVersion", text));
+    }
+    if (lowest.minor, to.minor) == (4, 5) && running.auth {
+        let text = "authentication is on: etcd 3.5 does not start with the log that 3.4 writes then. Switch it off (`etcdctl auth disable`) \
+                    for the time of the upgrade"
+            .to_owned();
+        return Some(("AuthEnabled", text));
+    }
+    if (lowest.minor, to.minor) == (5, 6) && lowest.patch < READY_FOR_3_6 {
+        let text = format!(
+            "the members run etcd {lowest}, and 3.6 takes members of 3.5.{READY_FOR_3_6} or later. Set spec.version to that first"
+        );
+        return Some(("UpgradePatchFirst", text));
+    }
+    None
+}
+
+/// The same where nothing is known but the version that all members ran last.
+pub(super) fn refusal_from(version: &str, goal: &Goal) -> Option<Refusal> {
+    let lowest = Version::parse(version).ok()?;
+    let running = Running { floor: lowest.clone(), before: Some(lowest.clone()), lowest, auth: goal.auth };
+    refusal(&running, goal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reason(from: &str, to: &str, auth: bool) -> Option<&'static str> {
+        let lowest = Version::parse(from).unwrap();
+        let running = Running { floor: lowest.clone(), before: Some(lowest.clone()), lowest, auth };
+        let goal = Goal { version: to.into(), ..Goal::default() };
+        refusal(&running, &goal).map(|(reason, _)| reason)
+    }
+
+    #[test]
+    fn one_minor_up_and_any_patch_are_gone_to() {
+        for (from, to) in [
+            ("3.4.23", "3.4.23"),
+            ("3.4.23", "3.4.30"),
+            ("3.4.23", "3.4.20"),
+            ("3.4.23", "3.5.30"),
+            ("3.5.26", "3.6.4"),
+            ("3.5.1", "3.5.30"),
+        ] {
+            assert_eq!(reason(from, to, false), None, "{from} to {to}");
+        }
+    }
+
+    #[test]
+    fn what_is_refused_has_its_reason() {
+        for (from, to, auth, expected) in [
+            ("3.4.23", "3.6.4", false, "UnsupportedVersionSkew"),
+            ("3.5.30", "3.4.23", false, "UnsupportedVersionSkew"),
+            ("3.4.23", "4.0.0", false, "UnsupportedVersionSkew"),
+            ("3.4.23", "3.5.1", false, "KnownBadVersion"),
+            ("3.5.30", "3.5.2", false, "KnownBadVersion"),
+            ("3.4.23", "3.5.30", true, "AuthEnabled"),
+            ("3.5.25", "3.6.4", false, "UpgradePatchFirst"),
+            ("3.4.23", "foo", false, "UnsupportedVersionSkew"),
+        ] {
+            assert_eq!(reason(from, to, auth), Some(expected), "{from} to {to}");
+        }
+    }
+
+    #[test]
+    fn a_known_bad_version_is_gone_to_when_somebody_says_so_by_name() {
+        let lowest = Version::parse("3.4.23").unwrap();
+        let running = Running { floor: lowest.clone(), before: None, lowest, auth: false };
+        let allowed = |version: &str| Goal {
+            version: "3.5.1".into(),
+            allowed_version: Some(version.into()),
+            ..Goal::default()
+        };
+        assert_eq!(refusal(&running, &allowed("3.5.1")), None);
+        assert!(refusal(&running, &allowed("3.5.2")).is_some());
+    }
+
+    #[test]
+    fn the_way_back_is_open_while_one_member_never_ran_the_new_minor_version() {
+        let version = |text| Version::parse(text).unwrap();
+        let goal = Goal { version: "3.4.23".into(), ..Goal::default() };
+        let half = Running {
+            lowest: version("3.4.23"),
+            floor: version("3.4.23"),
+            before: Some(version("3.4.23")),
+            auth: false,
+        };
+        assert_eq!(refusal(&half, &goal), None);
+        let all = Running { floor: version("3.5.30"), ..half };
+        assert_eq!(refusal(&all, &goal).unwrap().0, "UnsupportedVersionSkew");
+    }
+}

@@ -1,0 +1,267 @@
+//! Doing: what a step asks for, with the API of Kubernetes. Each of these can be done twice.
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret};
+use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions};
+use kube::{Api, Resource, ResourceExt};
+use ring::rand::SecureRandom;
+use serde_json::{Value, json};
+
+use super::controller::Context;
+use super::look::Look;
+use super::seed::Seed;
+use super::{ANNOTATION_FORMER, FINALIZER};
+use crate::apply::why;
+use crate::crd::restore::EtcdRestore;
+use crate::crd::{EtcdCluster, EtcdClusterSpec};
+use crate::{build, names};
+
+/// Key of the token in its Secret.
+pub(crate) const TOKEN_KEY: &str = "token";
+
+/// Name of the Secret with the token of a restore.
+pub(crate) fn token_secret(restore: &str) -> String {
+    format!("{restore}-restore-token")
+}
+
+/// The hands: what they need.
+pub(crate) struct Hands<'a> {
+    pub(crate) context: &'a Context,
+    pub(crate) restore: &'a EtcdRestore,
+    pub(crate) look: &'a Look,
+}
+
+impl Hands<'_> {
+    fn api<K>(&self) -> Api<K>
+    where
+        K: Resource<Scope = k8s_openapi::NamespaceResourceScope>,
+        K::DynamicType: Default,
+    {
+        Api::namespaced(self.context.base.client.clone(), &self.restore.namespace().unwrap_or_default())
+    }
+
+    fn cluster(&self) -> &str {
+        &self.restore.spec.etcd_cluster.name
+    }
+
+    fn uid(&self) -> String {
+        self.restore.uid().unwrap_or_default()
+    }
+
+    /// The EtcdCluster of the template, held by this restore from its first moment.
+    pub(crate) async fn create_cluster(&self) -> Result<(), String> {
+        let template = self.restore.spec.cluster_template.clone().unwrap_or_default();
+        let spec: EtcdClusterSpec =
+            serde_json::from_value(template).map_err(|error| format!("spec.clusterTemplate: {error}"))?;
+        let mut cluster = EtcdCluster::new(self.cluster(), spec);
+        cluster.annotations_mut().insert(names::ANNOTATION_RESTORE.into(), self.uid());
+        // The new cluster is looked after by whoever looks after its restore.
+        if let Some(scope) = self.restore.annotations().get(names::ANNOTATION_SCOPE) {
+            cluster.annotations_mut().insert(names::ANNOTATION_SCOPE.into(), scope.clone());
+        }
+        match self.api::<EtcdCluster>().create(&PostParams::default(), &cluster).await {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
+            Err(error) => Err(format!("failed to create EtcdCluster {}: {}", self.cluster(), why(&error))),
+        }
+    }
+
+    /// Takes the members over. First it is made sure that a restore which is deleted gives them back.
+    pub(crate) async fn hold(&self) -> Result<(), String> {
+        self.finalizer(true).await?;
+        self.annotate(json!({ names::ANNOTATION_RESTORE: self.uid() }), true).await
+    }
+
+    /// Gives the members back.
+    pub(crate) async fn release(&self) -> Result<(), String> {
+        self.annotate(json!({ names::ANNOTATION_RESTORE: null }), false).await
+    }
+
+    /// The EtcdCluster learns which etcd cluster is its own now; then its members are its controller's again.
+    pub(crate) async fn hand_over(&self) -> Result<(), String> {
+        let status = self.restore.status.clone().unwrap_or_default();
+        let version = self.look.observed.as_ref().and_then(|seen| seen.endpoints.get(&status.seed_member));
+        let version = version
+            .map(|endpoint| endpoint.version.clone())
+            .or_else(|| Some(self.look.valid.as_ref()?.goal.version.clone()));
+        let mut new = json!({
+            "clusterID": status.cluster_id, "size": 1, "phase": "Running", "reason": null,
+            "pendingMember": null, "memberList": null, "learnerFailure": null, "authEnabled": null,
+        });
+        if let Some(version) = version {
+            new["currentVersion"] = Value::String(version);
+        }
+        let patch = json!({ "metadata": { "uid": self.cluster_uid() }, "status": new });
+        let api = self.api::<EtcdCluster>();
+        api.patch_status(self.cluster(), &PatchParams::default(), &Patch::Merge(&patch)).await.map_err(
+            |error| format!("failed to write the status of EtcdCluster {}: {}", self.cluster(), why(&error)),
+        )?;
+        let annotations = self.look.cluster.as_ref().map(|c| c.annotations().clone()).unwrap_or_default();
+        let mut former: Vec<String> = annotations
+            .get(ANNOTATION_FORMER)
+            .into_iter()
+            .flat_map(|ids| ids.split(','))
+            .map(str::to_owned)
+            .collect();
+        former.push(status.former_cluster_id);
+        former.retain(|id| !id.is_empty());
+        former.dedup();
+        // So many are remembered: each was the cluster's own once.
+        let former = former.split_off(former.len().saturating_sub(32)).join(",");
+        self.annotate(json!({ names::ANNOTATION_RESTORE: null, ANNOTATION_FORMER: former }), false).await
+    }
+
+    fn cluster_uid(&self) -> Option<String> {
+        self.look.cluster.as_ref().and_then(ResourceExt::uid)
+    }
+
+    async fn annotate(&self, annotations: Value, exactly: bool) -> Result<(), String> {
+        let version = self.look.cluster.as_ref().and_then(ResourceExt::resource_version).filter(|_| exactly);
+        let patch = json!({ "metadata": {
+            "uid": self.cluster_uid(), "annotations": annotations,
+        } });
+        let mut patch = patch;
+        if let Some(version) = version {
+            // Two restores must not both believe that they hold it.
+            patch["metadata"]["resourceVersion"] = Value::String(version);
+        }
+        match self
+            .api::<EtcdCluster>()
+            .patch(self.cluster(), &PatchParams::default(), &Patch::Merge(&patch))
+            .await
+        {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(status)) if status.is_not_found() || (exactly && status.is_conflict()) => {
+                Ok(())
+            }
+            Err(error) => Err(format!("failed to annotate EtcdCluster {}: {}", self.cluster(), why(&error))),
+        }
+    }
+
+    /// Sets or takes away our finalizer.
+    pub(crate) async fn finalizer(&self, wanted: bool) -> Result<(), String> {
+        let present = self.restore.finalizers().iter().any(|f| f == FINALIZER);
+        if present == wanted {
+            return Ok(());
+        }
+        let mut list: Vec<&str> =
+            self.restore.finalizers().iter().map(String::as_str).filter(|f| *f != FINALIZER).collect();
+        if wanted {
+            list.push(FINALIZER);
+        }
+        let patch = json!({ "metadata": {
+            "uid": self.restore.uid(), "resourceVersion": self.restore.resource_version(), "finalizers": list,
+        } });
+        let name = self.restore.name_any();
+        match self.api::<EtcdRestore>().patch(&name, &PatchParams::default(), &Patch::Merge(&patch)).await {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+            Err(error) => {
+                Err(format!("failed to change the finalizers of EtcdRestore {name}: {}", why(&error)))
+            }
+        }
+    }
+
+    /// Stops a member.
+    pub(crate) async fn delete_pod(&self, name: &str, uid: &str) -> Result<(), String> {
+        // Not a later pod that happens to have the name.
+        let params = DeleteParams::default()
+            .preconditions(Preconditions { uid: Some(uid.to_owned()), resource_version: None });
+        match self.api::<Pod>().delete(name, &params).await {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => Ok(()),
+            Err(error) => Err(format!("failed to delete pod {name}: {}", why(&error))),
+        }
+    }
+
+    /// Keeps the data of a former member for people: without an owner, under a label that says why.
+    pub(crate) async fn set_aside(&self, name: &str, uid: &str) -> Result<(), String> {
+        let owner = json!([{ "$patch": "delete", "uid": self.cluster_uid() }]);
+        let labels = json!({ names::LABEL_REPLACED_BY: self.uid() });
+        let patch = json!({ "metadata": { "uid": uid, "labels": labels, "ownerReferences": owner } });
+        let api = self.api::<PersistentVolumeClaim>();
+        match api.patch(name, &PatchParams::default(), &Patch::Strategic(&patch)).await {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => Ok(()),
+            Err(error) => Err(format!("failed to set claim {name} aside: {}", why(&error))),
+        }
+    }
+
+    /// Token, claim, pod; in this order each finds what it needs.
+    pub(crate) async fn create_seed(&self, name: &str) -> Result<(), String> {
+        let (Some(valid), Some(observed)) = (&self.look.valid, &self.look.observed) else {
+            return Err("the EtcdCluster was not looked at".into());
+        };
+        let status = self.restore.status.clone().unwrap_or_default();
+        let snapshot = status.snapshot.unwrap_or_default();
+        let place = self.context.place.find(&self.context.base.client).await?;
+        self.token().await?;
+        if observed.volumes {
+            let claim = build::claim::claim(valid, name, &valid.goal.version);
+            self.make("claim", &claim).await?;
+        }
+        let (restore, uid) = (self.restore.name_any(), self.uid());
+        let seed = Seed {
+            cluster: valid,
+            name,
+            restore: &restore,
+            uid: &uid,
+            snapshot: &snapshot,
+            place: &place,
+            volume: observed.volumes,
+        };
+        self.make("pod", &seed.pod(&*self.context.base.addressing)).await
+    }
+
+    async fn token(&self) -> Result<(), String> {
+        let name = token_secret(&self.restore.name_any());
+        let api = self.api::<Secret>();
+        let found = api
+            .get_opt(&name)
+            .await
+            .map_err(|error| format!("failed to read Secret {name}: {}", why(&error)))?;
+        if let Some(secret) = found {
+            let ours = secret
+                .owner_references()
+                .iter()
+                .any(|owner| Some(&owner.uid) == self.restore.metadata.uid.as_ref());
+            return if ours {
+                Ok(())
+            } else {
+                Err(format!("Secret {name} is somebody else's; delete or rename it"))
+            };
+        }
+        let mut bytes = [0; 32];
+        ring::rand::SystemRandom::new()
+            .fill(&mut bytes)
+            .map_err(|_| "the machine has no randomness".to_owned())?;
+        let token = ByteString(crate::storage::hex(&bytes).into_bytes());
+        let secret = Secret {
+            metadata: ObjectMeta {
+                name: Some(name),
+                namespace: self.restore.namespace(),
+                owner_references: self.restore.controller_owner_ref(&()).map(|owner| vec![owner]),
+                ..ObjectMeta::default()
+            },
+            data: Some([(TOKEN_KEY.to_owned(), token)].into()),
+            ..Secret::default()
+        };
+        self.make("Secret", &secret).await
+    }
+
+    async fn make<K>(&self, kind: &str, object: &K) -> Result<(), String>
+    where
+        K: Resource<Scope = k8s_openapi::NamespaceResourceScope>
+            + Clone
+            + serde::Serialize
+            + serde::de::DeserializeOwned
+            + std::fmt::Debug,
+        K::DynamicType: Default,
+    {
+        match self.api::<K>().create(&PostParams::default(), object).await {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
+            Err(error) => Err(format!("failed to create {kind} {}: {}", object.name_any(), why(&error))),
+        }
+    }
+}

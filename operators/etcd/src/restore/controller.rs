@@ -1,0 +1,402 @@
+//! The driver: look, decide, do, report; one step at a time.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{FutureExt, StreamExt};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::api::{Patch, PatchParams};
+use kube::core::DeserializeGuard;
+use kube::runtime::controller::{Action as Requeue, Config, Controller};
+use kube::runtime::watcher;
+use kube::{Api, Resource, ResourceExt};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::apply::Hands;
+use super::look::{Look, look};
+use super::place::Place;
+use super::plan::{Step, next_step};
+use super::verify::verify;
+use crate::apply::why;
+use crate::backup::run::{Attempt, Owner};
+use crate::backup::source::{Door, Entry};
+use crate::controller::{Context as Base, api, differences, key};
+use crate::crd::backup::Upload;
+use crate::crd::restore::{EtcdRestore, EtcdRestoreStatus};
+use crate::events::{self, Note};
+use crate::storage::{Failure, Target, UploadNotes};
+
+/// So many restores go on at the same time in one watched namespace.
+const CONCURRENCY: u16 = 8;
+/// After a step that was done the next look is this soon.
+const SOON: Duration = Duration::from_millis(20);
+/// While members start and stop, the next look is this soon.
+const WATCH: Duration = Duration::from_millis(500);
+/// Something outside has to change: a store, a Secret, an EtcdCluster.
+const AGAIN: Duration = Duration::from_secs(10);
+
+pub(crate) struct Context {
+    pub(crate) base: Arc<Base>,
+    folder: Option<PathBuf>,
+    pub(crate) place: Arc<Place>,
+    shutdown: CancellationToken,
+}
+
+/// Works until shutdown.
+pub async fn run(base: Arc<Base>, folder: Option<PathBuf>, place: Arc<Place>, shutdown: CancellationToken) {
+    let controllers = base.scope.namespaces().into_iter().map(|namespace| {
+        let stop = shutdown.clone();
+        let context = Arc::new(Context {
+            base: base.clone(),
+            folder: folder.clone(),
+            place: place.clone(),
+            shutdown: shutdown.clone(),
+        });
+        async move {
+            let restores = api::<DeserializeGuard<EtcdRestore>>(&context.base.client, namespace.as_deref());
+            Controller::new(restores, watcher::Config::default())
+                .with_config(Config::default().concurrency(CONCURRENCY))
+                .graceful_shutdown_on(async move { stop.cancelled().await })
+                .run(reconcile, error_policy, context)
+                .for_each(|result| async move {
+                    if let Err(error) = result {
+                        tracing::debug!(%error, "a look at a restore came to nothing");
+                    }
+                })
+                .await;
+        }
+    });
+    futures::future::join_all(controllers).await;
+}
+
+#[derive(Debug, thiserror::Error)]
+enum ReconcileError {
+    #[error("the object cannot be read: {0}")]
+    Unreadable(String),
+    #[error("failed to {verb}: {}", why(source))]
+    Kubernetes { verb: &'static str, source: Box<kube::Error> },
+    #[error("{0}")]
+    Step(String),
+}
+
+fn error_policy(
+    object: Arc<DeserializeGuard<EtcdRestore>>,
+    error: &ReconcileError,
+    _: Arc<Context>,
+) -> Requeue {
+    tracing::warn!(restore = key(&*object), %error, "will try again");
+    match error {
+        ReconcileError::Unreadable(_) => Requeue::await_change(),
+        ReconcileError::Kubernetes { .. } | ReconcileError::Step(_) => {
+            Requeue::requeue(Duration::from_secs(2))
+        }
+    }
+}
+
+async fn reconcile(
+    object: Arc<DeserializeGuard<EtcdRestore>>,
+    context: Arc<Context>,
+) -> Result<Requeue, ReconcileError> {
+    let cached = object.0.as_ref().map_err(|error| ReconcileError::Unreadable(error.error.clone()))?;
+    let base = &context.base;
+    if !base.scope.includes(cached) || !base.elector.leads() {
+        return Ok(Requeue::await_change());
+    }
+    // What was remembered a moment ago must be seen: nothing here is decided on the word of a cache.
+    let api: Api<EtcdRestore> = Api::namespaced(base.client.clone(), &cached.namespace().unwrap_or_default());
+    let fresh = api.get_opt(&cached.name_any()).await;
+    let fresh = fresh.map_err(|source| ReconcileError::Kubernetes {
+        verb: "read the EtcdRestore again",
+        source: Box::new(source),
+    })?;
+    match fresh {
+        Some(fresh) if fresh.uid() == cached.uid() => {
+            Turn { context: &context, api: &api, restore: &fresh }.run().await
+        }
+        _ => Ok(Requeue::await_change()),
+    }
+}
+
+/// One step of one restore.
+struct Turn<'a> {
+    context: &'a Context,
+    api: &'a Api<EtcdRestore>,
+    restore: &'a EtcdRestore,
+}
+
+impl Turn<'_> {
+    fn status(&self) -> EtcdRestoreStatus {
+        self.restore.status.clone().unwrap_or_default()
+    }
+
+    async fn run(&self) -> Result<Requeue, ReconcileError> {
+        let look = match look(self.context, self.restore).await {
+            Ok(look) => look,
+            Err(reason) => return self.wait(None, &reason, AGAIN).await,
+        };
+        let hands = Hands { context: self.context, restore: self.restore, look: &look };
+        if self.restore.metadata.deletion_timestamp.is_some() {
+            let held = look.seen.cluster.as_ref().is_some_and(|c| c.holder.as_ref() == Some(&look.seen.uid));
+            if held {
+                hands.release().await.map_err(ReconcileError::Step)?;
+            }
+            hands.finalizer(false).await.map_err(ReconcileError::Step)?;
+            return Ok(Requeue::await_change());
+        }
+        // The look took a while.
+        if !self.context.base.elector.leads() {
+            return Ok(Requeue::await_change());
+        }
+        let step = next_step(&look.seen);
+        if !matches!(step, Step::Wait(..) | Step::Done) {
+            tracing::info!(restore = key(self.restore), ?step, "next");
+        }
+        let done = match &step {
+            Step::Done => {
+                hands.finalizer(false).await.map_err(ReconcileError::Step)?;
+                return Ok(Requeue::await_change());
+            }
+            Step::Wait(phase, reason) => {
+                let pace = if *phase == "Verified" { AGAIN } else { WATCH };
+                return self.wait(Some(phase), reason, pace).await;
+            }
+            Step::Fail(reason) => return self.fail(reason).await,
+            Step::Verify => return self.verify().await,
+            Step::SafetyBackup => return self.safety(&look).await,
+            Step::Remember(status) => {
+                self.write(status).await?;
+                return Ok(Requeue::requeue(SOON));
+            }
+            Step::Succeed { revision } => return self.succeed(*revision).await,
+            Step::CreateCluster => hands.create_cluster().await,
+            Step::Hold => {
+                let held = hands.hold().await;
+                if held.is_ok() {
+                    let text =
+                        format!("EtcdCluster {} is being restored; its members are stopped", look.seen.name);
+                    self.tell(false, "RestoreStarted", &text).await;
+                }
+                held
+            }
+            Step::Release => hands.release().await,
+            Step::DeletePod { name, uid } => hands.delete_pod(name, uid).await,
+            Step::SetAside { name, uid } => hands.set_aside(name, uid).await,
+            Step::CreateSeed { name } => hands.create_seed(name).await,
+            Step::HandOver => hands.hand_over().await,
+        };
+        match done {
+            Ok(()) => Ok(Requeue::requeue(SOON)),
+            Err(reason) => self.wait(None, &reason, Duration::from_secs(2)).await,
+        }
+    }
+
+    /// Reads the snapshot whole. What may be better later is tried again.
+    async fn verify(&self) -> Result<Requeue, ReconcileError> {
+        let mut status = self.status();
+        status.phase = "Downloading".into();
+        status.observed_generation = self.restore.metadata.generation;
+        status.start_time = status.start_time.or_else(|| Some(Time(Timestamp::now())));
+        self.write(&status).await?;
+        let target = match self.target() {
+            Ok(target) => target,
+            Err(reason) => return self.fail(&reason).await,
+        };
+        let namespace = self.restore.namespace().unwrap_or_default();
+        let store = match crate::backup::open(
+            &self.context.base,
+            self.context.folder.as_deref(),
+            &namespace,
+            &target,
+        )
+        .await
+        {
+            Ok(store) => store,
+            Err(reason) => return self.wait_from(&status, &reason, AGAIN).await,
+        };
+        let verified = tokio::select! {
+            verified = verify(&store, &target.key) => verified,
+            () = self.context.shutdown.cancelled() => return Ok(Requeue::await_change()),
+        };
+        match verified {
+            Ok(snapshot) => {
+                let new = EtcdRestoreStatus {
+                    phase: "Verified".into(),
+                    snapshot: Some(snapshot),
+                    reason: String::new(),
+                    ..status.clone()
+                };
+                self.write_over(&status, &new).await?;
+                Ok(Requeue::requeue(SOON))
+            }
+            Err(Failure::Damaged(damage)) => self.fail(&format!("{}: {damage}", target.uri())).await,
+            Err(other) => self.wait_from(&status, &other.to_string(), AGAIN).await,
+        }
+    }
+
+    fn target(&self) -> Result<Target, String> {
+        Target::read("backupStorageType", &self.restore.spec.backup_storage_type, &self.restore.spec.stores)
+    }
+
+    /// Backs up what the cluster holds, beside the snapshot.
+    async fn safety(&self, look: &Look) -> Result<Requeue, ReconcileError> {
+        let status = self.status();
+        match self.safety_backup(look).await {
+            Ok(uri) => {
+                let old = self.read().await?.unwrap_or(status);
+                let new = EtcdRestoreStatus {
+                    safety_backup: uri,
+                    upload: None,
+                    reason: String::new(),
+                    ..old.clone()
+                };
+                self.write_over(&old, &new).await?;
+                Ok(Requeue::requeue(SOON))
+            }
+            Err(reason) => {
+                let text = format!(
+                    "what EtcdCluster {} holds cannot be backed up, so it is not stopped (spec.skipSafetyBackup does without): {reason}",
+                    look.seen.name
+                );
+                let old = self.read().await?.unwrap_or(status);
+                self.wait_from(&old, &text, AGAIN).await
+            }
+        }
+    }
+
+    async fn safety_backup(&self, look: &Look) -> Result<String, String> {
+        let (base, namespace) = (&self.context.base, self.restore.namespace().unwrap_or_default());
+        let source = self.target()?;
+        let uid = self.restore.uid().unwrap_or_default();
+        let target = source.at(format!("{}_before-restore_{uid}", source.key));
+        let store = crate::backup::open(base, self.context.folder.as_deref(), &namespace, &target).await?;
+        // A store that does not know it any more must not hold up the restore.
+        if let Some(upload) = self.status().upload
+            && let Err(failure) = store.abort(&upload.key, &upload.id).await
+        {
+            tracing::warn!(restore = key(self.restore), %failure, upload = upload.id, "an unfinished upload could not be taken back");
+        }
+        let observed = look.observed.as_ref().ok_or("the EtcdCluster was not looked at")?;
+        let endpoints = observed.pods.iter().filter_map(|pod| base.addressing.endpoint(pod)).collect();
+        let access = look.etcd.access().clone();
+        let door = Door { etcd: &base.etcd, entry: Entry::Known(&access) };
+        let answers = door.ask(&endpoints).await;
+        let notes = UploadNotes { cancel: self.context.shutdown.child_token(), ..UploadNotes::default() };
+        let owner = Owner { uid, name: key(self.restore) };
+        let attempt = Attempt {
+            store: &store,
+            target: &target,
+            owner: &owner,
+            periodic: false,
+            keep: 0,
+            notes: &notes,
+        };
+        let began = |key: String, id: String| {
+            let new = EtcdRestoreStatus { upload: Some(Upload { key, id }), ..self.status() };
+            async move { self.write(&new).await.map_err(|error| error.to_string()) }.boxed()
+        };
+        Ok(attempt.run_with(&door, &answers, &began).await?.uri)
+    }
+
+    async fn read(&self) -> Result<Option<EtcdRestoreStatus>, ReconcileError> {
+        let found = self.api.get_opt(&self.restore.name_any()).await;
+        let found = found.map_err(|source| ReconcileError::Kubernetes {
+            verb: "read the EtcdRestore again",
+            source: Box::new(source),
+        })?;
+        Ok(found.and_then(|restore| restore.status))
+    }
+
+    async fn wait(
+        &self,
+        phase: Option<&str>,
+        reason: &str,
+        pace: Duration,
+    ) -> Result<Requeue, ReconcileError> {
+        let mut new = self.status();
+        new.observed_generation = self.restore.metadata.generation;
+        match phase {
+            Some(phase) => new.phase = phase.into(),
+            None if new.phase.is_empty() => new.phase = "Pending".into(),
+            None => {}
+        }
+        new.reason = reason.to_owned();
+        self.write(&new).await?;
+        Ok(Requeue::requeue(pace))
+    }
+
+    async fn wait_from(
+        &self,
+        old: &EtcdRestoreStatus,
+        reason: &str,
+        pace: Duration,
+    ) -> Result<Requeue, ReconcileError> {
+        let new = EtcdRestoreStatus { reason: reason.to_owned(), ..old.clone() };
+        if *old != new {
+            self.write_over(old, &new).await?;
+            self.tell(true, "RestoreWaiting", reason).await;
+        }
+        Ok(Requeue::requeue(pace))
+    }
+
+    async fn fail(&self, reason: &str) -> Result<Requeue, ReconcileError> {
+        let mut new = self.status();
+        (new.phase, new.succeeded, new.reason) = ("Failed".into(), false, reason.to_owned());
+        new.observed_generation = self.restore.metadata.generation;
+        new.completion_time = Some(Time(Timestamp::now()));
+        self.write(&new).await?;
+        tracing::warn!(restore = key(self.restore), reason, "the restore failed");
+        self.tell(true, "RestoreFailed", reason).await;
+        Ok(Requeue::requeue(SOON))
+    }
+
+    async fn succeed(&self, revision: i64) -> Result<Requeue, ReconcileError> {
+        let mut new = self.status();
+        (new.phase, new.succeeded, new.reason) = ("Succeeded".into(), true, String::new());
+        new.restored_revision = Some(revision);
+        new.completion_time = Some(Time(Timestamp::now()));
+        self.write(&new).await?;
+        let text = format!(
+            "All members of EtcdCluster {} serve the snapshot; revision {revision}",
+            self.restore.spec.etcd_cluster.name
+        );
+        self.tell(false, "RestoreSucceeded", &text).await;
+        Ok(Requeue::requeue(SOON))
+    }
+
+    async fn write(&self, new: &EtcdRestoreStatus) -> Result<(), ReconcileError> {
+        self.write_over(&self.status(), new).await
+    }
+
+    async fn write_over(
+        &self,
+        old: &EtcdRestoreStatus,
+        new: &EtcdRestoreStatus,
+    ) -> Result<(), ReconcileError> {
+        if old == new {
+            return Ok(());
+        }
+        if !self.context.base.elector.leads() {
+            return Err(ReconcileError::Step("another operator leads by now".into()));
+        }
+        // The uid makes the server refuse when the object is another one by now.
+        let patch = json!({ "metadata": { "uid": self.restore.uid() }, "status": differences(old, new) });
+        match self
+            .api
+            .patch_status(&self.restore.name_any(), &PatchParams::default(), &Patch::Merge(&patch))
+            .await
+        {
+            Ok(_) => Ok(()),
+            Err(source) => {
+                Err(ReconcileError::Kubernetes { verb: "write the status", source: Box::new(source) })
+            }
+        }
+    }
+
+    async fn tell(&self, warning: bool, reason: &'static str, text: &str) {
+        let note = Note { warning, reason, text: text.to_owned(), pod: None };
+        events::send(&self.context.base.recorder, &self.restore.object_ref(&()), &[note]).await;
+    }
+}

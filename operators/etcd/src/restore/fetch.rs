@@ -1,0 +1,165 @@
+//! What our own image does in the first member's pod: brings the snapshot there, and puts the restored data in place.
+//!
+//! A node that was restarted runs these containers again although etcd has data by then. So the data of etcd is only ever
+//! put where there is none, and the snapshot stays beside it.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use futures::StreamExt;
+use tokio::io::AsyncWriteExt;
+
+use crate::storage::{STALL, Snapshot};
+
+/// The environment variable with the token.
+pub const TOKEN: &str = "ETCD_RESTORE_TOKEN";
+/// What a data folder of etcd contains.
+const MEMBER: &str = "member";
+
+/// Fetches a snapshot from the operator.
+#[derive(Debug, clap::Args)]
+pub struct FetchArgs {
+    /// URL at the operator.
+    #[arg(long)]
+    pub url: String,
+    /// SHA-256 that its database must have.
+    #[arg(long)]
+    pub sha256: String,
+    /// File to write.
+    #[arg(long)]
+    pub to: PathBuf,
+    /// Folder of an earlier try that is removed.
+    #[arg(long)]
+    pub clear: Option<PathBuf>,
+}
+
+/// Puts restored data in place.
+#[derive(Debug, clap::Args)]
+pub struct InstallArgs {
+    /// The restored data.
+    #[arg(long)]
+    pub from: PathBuf,
+    /// Where etcd looks for it.
+    #[arg(long)]
+    pub to: PathBuf,
+}
+
+/// Fetches. A snapshot that is there already, whole, is not fetched again.
+///
+/// # Errors
+/// When it does not arrive whole.
+pub async fn fetch(args: &FetchArgs, token: Option<String>) -> anyhow::Result<()> {
+    if let Some(folder) = &args.clear {
+        absent_is_fine(tokio::fs::remove_dir_all(folder).await)
+            .with_context(|| format!("failed to remove {}", folder.display()))?;
+    }
+    if check(&args.to, &args.sha256).await.is_ok() {
+        tracing::info!("the snapshot is here already");
+        return Ok(());
+    }
+    let token = token.with_context(|| format!("the environment variable {TOKEN} is missing"))?;
+    let client = reqwest::Client::builder()
+        .connect_timeout(Duration::from_secs(10))
+        .read_timeout(STALL)
+        .build()
+        .context("failed to make an HTTP client")?;
+    let answer = client.get(&args.url).bearer_auth(token).send().await;
+    let answer = answer.with_context(|| format!("failed to reach the operator at {}", args.url))?;
+    if !answer.status().is_success() {
+        let (status, words) = (answer.status(), answer.text().await.unwrap_or_default());
+        bail!("the operator refused the snapshot: {status}: {}", words.chars().take(500).collect::<String>());
+    }
+    let folder = args.to.parent().unwrap_or(Path::new("/"));
+    tokio::fs::create_dir_all(folder)
+        .await
+        .with_context(|| format!("failed to make {}", folder.display()))?;
+    let partial = args.to.with_extension("partial");
+    let written =
+        write(&partial, answer).await.with_context(|| format!("failed to write {}", partial.display()))?;
+    tracing::info!(bytes = written, "fetched");
+    check(&partial, &args.sha256).await?;
+    tokio::fs::rename(&partial, &args.to).await.context("failed to put the snapshot in place")?;
+    Ok(())
+}
+
+async fn write(path: &Path, answer: reqwest::Response) -> anyhow::Result<u64> {
+    let mut file = tokio::fs::File::create(path).await?;
+    let mut pieces = answer.bytes_stream();
+    let mut written = 0;
+    while let Some(piece) = pieces.next().await {
+        let piece = piece.context("the operator's answer broke off")?;
+        file.write_all(&piece).await?;
+        written += piece.len() as u64;
+    }
+    file.sync_all().await?;
+    Ok(written)
+}
+
+/// Reads a file whole: what was written to the disk is what counts.
+async fn check(path: &Path, sha256: &str) -> anyhow::Result<()> {
+    let file =
+        tokio::fs::File::open(path).await.with_context(|| format!("failed to open {}", path.display()))?;
+    let mut pieces = tokio_util::io::ReaderStream::with_capacity(file, 1 << 20);
+    let mut snapshot = Snapshot::default();
+    while let Some(piece) = pieces.next().await {
+        snapshot.push(&piece.with_context(|| format!("failed to read {}", path.display()))?);
+    }
+    let whole = snapshot.finish().context("the snapshot is damaged")?;
+    if whole.sha256 != sha256 {
+        bail!(
+            "the snapshot is another one than the one that was checked: SHA-256 {}, not {sha256}",
+            whole.sha256
+        );
+    }
+    Ok(())
+}
+
+/// Puts restored data in place, unless etcd has data.
+///
+/// # Errors
+/// What the file system said.
+pub fn install(args: &InstallArgs) -> anyhow::Result<()> {
+    if args.to.join(MEMBER).exists() {
+        tracing::info!("etcd has data already; it is left as it is");
+        return absent_is_fine(std::fs::remove_dir_all(&args.from))
+            .with_context(|| format!("failed to remove {}", args.from.display()));
+    }
+    if !args.from.join(MEMBER).exists() {
+        bail!("{} holds no data of etcd", args.from.display());
+    }
+    // An empty folder, of a volume or of a try that broke off, is no data.
+    absent_is_fine(std::fs::remove_dir(&args.to))
+        .with_context(|| format!("{} is not empty", args.to.display()))?;
+    std::fs::rename(&args.from, &args.to)
+        .with_context(|| format!("failed to put data in place at {}", args.to.display()))
+}
+
+fn absent_is_fine(result: std::io::Result<()>) -> std::io::Result<()> {
+    match result {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_of_etcd_is_never_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("restore"), dir.path().join("data"));
+        let args = InstallArgs { from: from.clone(), to: to.clone() };
+        assert!(install(&args).unwrap_err().to_string().contains("holds no data"));
+        std::fs::create_dir_all(from.join("member/snap")).unwrap();
+        std::fs::create_dir_all(&to).unwrap();
+        install(&args).unwrap();
+        assert!(to.join("member/snap").exists() && !from.exists());
+        // The node starts again.
+        std::fs::write(to.join("member/written"), "since").unwrap();
+        std::fs::create_dir_all(from.join("member/snap")).unwrap();
+        install(&args).unwrap();
+        assert!(to.join("member/written").exists() && !from.exists());
+    }
+}

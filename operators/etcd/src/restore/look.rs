@@ -1,0 +1,192 @@
+//! Looking: the EtcdCluster, its pods, and what their etcds say.
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::ListParams;
+use kube::{Api, ResourceExt};
+
+use super::controller::Context;
+use super::plan::{ClusterSeen, PodSeen, Seen};
+use super::{ANNOTATION_FORMER, FINALIZER, seed};
+use crate::apply::why;
+use crate::backup::source::{Door, Entry};
+use crate::crd::EtcdCluster;
+use crate::crd::restore::EtcdRestore;
+use crate::dereference::{self, Around};
+use crate::etcd::Etcd;
+use crate::names;
+use crate::observed::Observed;
+use crate::plan::prove;
+use crate::validate::{Validated, validate};
+
+/// What was seen, and what is needed to act on it.
+pub(crate) struct Look {
+    pub(crate) seen: Seen,
+    pub(crate) cluster: Option<EtcdCluster>,
+    /// Absent when the spec is wrong.
+    pub(crate) valid: Option<Validated>,
+    pub(crate) observed: Option<Observed>,
+    pub(crate) etcd: Etcd,
+}
+
+/// One look.
+pub(crate) async fn look(context: &Context, restore: &EtcdRestore) -> Result<Look, String> {
+    let base = &context.base;
+    let namespace = restore.namespace().unwrap_or_default();
+    let name = restore.spec.etcd_cluster.name.clone();
+    let api: Api<EtcdCluster> = Api::namespaced(base.client.clone(), &namespace);
+    let cluster = api
+        .get_opt(&name)
+        .await
+        .map_err(|error| format!("failed to read EtcdCluster {name}: {}", why(&error)))?;
+    let mut look = Look {
+        seen: Seen {
+            status: restore.status.clone().unwrap_or_default(),
+            uid: restore.uid().unwrap_or_default(),
+            allow_other_cluster: restore.spec.allow_other_cluster.unwrap_or_default(),
+            skip_safety_backup: restore.spec.skip_safety_backup.unwrap_or_default(),
+            has_template: restore.spec.cluster_template.is_some(),
+            guarded: restore.finalizers().iter().any(|finalizer| finalizer == FINALIZER),
+            fresh_name: names::fresh_member(&name),
+            name,
+            cluster: None,
+        },
+        cluster: cluster.clone(),
+        valid: None,
+        observed: None,
+        etcd: base.etcd.clone(),
+    };
+    let Some(cluster) = cluster else { return Ok(look) };
+    let mut found = of_object(&cluster);
+    match validate(&cluster) {
+        Err(error) => found.invalid = Some(error.to_string()),
+        Ok(valid) => {
+            found.version.clone_from(&valid.goal.version);
+            found.size = valid.goal.size;
+            // Before the snapshot is known to be good, and when all is over, nobody needs to be asked.
+            if look.seen.status.snapshot.is_some()
+                && !matches!(look.seen.status.phase.as_str(), "Succeeded" | "Failed")
+            {
+                let secured =
+                    base.tls.secure(&base.client, &valid).await.map_err(|error| error.to_string())?;
+                look.etcd = base.etcd.with(secured.access.clone());
+                let addressing = &*base.addressing;
+                let around = Around { default_class: base.default_class().await, ..Around::default() };
+                let observed =
+                    dereference::observe(&base.client, &look.etcd, addressing, &valid, &around).await;
+                let observed = observed.map_err(|error| error.to_string())?;
+                found.pods = pods(context, &valid, &observed, restore).await?;
+                found.claims = observed
+                    .claims
+                    .iter()
+                    .filter(|c| !c.deleting)
+                    .map(|c| (c.name.clone(), c.uid.clone()))
+                    .collect();
+                found.serves = prove(&observed).is_some();
+                found.revision = revision(context, &look, &observed).await;
+                look.observed = Some(observed);
+            }
+            look.valid = Some(valid);
+        }
+    }
+    look.seen.cluster = Some(found);
+    Ok(look)
+}
+
+fn of_object(cluster: &EtcdCluster) -> ClusterSeen {
+    let status = cluster.status.clone().unwrap_or_default();
+    let former = cluster.annotations().get(ANNOTATION_FORMER).cloned().unwrap_or_default();
+    ClusterSeen {
+        uid: cluster.uid().unwrap_or_default(),
+        deleting: cluster.metadata.deletion_timestamp.is_some(),
+        holder: cluster.annotations().get(names::ANNOTATION_RESTORE).cloned().filter(|uid| !uid.is_empty()),
+        available: status.condition("Available").is_some_and(|c| c.status == "True"),
+        lost: status.phase == "Failed",
+        voters: usize::try_from(status.size).unwrap_or_default(),
+        ready: usize::try_from(status.ready_members).unwrap_or_default(),
+        cluster_id: status.cluster_id.filter(|id| !id.is_empty()),
+        former_ids: former.split(',').filter(|id| !id.is_empty()).map(str::to_owned).collect(),
+        ..ClusterSeen::default()
+    }
+}
+
+async fn pods(
+    context: &Context,
+    valid: &Validated,
+    observed: &Observed,
+    restore: &EtcdRestore,
+) -> Result<Vec<PodSeen>, String> {
+    let api: Api<Pod> = Api::namespaced(context.base.client.clone(), &valid.namespace);
+    let params = ListParams::default().labels(&names::cluster_selector(&valid.name));
+    let list = api.list(&params).await.map_err(|error| format!("failed to list pods: {}", why(&error)))?;
+    let own = list.items.iter().filter(|pod| pod.owner_references().iter().any(|o| o.uid == valid.uid));
+    let path = super::serve::path(&valid.namespace, &restore.name_any());
+    let here = match context.place.find(&context.base.client).await {
+        Ok(place) => Some(format!("{}{path}", place.url)),
+        Err(_) => None,
+    };
+    Ok(own.map(|pod| of_pod(pod, observed, here.as_deref())).collect())
+}
+
+fn of_pod(pod: &Pod, observed: &Observed, here: Option<&str>) -> PodSeen {
+    let name = pod.name_any();
+    let view = dereference::view(pod);
+    let status = pod.status.clone().unwrap_or_default();
+    let init: Vec<_> = status.init_container_statuses.into_iter().flatten().collect();
+    let fetch = pod
+        .spec
+        .iter()
+        .flat_map(|spec| spec.init_containers.iter().flatten())
+        .find(|c| c.name == seed::FETCH);
+    let reaches_us =
+        here.is_none_or(|url| fetch.is_some_and(|c| c.command.iter().flatten().any(|word| word == url)));
+    let words = |status: &k8s_openapi::api::core::v1::ContainerStatus| {
+        let ended =
+            [&status.state, &status.last_state].into_iter().flatten().find_map(|s| s.terminated.clone());
+        let ended = ended.filter(|end| end.exit_code != 0)?;
+        let message = ended.message.unwrap_or_default();
+        let message = message
+            .lines()
+            .rev()
+            .find(|line| !line.trim().is_empty())
+            .unwrap_or("it said nothing")
+            .to_owned();
+        Some(format!("container {} ended with {}: {message}", status.name, ended.exit_code))
+    };
+    let waiting = init.iter().find_map(|status| {
+        let waiting = status.state.as_ref()?.waiting.clone()?;
+        let text = [waiting.reason, waiting.message].into_iter().flatten().collect::<Vec<_>>().join(": ");
+        (!text.is_empty() && !text.starts_with("PodInitializing"))
+            .then(|| format!("container {}: {text}", status.name))
+    });
+    let trouble = init.iter().find_map(words).or(waiting).or_else(|| view.waiting.clone());
+    let endpoint = observed.endpoints.get(&name).filter(|e| e.linearizable && e.leader != 0);
+    PodSeen {
+        uid: view.uid,
+        deleting: view.deleting,
+        ended: view.ended,
+        ever_started: view.ever_started,
+        reaches_us,
+        failures: init.iter().map(|status| status.restart_count).sum(),
+        trouble: trouble.map(|text| crate::storage::shorten(&text)),
+        serves: endpoint.map(|e| format!("{:x}", e.cluster_id)),
+        name,
+    }
+}
+
+/// A read through a majority, once it is asked for.
+async fn revision(context: &Context, look: &Look, observed: &Observed) -> Option<i64> {
+    if look.seen.status.cluster_id.is_empty() {
+        return None;
+    }
+    let access = look.etcd.access().clone();
+    let door = Door { etcd: &context.base.etcd, entry: Entry::Known(&access) };
+    for (pod, _) in observed.endpoints.iter().filter(|(_, e)| !e.is_learner) {
+        let Some(endpoint) = observed.pod(pod).and_then(|pod| context.base.addressing.endpoint(pod)) else {
+            continue;
+        };
+        if let Ok(revision) = door.fresh(&endpoint).await {
+            return Some(revision);
+        }
+    }
+    None
+}

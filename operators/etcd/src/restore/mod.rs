@@ -1,0 +1,32 @@
+//! `EtcdRestore`: a snapshot takes the place of what an EtcdCluster holds; the object, its name and its Services stay.
+//!
+//! [`plan`] decides, one step at a time; [`look`] sees, [`apply`] does, [`controller`] goes from one to the other. The
+//! snapshot is read from its store by the operator alone: [`serve`] hands it to the first member's pod, where [`fetch`]
+//! runs in our own image, because stores may be reachable, or mounted, for the operator only.
+
+mod apply;
+mod controller;
+pub mod fetch;
+mod look;
+#[cfg(test)]
+mod model;
+mod place;
+mod plan;
+#[cfg(test)]
+mod real;
+mod seed;
+mod serve;
+#[cfg(test)]
+mod tests;
+mod verify;
+
+pub use controller::run;
+pub use place::Place;
+pub use serve::serve;
+#[cfg(test)]
+pub(crate) use verify::verify as verify_for_tests;
+
+/// Annotation on EtcdClusters: ids that their etcd cluster had before restores, with commas.
+pub(crate) const ANNOTATION_FORMER: &str = "etcd.database.coreos.com/former-cluster-ids";
+/// Finalizer on EtcdRestores while they hold a cluster: one that goes gives the cluster back first.
+pub(crate) const FINALIZER: &str = "etcd.database.coreos.com/restore";

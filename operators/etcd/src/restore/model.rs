@@ -1,0 +1,303 @@
+//! A whole restore in a world that is played, with an operator that dies between any two calls.
+//!
+//! The world is what outlives the operator: the two objects, pods, claims, the store. A step is the calls that `apply` and
+//! `controller` make for it, in their order; each call may be the last one of this operator.
+
+use proptest::prelude::*;
+
+use super::plan::{ClusterSeen, PodSeen, Seen, Step, next_step};
+use crate::crd::restore::{EtcdRestoreStatus, SnapshotStatus};
+
+const UID: &str = "r-1";
+
+#[derive(Debug, Clone, Default)]
+struct Pod {
+    name: String,
+    uid: u32,
+    deleting: bool,
+    /// Where it fetches from: the number of the operator.
+    from: u32,
+    /// How long it fetches already.
+    fetching: u32,
+    started: bool,
+    serves: bool,
+}
+
+#[derive(Debug, Clone)]
+struct World {
+    status: EtcdRestoreStatus,
+    finalizer: bool,
+    holder: Option<String>,
+    cluster_id: String,
+    voters: usize,
+    size: usize,
+    pods: Vec<Pod>,
+    claims: Vec<String>,
+    aside: Vec<String>,
+    objects: Vec<String>,
+    /// Parts of an upload that nobody took back.
+    uploads: Vec<String>,
+    uids: u32,
+    fresh: u32,
+    operator: u32,
+    /// Calls that this operator may still make.
+    breath: usize,
+    /// Members that were stopped while the world still could be read and was not backed up.
+    blunders: Vec<String>,
+}
+
+/// The operator died.
+struct Dead;
+
+impl World {
+    fn new(size: usize, volumes: bool) -> Self {
+        let pods: Vec<Pod> = (0..size)
+            .map(|n| Pod {
+                name: format!("old-{n}"),
+                uid: n as u32,
+                started: true,
+                serves: true,
+                ..Pod::default()
+            })
+            .collect();
+        Self {
+            status: EtcdRestoreStatus::default(),
+            finalizer: false,
+            holder: None,
+            cluster_id: "aa".into(),
+            voters: size,
+            size,
+            claims: if volumes { pods.iter().map(|p| p.name.clone()).collect() } else { Vec::new() },
+            pods,
+            aside: Vec::new(),
+            objects: Vec::new(),
+            uploads: Vec::new(),
+            uids: 100,
+            fresh: 0,
+            operator: 0,
+            breath: usize::MAX,
+            blunders: Vec::new(),
+        }
+    }
+
+    /// One call. It takes effect, or the operator dies before it.
+    fn call(&mut self, effect: impl FnOnce(&mut Self)) -> Result<(), Dead> {
+        if self.breath == 0 {
+            return Err(Dead);
+        }
+        self.breath -= 1;
+        effect(self);
+        Ok(())
+    }
+
+    fn seen(&mut self) -> Seen {
+        self.fresh += 1;
+        let serving = self.pods.iter().filter(|p| p.serves && !p.deleting).count();
+        let serves = serving > self.voters / 2;
+        let pod = |p: &Pod| PodSeen {
+            name: p.name.clone(),
+            uid: p.uid.to_string(),
+            deleting: p.deleting,
+            ever_started: p.started,
+            reaches_us: p.from == self.operator,
+            serves: (p.serves && p.name.starts_with("seed")).then(|| "bb".to_owned()),
+            ..PodSeen::default()
+        };
+        Seen {
+            status: self.status.clone(),
+            uid: UID.into(),
+            guarded: self.finalizer,
+            name: "orders".into(),
+            fresh_name: format!("seed-{}", self.fresh),
+            cluster: Some(ClusterSeen {
+                uid: "c-1".into(),
+                holder: self.holder.clone(),
+                version: "3.4.23".into(),
+                size: self.size,
+                cluster_id: Some(self.cluster_id.clone()),
+                voters: self.voters,
+                ready: serving,
+                available: serves,
+                serves,
+                pods: self.pods.iter().map(pod).collect(),
+                claims: self.claims.iter().map(|name| (name.clone(), name.clone())).collect(),
+                revision: serves.then_some(10),
+                ..ClusterSeen::default()
+            }),
+            ..Seen::default()
+        }
+    }
+
+    /// What the step does, call by call. True when it is over.
+    fn act(&mut self, step: Step) -> Result<bool, Dead> {
+        match step {
+            Step::Done => {
+                self.call(|w| w.finalizer = false)?;
+                return Ok(true);
+            }
+            Step::Wait(phase, _) => self.call(|w| w.status.phase = phase.into())?,
+            Step::Fail(why) => panic!("{why}"),
+            Step::CreateCluster => panic!("there is a cluster"),
+            Step::Verify => {
+                self.call(|w| w.status.phase = "Downloading".into())?;
+                self.call(|w| {
+                    w.status.snapshot = Some(SnapshotStatus {
+                        revision: Some(10),
+                        cluster_id: "aa".into(),
+                        ..SnapshotStatus::default()
+                    });
+                })?;
+            }
+            Step::SafetyBackup => {
+                if let Some(upload) = self.status.upload.clone() {
+                    self.call(|w| w.uploads.retain(|id| *id != upload.id))?;
+                }
+                let id = format!("upload-{}", self.fresh);
+                // Between these two an id can be lost; the store is told by the id in the next line, so both are one breath.
+                self.call(|w| {
+                    w.uploads.push(id.clone());
+                    w.status.upload = Some(crate::crd::backup::Upload { key: "k".into(), id: id.clone() });
+                })?;
+                self.call(|w| {
+                    w.uploads.retain(|open| *open != id);
+                    w.objects.push("safety".into());
+                })?;
+                self.call(|w| {
+                    w.status.safety_backup = "s3://b/k".into();
+                    w.status.upload = None;
+                })?;
+            }
+            Step::Remember(status) => self.call(|w| w.status = *status)?,
+            Step::Hold => {
+                self.call(|w| w.finalizer = true)?;
+                self.call(|w| w.holder = Some(UID.into()))?;
+            }
+            Step::DeletePod { name, .. } => self.call(|w| {
+                let old = name.starts_with("old");
+                if old && (w.objects.is_empty() || w.status.snapshot.is_none() || w.holder.is_none()) {
+                    w.blunders.push(format!("{name} was stopped too early"));
+                }
+                for pod in w.pods.iter_mut().filter(|pod| pod.name == name) {
+                    if !old && pod.started {
+                        w.blunders.push(format!("{name} was deleted with its data"));
+                    }
+                    pod.deleting = true;
+                }
+            })?,
+            Step::SetAside { name, .. } => self.call(|w| {
+                if w.pods.iter().any(|pod| pod.name == name) {
+                    w.blunders.push(format!("the data of {name} was set aside under its feet"));
+                }
+                w.claims.retain(|claim| *claim != name);
+                w.aside.push(name);
+            })?,
+            Step::CreateSeed { name } => {
+                self.call(|_| ())?;
+                self.call(|w| w.claims.push(name.clone()))?;
+                self.call(|w| {
+                    if w.pods.iter().any(|pod| pod.name.starts_with("old")) {
+                        w.blunders.push("the seed starts beside former members".into());
+                    }
+                    w.uids += 1;
+                    w.pods.push(Pod { name: name.clone(), uid: w.uids, from: w.operator, ..Pod::default() });
+                })?;
+                self.claims.dedup();
+            }
+            Step::HandOver => {
+                self.call(|w| {
+                    w.cluster_id = w.status.cluster_id.clone();
+                    w.voters = 1;
+                })?;
+                self.call(|w| w.holder = None)?;
+            }
+            Step::Release => self.call(|w| w.holder = None)?,
+            Step::Succeed { revision } => self.call(|w| {
+                w.status.phase = "Succeeded".into();
+                w.status.succeeded = true;
+                w.status.restored_revision = Some(revision);
+            })?,
+        }
+        Ok(false)
+    }
+
+    /// What others do meanwhile: pods end, the seed gets on, the cluster controller adds members.
+    fn passes(&mut self) {
+        self.pods.retain(|pod| !pod.deleting);
+        let operator = self.operator;
+        for pod in self.pods.iter_mut().filter(|pod| pod.name.starts_with("seed")) {
+            if pod.started {
+                pod.serves = true;
+            } else if pod.from == operator {
+                // It takes a while, in which the operator may die; then it fetches from nobody.
+                pod.fetching += 1;
+                pod.started = pod.fetching > 3;
+            }
+        }
+        let serving = self.pods.iter().filter(|p| p.serves).count();
+        if self.holder.is_none()
+            && self.cluster_id == "bb"
+            && serving == self.voters
+            && self.voters < self.size
+        {
+            self.voters += 1;
+            self.uids += 1;
+            let name = format!("next-{}", self.voters);
+            self.pods.push(Pod { name, uid: self.uids, started: true, serves: true, ..Pod::default() });
+        }
+    }
+
+    /// Operators follow each other; each makes as many calls as `lives` says, the last one as many as it likes.
+    fn run(&mut self, lives: &[usize]) {
+        let mut lives = lives.iter().copied().chain(std::iter::repeat(usize::MAX));
+        self.breath = lives.next().unwrap_or(usize::MAX);
+        for _ in 0..10_000 {
+            let step = next_step(&self.seen());
+            match self.act(step) {
+                Ok(true) => return,
+                Ok(false) => {}
+                Err(Dead) => {
+                    self.operator += 1;
+                    self.breath = lives.next().unwrap_or(usize::MAX);
+                }
+            }
+            self.passes();
+        }
+        panic!("it never ends: {self:?}");
+    }
+
+    fn check(&self) {
+        assert!(self.blunders.is_empty(), "{:?}", self.blunders);
+        assert!(self.status.succeeded && self.status.phase == "Succeeded");
+        assert_eq!((self.holder.clone(), self.finalizer, self.cluster_id.as_str()), (None, false, "bb"));
+        let seeds = self.pods.iter().filter(|pod| pod.name.starts_with("seed")).count();
+        assert_eq!((seeds, self.pods.len(), self.voters), (1, self.size, self.size), "{:?}", self.pods);
+        assert!(self.uploads.is_empty(), "parts were left in the store: {:?}", self.uploads);
+        assert!(
+            self.aside.iter().all(|name| name.starts_with("old"))
+                && !self.claims.iter().any(|c| c.starts_with("old"))
+        );
+    }
+}
+
+#[test]
+fn the_operator_dies_at_every_single_call() {
+    for (size, volumes) in [(1, false), (3, false), (3, true)] {
+        let mut calm = World::new(size, volumes);
+        calm.run(&[]);
+        calm.check();
+        for life in 0..120 {
+            let mut world = World::new(size, volumes);
+            world.run(&[life]);
+            world.check();
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn operators_that_die_again_and_again_finish_it_together(lives in prop::collection::vec(0usize..12, 0..40), size in 1usize..6, volumes: bool) {
+        let mut world = World::new(size, volumes);
+        world.run(&lives);
+        world.check();
+    }
+}

@@ -1,0 +1,231 @@
+//! The plan, case by case.
+
+use super::plan::{ClusterSeen, PodSeen, Seen, Step, next_step};
+use crate::crd::restore::{EtcdRestoreStatus, SnapshotStatus};
+
+const UID: &str = "r-1";
+
+fn snapshot() -> SnapshotStatus {
+    SnapshotStatus {
+        size_bytes: 8224,
+        sha256: "ab".into(),
+        revision: Some(10),
+        etcd_version: "3.4.23".into(),
+        cluster_id: "aa".into(),
+    }
+}
+
+/// A healthy cluster of one member, and a snapshot that was read.
+fn seen() -> Seen {
+    Seen {
+        status: EtcdRestoreStatus {
+            phase: "Verified".into(),
+            snapshot: Some(snapshot()),
+            ..EtcdRestoreStatus::default()
+        },
+        uid: UID.into(),
+        guarded: true,
+        name: "orders".into(),
+        fresh_name: "orders-new".into(),
+        cluster: Some(ClusterSeen {
+            uid: "c-1".into(),
+            version: "3.4.23".into(),
+            size: 1,
+            cluster_id: Some("aa".into()),
+            voters: 1,
+            ready: 1,
+            available: true,
+            serves: true,
+            pods: vec![PodSeen { name: "orders-old".into(), uid: "p-1".into(), ..PodSeen::default() }],
+            ..ClusterSeen::default()
+        }),
+        ..Seen::default()
+    }
+}
+
+fn with(change: impl FnOnce(&mut Seen, &mut ClusterSeen)) -> Seen {
+    let mut seen = seen();
+    let mut cluster = seen.cluster.take().unwrap();
+    change(&mut seen, &mut cluster);
+    seen.cluster = Some(cluster);
+    seen
+}
+
+#[test]
+fn nothing_is_decided_before_the_snapshot_was_read_whole() {
+    assert_eq!(next_step(&with(|seen, _| seen.status.snapshot = None)), Step::Verify);
+}
+
+#[test]
+fn a_snapshot_that_does_not_fit_is_refused_before_anything_is_touched() {
+    let newer = with(|seen, _| seen.status.snapshot.as_mut().unwrap().etcd_version = "3.5.1".into());
+    assert!(matches!(next_step(&newer), Step::Fail(why) if why.contains("newer minor")));
+    let patch = with(|seen, _| seen.status.snapshot.as_mut().unwrap().etcd_version = "3.4.99".into());
+    assert_eq!(next_step(&patch), Step::SafetyBackup);
+    let other = with(|seen, _| seen.status.snapshot.as_mut().unwrap().cluster_id = "bb".into());
+    assert!(matches!(next_step(&other), Step::Fail(why) if why.contains("allowOtherCluster")));
+    let meant = with(|seen, _| {
+        seen.status.snapshot.as_mut().unwrap().cluster_id = "bb".into();
+        seen.allow_other_cluster = true;
+    });
+    assert_eq!(next_step(&meant), Step::SafetyBackup);
+    let former = with(|seen, cluster| {
+        seen.status.snapshot.as_mut().unwrap().cluster_id = "bb".into();
+        cluster.former_ids = vec!["bb".into()];
+    });
+    assert_eq!(next_step(&former), Step::SafetyBackup, "it was this cluster once");
+    let upstream = with(|seen, _| {
+        seen.status.snapshot = Some(SnapshotStatus { sha256: "ab".into(), ..SnapshotStatus::default() });
+    });
+    assert_eq!(
+        next_step(&upstream),
+        Step::SafetyBackup,
+        "backups of coreos/etcd-operator say nothing of themselves"
+    );
+}
+
+#[test]
+fn what_the_cluster_holds_is_backed_up_when_it_can_be_read() {
+    assert_eq!(next_step(&seen()), Step::SafetyBackup);
+    let moment = with(|_, cluster| cluster.serves = false);
+    assert!(
+        matches!(next_step(&moment), Step::Wait(..)),
+        "a moment without an answer is no reason to do without"
+    );
+    let lost = with(|_, cluster| (cluster.serves, cluster.available) = (false, false));
+    assert!(matches!(next_step(&lost), Step::Remember(s) if s.safety_backup.contains("no quorum")));
+    let unwanted = with(|seen, _| seen.skip_safety_backup = true);
+    assert!(
+        matches!(next_step(&unwanted), Step::Remember(s) if s.safety_backup.contains("skipSafetyBackup"))
+    );
+}
+
+#[test]
+fn a_cluster_that_is_not_there_is_made_or_waited_for() {
+    let mut missing = seen();
+    missing.cluster = None;
+    assert!(matches!(next_step(&missing), Step::Wait("Verified", _)));
+    missing.has_template = true;
+    assert_eq!(next_step(&missing), Step::CreateCluster);
+    missing.status.cluster_uid = "c-1".into();
+    assert!(matches!(next_step(&missing), Step::Fail(_)), "it was there when the restore began");
+    let anew = with(|seen, _| seen.status.cluster_uid = "c-0".into());
+    assert!(matches!(next_step(&anew), Step::Fail(_)));
+}
+
+#[test]
+fn two_restores_never_work_on_one_cluster() {
+    let other = with(|_, cluster| cluster.holder = Some("r-2".into()));
+    assert!(matches!(next_step(&other), Step::Wait("Verified", why) if why.contains("r-2")));
+    let late = with(|seen, cluster| {
+        seen.status.cluster_uid = "c-1".into();
+        cluster.holder = Some("r-2".into());
+    });
+    assert!(matches!(next_step(&late), Step::Wait(..)));
+}
+
+fn seeding(change: impl FnOnce(&mut Seen, &mut ClusterSeen)) -> Step {
+    next_step(&with(|seen, cluster| {
+        seen.status.cluster_uid = "c-1".into();
+        seen.status.safety_backup = "s3://b/k".into();
+        seen.status.seed_member = "orders-seed".into();
+        seen.status.phase = "Stopping".into();
+        cluster.holder = Some(UID.into());
+        change(seen, cluster);
+    }))
+}
+
+fn seed_pod() -> PodSeen {
+    PodSeen { name: "orders-seed".into(), uid: "p-2".into(), reaches_us: true, ..PodSeen::default() }
+}
+
+#[test]
+fn members_stop_their_data_is_set_aside_and_only_then_the_seed_starts() {
+    assert_eq!(seeding(|_, c| c.holder = None), Step::Hold);
+    assert_eq!(
+        seeding(|s, _| s.guarded = false),
+        Step::Hold,
+        "a cluster of a template is held from its first moment"
+    );
+    assert!(
+        matches!(seeding(|s, _| s.status.seed_member.clear()), Step::Remember(s) if s.seed_member == "orders-new")
+    );
+    assert_eq!(seeding(|_, _| ()), Step::DeletePod { name: "orders-old".into(), uid: "p-1".into() });
+    assert!(matches!(seeding(|_, c| c.pods[0].deleting = true), Step::Wait("Stopping", _)));
+    let claims = |c: &mut ClusterSeen| {
+        c.claims = vec![("orders-old".into(), "v-1".into()), ("orders-seed".into(), "v-2".into())]
+    };
+    let aside = seeding(|_, c| {
+        c.pods.clear();
+        claims(c);
+    });
+    assert_eq!(aside, Step::SetAside { name: "orders-old".into(), uid: "v-1".into() });
+    assert_eq!(seeding(|_, c| c.pods.clear()), Step::CreateSeed { name: "orders-seed".into() });
+}
+
+#[test]
+fn a_seed_that_fetches_from_an_operator_that_is_gone_is_made_anew_but_never_one_with_data() {
+    let gone = |started| {
+        seeding(|_, c| c.pods = vec![PodSeen { reaches_us: false, ever_started: started, ..seed_pod() }])
+    };
+    assert_eq!(gone(false), Step::DeletePod { name: "orders-seed".into(), uid: "p-2".into() });
+    assert!(matches!(gone(true), Step::Wait("Seeding", _)));
+}
+
+#[test]
+fn a_seed_that_cannot_take_the_snapshot_in_fails_the_restore_with_its_words() {
+    let step = seeding(|_, c| {
+        c.pods = vec![PodSeen {
+            failures: 5,
+            trouble: Some("container restore-data ended with 1: no space".into()),
+            ..seed_pod()
+        }];
+    });
+    assert!(matches!(step, Step::Fail(why) if why.contains("no space")));
+}
+
+#[test]
+fn the_new_id_is_written_down_before_the_cluster_is_given_back() {
+    let step = seeding(|_, c| c.pods = vec![PodSeen { serves: Some("bb".into()), ..seed_pod() }]);
+    assert!(matches!(step, Step::Remember(s) if s.cluster_id == "bb" && s.phase == "Scaling"));
+}
+
+fn scaling(change: impl FnOnce(&mut Seen, &mut ClusterSeen)) -> Step {
+    next_step(&with(|seen, cluster| {
+        seen.status.cluster_uid = "c-1".into();
+        seen.status.cluster_id = "bb".into();
+        seen.status.phase = "Scaling".into();
+        cluster.cluster_id = Some("bb".into());
+        cluster.size = 3;
+        (cluster.voters, cluster.ready, cluster.revision) = (3, 3, Some(10));
+        change(seen, cluster);
+    }))
+}
+
+#[test]
+fn success_is_all_members_and_a_read_that_shows_the_data() {
+    assert_eq!(scaling(|_, _| ()), Step::Succeed { revision: 10 });
+    assert_eq!(scaling(|_, c| c.holder = Some(UID.into())), Step::HandOver);
+    assert_eq!(
+        scaling(|_, c| c.cluster_id = Some("aa".into())),
+        Step::HandOver,
+        "an older look wrote the old id again"
+    );
+    assert!(matches!(scaling(|_, c| c.ready = 2), Step::Wait("Scaling", _)));
+    assert!(matches!(scaling(|_, c| c.voters = 2), Step::Wait("Scaling", _)));
+    assert!(matches!(scaling(|_, c| c.revision = None), Step::Wait("Scaling", _)));
+    assert!(matches!(scaling(|_, c| c.revision = Some(9)), Step::Fail(_)));
+    assert!(matches!(scaling(|_, c| c.lost = true), Step::Fail(_)));
+}
+
+#[test]
+fn what_is_over_gives_the_cluster_back_and_rests() {
+    for phase in ["Failed", "Succeeded"] {
+        let held = with(|seen, cluster| {
+            seen.status.phase = phase.into();
+            cluster.holder = Some(UID.into());
+        });
+        assert_eq!(next_step(&held), Step::Release);
+        assert_eq!(next_step(&with(|seen, _| seen.status.phase = phase.into())), Step::Done);
+    }
+}

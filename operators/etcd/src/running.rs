@@ -1,0 +1,232 @@
+//! A process: its server, its leases, and the controllers that work while it holds them.
+
+use std::future::Future;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use etcd_operator::addressing::InCluster;
+use etcd_operator::controller::{self, Context, Scope};
+use etcd_operator::crd::backup::EtcdBackup;
+use etcd_operator::crd::restore::EtcdRestore;
+use etcd_operator::crd::{self, EtcdCluster};
+use etcd_operator::lease::{self, Elector};
+use etcd_operator::metrics::Metrics;
+use etcd_operator::restore::Place;
+use etcd_operator::{backup, http, restore};
+use futures::future::join_all;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::core::DynamicObject;
+use kube::discovery::ApiResource;
+use kube::{Api, Client, ResourceExt};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use super::{Args, Duties, lease_namespace, scope};
+
+/// Work that is begun is finished, but nobody waits for long: the next operator does.
+const FINISH: Duration = Duration::from_secs(3);
+
+pub(crate) fn crds() -> [CustomResourceDefinition; 3] {
+    [crd::crd(), crd::backup::crd(), crd::restore::crd()]
+}
+
+pub(crate) async fn run(args: Args, duties: Duties) -> anyhow::Result<()> {
+    let shutdown = CancellationToken::new();
+    stop_on_signal(shutdown.clone()).context("failed to listen for signals")?;
+    let address =
+        args.listen_addr.unwrap_or_else(|| SocketAddr::from((Ipv4Addr::UNSPECIFIED, duties.port())));
+    let listener = TcpListener::bind(address).await.with_context(|| {
+        format!("failed to listen on {address}; choose another address with --listen-addr")
+    })?;
+    let (ready, metrics) = (Arc::new(AtomicBool::new(false)), Arc::new(Metrics::default()));
+    let server = tokio::spawn(http::serve(listener, ready.clone(), metrics.clone(), shutdown.clone()));
+
+    let client = Client::try_default().await.context("failed to find a Kubernetes API server")?;
+    let scope = scope(&args);
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), ?scope, ?duties, "starting");
+    let served = create_crds(&client, &args, &shutdown).await
+        && wait_for(&client, &scope, &duties.kind(), &shutdown).await;
+    ready.store(served, Ordering::Relaxed);
+    let mut lost = false;
+    if served {
+        lost = !work(client, &args, duties, scope, metrics, &shutdown).await;
+    }
+    shutdown.cancel();
+    let _ = tokio::time::timeout(Duration::from_secs(1), server).await;
+    anyhow::ensure!(!lost, "a lease is lost; the process ends so that two operators never work at once");
+    Ok(())
+}
+
+/// All controllers, each behind its own lease, until told to stop; false when a lease is lost.
+async fn work(
+    client: Client,
+    args: &Args,
+    duties: Duties,
+    scope: Scope,
+    metrics: Arc<Metrics>,
+    shutdown: &CancellationToken,
+) -> bool {
+    let hostname = || std::env::var("HOSTNAME").ok().filter(|name| !name.is_empty());
+    let pod = args.pod_name.clone().or_else(hostname);
+    let instance = pod.clone().unwrap_or_else(|| "etcd-operator".into());
+    // The pod's name alone is not enough: a restarted process of the same pod must not take the lease of a hung one.
+    let identity = format!("{instance}_{:08x}", rand::random::<u32>());
+    let namespace = lease_namespace(&scope, &args.pod_namespace).to_owned();
+    let elector = |name| Elector::named(client.clone(), &namespace, name, &identity);
+    let first = Context::new(
+        client.clone(),
+        Arc::new(InCluster),
+        elector(lease::NAME),
+        metrics,
+        scope,
+        Some(instance),
+    );
+    // Losing one lease ends the process, and with it the others.
+    let stop = shutdown.child_token();
+    let mut held = Vec::new();
+    if duties.backups {
+        let context = Arc::new(first.behind(elector(lease::BACKUP_NAME)));
+        let (folder, stop) = (args.backup_dir.clone(), stop.clone());
+        held.push(tokio::spawn(async move {
+            let kind = ApiResource::erase::<EtcdBackup>(&());
+            if !wait_for(&context.client, &context.scope, &kind, &stop).await {
+                return true;
+            }
+            let elector = context.elector.clone();
+            hold(&elector, &stop, |token| backup::run(context, folder, token)).await
+        }));
+    }
+    if duties.restores {
+        let context = Arc::new(first.behind(elector(lease::RESTORE_NAME)));
+        let (folder, stop, address) = (args.backup_dir.clone(), stop.clone(), args.restore_listen_addr);
+        let pod = pod.map(|name| (args.pod_namespace.clone(), name));
+        let (advertise, image) = (args.advertise_address.clone(), args.operator_image.clone());
+        let place = Arc::new(Place::new(advertise, address.port(), image, pod));
+        // Pods that fetch a snapshot call the operator that made them, whoever leads by then.
+        tokio::spawn(serve_snapshots(context.clone(), folder.clone(), address, stop.clone()));
+        held.push(tokio::spawn(async move {
+            let kind = ApiResource::erase::<EtcdRestore>(&());
+            if !wait_for(&context.client, &context.scope, &kind, &stop).await {
+                return true;
+            }
+            let elector = context.elector.clone();
+            hold(&elector, &stop, |token| restore::run(context, folder, place, token)).await
+        }));
+    }
+    if duties.clusters {
+        let (context, stop) = (Arc::new(first), stop.clone());
+        held.push(tokio::spawn(async move {
+            let elector = context.elector.clone();
+            hold(&elector, &stop, |token| controller::run(context, token)).await
+        }));
+    }
+    let ended = join_all(held).await;
+    ended.into_iter().all(|kept| kept.unwrap_or_default())
+}
+
+/// Works while the lease is held; false when it is lost, and then nobody else may go on either.
+async fn hold<F, W>(elector: &Elector, stop: &CancellationToken, work: F) -> bool
+where
+    F: FnOnce(CancellationToken) -> W,
+    W: Future<Output = ()> + Send + 'static,
+{
+    if !elector.acquire(stop).await {
+        return true;
+    }
+    let token = stop.child_token();
+    let work = tokio::spawn(work(token.clone()));
+    let kept = elector.hold(stop).await;
+    token.cancel();
+    if kept {
+        let _ = tokio::time::timeout(FINISH, work).await;
+        elector.release().await;
+    } else {
+        stop.cancel();
+    }
+    kept
+}
+
+/// Hands snapshots out to the pods that are restored from them.
+async fn serve_snapshots(
+    context: Arc<Context>,
+    folder: Option<PathBuf>,
+    address: SocketAddr,
+    stop: CancellationToken,
+) {
+    let served = async {
+        let listener = TcpListener::bind(address).await?;
+        restore::serve(listener, context, folder, stop).await
+    };
+    if let Err(error) = served.await {
+        tracing::error!(%address, %error, "failed to listen: nothing can be restored by this process; choose another --restore-listen-addr");
+    }
+}
+
+/// When asked to; false when told to stop first.
+async fn create_crds(client: &Client, args: &Args, shutdown: &CancellationToken) -> bool {
+    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let params = PatchParams::apply("etcd-operator").force();
+    for definition in crds().iter().filter(|_| args.create_crd) {
+        let name = definition.name_any();
+        while let Err(error) = api.patch(&name, &params, &Patch::Apply(definition)).await {
+            tracing::warn!(%error, "failed to apply CRD {name}; will try again");
+            if stopped_within_a_second(shutdown).await {
+                return false;
+            }
+        }
+    }
+    true
+}
+
+/// Until the API serves a kind; false when told to stop first. Bundles of before 0.11 bring EtcdClusters alone: then what
+/// belongs to the other kinds waits, and the rest works.
+async fn wait_for(client: &Client, scope: &Scope, kind: &ApiResource, shutdown: &CancellationToken) -> bool {
+    let api: Api<DynamicObject> = match scope {
+        Scope::Namespaces(list) => {
+            Api::namespaced_with(client.clone(), list.first().map_or("default", |n| n), kind)
+        }
+        Scope::All | Scope::Annotated => Api::all_with(client.clone(), kind),
+    };
+    let mut told = false;
+    while let Err(error) = api.list(&ListParams::default().limit(1)).await {
+        if !told {
+            tracing::warn!(%error, "failed to list {}: waiting until it is there and allowed", kind.plural);
+            told = true;
+        }
+        if stopped_within_a_second(shutdown).await {
+            return false;
+        }
+    }
+    true
+}
+
+async fn stopped_within_a_second(shutdown: &CancellationToken) -> bool {
+    tokio::time::timeout(Duration::from_secs(1), shutdown.cancelled()).await.is_ok()
+}
+
+impl Duties {
+    /// The kind without which there is nothing to do.
+    fn kind(self) -> ApiResource {
+        match (self.clusters, self.backups) {
+            (true, _) => ApiResource::erase::<EtcdCluster>(&()),
+            (false, true) => ApiResource::erase::<EtcdBackup>(&()),
+            (false, false) => ApiResource::erase::<EtcdRestore>(&()),
+        }
+    }
+}
+
+fn stop_on_signal(shutdown: CancellationToken) -> std::io::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    tokio::spawn(async move {
+        tokio::select! { _ = term.recv() => {}, _ = int.recv() => {} }
+        tracing::info!("stopping");
+        shutdown.cancel();
+    });
+    Ok(())
+}

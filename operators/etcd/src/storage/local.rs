@@ -1,0 +1,165 @@
+//! A folder of the operator. Files appear whole or not at all: they are written under another name, synced and renamed.
+//! What other stores keep as metadata of an object is a file beside it.
+
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use futures::stream::{BoxStream, StreamExt};
+
+use super::store::{Labels, Stored};
+
+/// Ending of the file with the labels.
+const LABELS: &str = ".meta";
+/// So much is read at a time.
+const CHUNK: usize = 1 << 20;
+
+/// The folder of one namespace and bucket.
+#[derive(Debug, Clone)]
+pub(super) struct Folder {
+    root: PathBuf,
+}
+
+impl Folder {
+    pub(super) const fn new(root: PathBuf) -> Self {
+        Self { root }
+    }
+
+    /// Keys were checked to have no `..`: they stay below the folder.
+    fn path(&self, key: &str) -> PathBuf {
+        self.root.join(key)
+    }
+
+    /// A hidden file that no key of ours leads to; the same for every try of one object, so that tries leave one at most.
+    fn partial(&self, key: &str, owner: &str) -> PathBuf {
+        let path = self.path(key);
+        let folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
+        let owner: String = owner.chars().filter(char::is_ascii_alphanumeric).take(40).collect();
+        folder.join(format!(".partial-{owner}"))
+    }
+
+    pub(super) async fn begin(&self, key: &str, owner: &str) -> io::Result<String> {
+        let partial = self.partial(key, owner);
+        blocking(move || {
+            if let Some(folder) = partial.parent() {
+                std::fs::create_dir_all(folder)?;
+            }
+            std::fs::File::create(&partial)?;
+            Ok(partial.to_string_lossy().into_owned())
+        })
+        .await
+    }
+
+    pub(super) async fn put_part(&self, id: String, offset: u64, pieces: Vec<Bytes>) -> io::Result<()> {
+        let path = self.own(id)?;
+        blocking(move || {
+            let file = std::fs::OpenOptions::new().write(true).open(path)?;
+            let mut at = offset;
+            for piece in pieces {
+                file.write_all_at(&piece, at)?;
+                at += piece.len() as u64;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    pub(super) async fn complete(&self, key: &str, id: String, labels: &Labels) -> io::Result<()> {
+        let (path, partial) = (self.path(key), self.own(id)?);
+        let text = serde_json::to_vec(labels)?;
+        blocking(move || {
+            std::fs::File::open(&partial)?.sync_all()?;
+            // First whose it is, then the file: one without an owner would never be cleared away.
+            std::fs::write(with_ending(&path), text)?;
+            std::fs::rename(&partial, &path)?;
+            path.parent().map_or(Ok(()), |folder| std::fs::File::open(folder)?.sync_all())
+        })
+        .await
+    }
+
+    pub(super) async fn abort(&self, id: String) -> io::Result<()> {
+        let path = self.own(id)?;
+        blocking(move || absent_is_fine(std::fs::remove_file(path))).await
+    }
+
+    /// An id comes back from a status, which others may write.
+    fn own(&self, id: String) -> io::Result<PathBuf> {
+        let path = PathBuf::from(id);
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let plain = path.components().all(|part| !matches!(part, std::path::Component::ParentDir));
+        if plain && path.starts_with(&self.root) && name.starts_with(".partial-") {
+            return Ok(path);
+        }
+        Err(io::Error::new(io::ErrorKind::InvalidInput, "not an upload of this folder"))
+    }
+
+    pub(super) async fn head(&self, key: &str) -> io::Result<Option<Stored>> {
+        let path = self.path(key);
+        blocking(move || {
+            let size = match std::fs::metadata(&path) {
+                Ok(meta) if meta.is_file() => meta.len(),
+                Ok(_) => return Ok(None),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+                Err(error) => return Err(error),
+            };
+            let labels = std::fs::read(with_ending(&path)).ok();
+            let labels = labels.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default();
+            Ok(Some(Stored { size, labels }))
+        })
+        .await
+    }
+
+    pub(super) async fn get(&self, key: &str) -> io::Result<BoxStream<'static, io::Result<Bytes>>> {
+        let file = tokio::fs::File::open(self.path(key)).await?;
+        Ok(tokio_util::io::ReaderStream::with_capacity(file, CHUNK).boxed())
+    }
+
+    /// Names of files beside `key` that begin like it.
+    pub(super) async fn list(&self, prefix: &str) -> io::Result<Vec<String>> {
+        let (folder, begin) = prefix.rsplit_once('/').map_or(("", prefix), |(folder, begin)| (folder, begin));
+        let (path, folder, begin) = (self.path(folder), folder.to_owned(), begin.to_owned());
+        blocking(move || {
+            let entries = match std::fs::read_dir(path) {
+                Ok(entries) => entries,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+                Err(error) => return Err(error),
+            };
+            let mut keys = Vec::new();
+            for entry in entries {
+                let name = entry?.file_name().to_string_lossy().into_owned();
+                if name.starts_with(&begin) && !name.ends_with(LABELS) {
+                    keys.push(if folder.is_empty() { name } else { format!("{folder}/{name}") });
+                }
+            }
+            Ok(keys)
+        })
+        .await
+    }
+
+    pub(super) async fn delete(&self, key: &str) -> io::Result<()> {
+        let path = self.path(key);
+        blocking(move || {
+            absent_is_fine(std::fs::remove_file(&path))?;
+            absent_is_fine(std::fs::remove_file(with_ending(&path)))
+        })
+        .await
+    }
+}
+
+fn with_ending(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(LABELS);
+    name.into()
+}
+
+fn absent_is_fine(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
+}

@@ -1,0 +1,24 @@
+//! Where snapshots are: S3, Google Cloud Storage, Azure, or a folder of the operator. Everything above this works on
+//! [`Target`]s and [`Store`]s and does not know which.
+
+mod credentials;
+mod key;
+mod local;
+mod snapshot;
+mod store;
+mod target;
+#[cfg(test)]
+pub(crate) mod tests;
+mod upload;
+mod words;
+
+pub use credentials::{SecretData, SecretFault};
+pub use key::{Periodic, surplus};
+pub(crate) use snapshot::hex;
+pub use snapshot::{Damage, Snapshot, Whole};
+pub use store::{Found, Labels, Store, Stored};
+pub(crate) use store::{LABEL_CLUSTER, LABEL_NAME, LABEL_OWNER, LABEL_REVISION, LABEL_VERSION};
+pub use target::{Kind, Target};
+pub use upload::{Began, Failure, STALL, UploadNotes, store_snapshot};
+pub(crate) use words::shorten;
+pub use words::words;

@@ -1,0 +1,147 @@
+//! What a snapshot is: a bolt database, then the SHA-256 of it. etcd puts the hash there itself; nothing else is
+//! needed to tell a whole snapshot from one that was cut or changed.
+
+use bytes::Bytes;
+use ring::digest::{Context, SHA256, SHA256_OUTPUT_LEN};
+
+/// Pages of the database are multiples of this.
+const SECTOR: u64 = 512;
+/// The first page begins with a header of this length, then comes the magic number.
+const MAGIC_AT: usize = 16;
+/// bolt's magic number, as little-endian machines write it.
+const MAGIC: [u8; 4] = 0xED0C_DAED_u32.to_le_bytes();
+
+/// Looks at a snapshot that goes by, piece by piece, and holds no more than its end.
+pub struct Snapshot {
+    hash: Context,
+    /// The last bytes, which may be the trailer; at most its length.
+    tail: Vec<u8>,
+    head: Vec<u8>,
+    size: u64,
+}
+
+/// A snapshot that is whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Whole {
+    /// Size in bytes, with the trailer.
+    pub size: u64,
+    /// SHA-256 of the database.
+    pub sha256: String,
+}
+
+/// Why it is not.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Damage {
+    /// Too short.
+    #[error("{0} bytes are no snapshot of etcd: it was cut, or it is something else")]
+    Size(u64),
+    /// Not a database.
+    #[error("it does not begin as a database of etcd does (bolt's magic number is not there)")]
+    Magic,
+    /// The hash.
+    #[error("its SHA-256 is {found}, the one that etcd wrote behind it is {expected}: it was cut or changed")]
+    Hash {
+        /// Of what was read.
+        found: String,
+        /// Of etcd.
+        expected: String,
+    },
+}
+
+impl Default for Snapshot {
+    fn default() -> Self {
+        Self { hash: Context::new(&SHA256), tail: Vec::new(), head: Vec::new(), size: 0 }
+    }
+}
+
+impl Snapshot {
+    /// The next piece.
+    pub fn push(&mut self, piece: &Bytes) {
+        self.size += piece.len() as u64;
+        let wanted = (MAGIC_AT + MAGIC.len()).saturating_sub(self.head.len());
+        self.head.extend(piece.iter().take(wanted));
+        // All but the last 32 bytes seen so far are certainly not the trailer.
+        let all = self.tail.len() + piece.len();
+        let sure = all.saturating_sub(SHA256_OUTPUT_LEN);
+        let from_tail = sure.min(self.tail.len());
+        self.hash.update(&self.tail[..from_tail]);
+        self.tail.drain(..from_tail);
+        self.hash.update(&piece[..sure - from_tail]);
+        self.tail.extend_from_slice(&piece[sure - from_tail..]);
+    }
+
+    /// Bytes so far.
+    #[must_use]
+    pub const fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// It was all of it.
+    ///
+    /// # Errors
+    /// When it is not a whole snapshot.
+    pub fn finish(self) -> Result<Whole, Damage> {
+        let trailer = SHA256_OUTPUT_LEN as u64;
+        if self.size < SECTOR + trailer || self.size % SECTOR != trailer {
+            return Err(Damage::Size(self.size));
+        }
+        if self.head.get(MAGIC_AT..) != Some(&MAGIC[..]) {
+            return Err(Damage::Magic);
+        }
+        let (found, expected) = (hex(self.hash.finish().as_ref()), hex(&self.tail));
+        if found != expected {
+            return Err(Damage::Hash { found, expected });
+        }
+        Ok(Whole { size: self.size, sha256: found })
+    }
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::fake_snapshot;
+    use super::*;
+    use proptest::prelude::*;
+
+    fn look(bytes: &[u8], piece: usize) -> Result<Whole, Damage> {
+        let mut snapshot = Snapshot::default();
+        for part in bytes.chunks(piece.max(1)) {
+            snapshot.push(&Bytes::copy_from_slice(part));
+        }
+        snapshot.finish()
+    }
+
+    #[test]
+    fn whole_cut_and_changed_ones_are_told_apart() {
+        let good = fake_snapshot(8192, 1);
+        assert_eq!(look(&good, 1000).unwrap().size, 8192 + 32);
+        assert!(matches!(look(&good[..good.len() - 32], 1000), Err(Damage::Size(8192))));
+        assert!(matches!(look(&good[..4096 + 32], 1000), Err(Damage::Hash { .. })));
+        let mut changed = good.clone();
+        changed[5000] ^= 1;
+        assert!(matches!(look(&changed, 1000), Err(Damage::Hash { .. })));
+        let mut other = good;
+        other[16] = 0;
+        assert_eq!(look(&other, 1000), Err(Damage::Magic));
+        assert_eq!(look(b"<html>", 3), Err(Damage::Size(6)));
+        assert_eq!(look(b"", 3), Err(Damage::Size(0)));
+    }
+
+    proptest! {
+        #[test]
+        fn how_it_is_cut_into_pieces_does_not_matter(piece in 1usize..5000) {
+            let good = fake_snapshot(4096, 7);
+            prop_assert_eq!(look(&good, piece), look(&good, good.len()));
+        }
+
+        #[test]
+        fn any_changed_byte_is_found(at in 0usize..4128, flip in 1u8..) {
+            let mut bytes = fake_snapshot(4096, 7);
+            bytes[at] ^= flip;
+            prop_assert!(look(&bytes, 512).is_err());
+        }
+    }
+}

@@ -1,0 +1,330 @@
+//! One face for all stores: whole objects, uploads in parts with an id that can be written down, metadata, pages.
+
+use std::collections::BTreeMap;
+use std::path::Path as FilePath;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::stream::{BoxStream, StreamExt, TryStreamExt};
+use object_store::multipart::{MultipartStore, PartId};
+use object_store::path::Path;
+use object_store::{
+    Attribute, Attributes, GetOptions, ObjectStore, ObjectStoreExt, PutMultipartOptions, PutOptions,
+    PutPayload,
+};
+
+use super::credentials::{Given, SecretData};
+use super::key;
+use super::local::Folder;
+use super::target::{Kind, Target};
+use super::upload::Failure;
+use super::words::words;
+
+/// Metadata of an object. Names are letters alone: Azure takes no hyphens, proxies drop underscores.
+pub type Labels = BTreeMap<String, String>;
+
+/// Uid of the EtcdBackup or EtcdRestore that wrote it.
+pub(crate) const LABEL_OWNER: &str = "backupuid";
+/// Namespace and name of it.
+pub(crate) const LABEL_NAME: &str = "backupname";
+/// Revision that it holds at least.
+pub(crate) const LABEL_REVISION: &str = "etcdrevision";
+/// etcd version of the member it is from.
+pub(crate) const LABEL_VERSION: &str = "etcdversion";
+/// Id of the etcd cluster it is from.
+pub(crate) const LABEL_CLUSTER: &str = "etcdclusterid";
+
+/// An object that is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stored {
+    /// Size in bytes.
+    pub size: u64,
+    /// Metadata.
+    pub labels: Labels,
+}
+
+/// An object that is being read.
+pub struct Found {
+    /// What it is.
+    pub stored: Stored,
+    /// Its bytes.
+    pub pieces: BoxStream<'static, Result<Bytes, String>>,
+}
+
+/// A store that is open.
+#[derive(Clone)]
+pub struct Store {
+    inner: Inner,
+    /// Where in words.
+    place: String,
+}
+
+#[derive(Clone)]
+enum Inner {
+    Cloud { objects: Arc<dyn ObjectStore>, parts: Arc<dyn MultipartStore> },
+    Local(Folder),
+}
+
+fn cloud<S: ObjectStore + MultipartStore>(store: S) -> Inner {
+    let store = Arc::new(store);
+    Inner::Cloud { objects: store.clone(), parts: store }
+}
+
+impl Store {
+    /// Opens the store of a target. `folder` is that of the object's namespace, for local targets.
+    ///
+    /// # Errors
+    /// What is wrong with the credentials or the settings.
+    pub fn open(
+        target: &Target,
+        secret: Option<&SecretData>,
+        folder: Option<&FilePath>,
+    ) -> Result<Self, String> {
+        let given = Given::new(target, secret);
+        let settings = |error: object_store::Error| words(&error);
+        let inner = match &target.kind {
+            Kind::S3 { endpoint, path_style } => {
+                let builder =
+                    given.s3(endpoint.as_deref(), *path_style, &target.bucket).map_err(|e| e.to_string())?;
+                cloud(builder.build().map_err(settings)?)
+            }
+            Kind::Gcs => {
+                cloud(given.gcs(&target.bucket).map_err(|e| e.to_string())?.build().map_err(settings)?)
+            }
+            Kind::Abs => {
+                cloud(given.abs(&target.bucket).map_err(|e| e.to_string())?.build().map_err(settings)?)
+            }
+            Kind::Local => {
+                let folder = folder.ok_or("storageType Local: this operator has no folder for backups; start it with --backup-dir and a volume mounted there")?;
+                Inner::Local(Folder::new(folder.join(&target.bucket)))
+            }
+        };
+        let place = target.at(String::new()).uri();
+        Ok(Self { inner, place: place.trim_end_matches('/').to_owned() })
+    }
+
+    fn failed<E: Into<Said>>(&self, verb: &'static str, key: &str) -> impl FnOnce(E) -> Failure + use<E> {
+        let what = format!("{}/{key}", self.place);
+        move |error| {
+            let Said { words, missing } = error.into();
+            Failure::Store { verb, what, words, missing }
+        }
+    }
+
+    /// Writes an object in one piece.
+    ///
+    /// # Errors
+    /// What the store said.
+    pub(super) async fn put(&self, key: &str, labels: &Labels, pieces: Vec<Bytes>) -> Result<(), Failure> {
+        match &self.inner {
+            Inner::Cloud { objects, .. } => {
+                let options = PutOptions { attributes: attributes(labels), ..PutOptions::default() };
+                let path = path(key)?;
+                let answer = objects.put_opts(&path, PutPayload::from_iter(pieces), options).await;
+                answer.map(drop).map_err(self.failed("write", key))
+            }
+            Inner::Local(_) => {
+                let id = self.begin(key, labels).await?;
+                self.put_part(key, &id, 0, 0, pieces).await?;
+                self.complete(key, &id, labels, Vec::new()).await
+            }
+        }
+    }
+
+    /// Begins an upload in parts; the answer is its id.
+    pub(super) async fn begin(&self, key: &str, labels: &Labels) -> Result<String, Failure> {
+        match &self.inner {
+            Inner::Cloud { parts, .. } => {
+                let options =
+                    PutMultipartOptions { attributes: attributes(labels), ..PutMultipartOptions::default() };
+                parts
+                    .create_multipart_opts(&path(key)?, options)
+                    .await
+                    .map_err(self.failed("begin to write", key))
+            }
+            Inner::Local(folder) => {
+                let owner = labels.get(LABEL_OWNER).map_or("", String::as_str);
+                folder.begin(key, owner).await.map_err(self.failed("begin to write", key))
+            }
+        }
+    }
+
+    pub(super) async fn put_part(
+        &self,
+        key: &str,
+        id: &str,
+        index: usize,
+        offset: u64,
+        pieces: Vec<Bytes>,
+    ) -> Result<PartId, Failure> {
+        match &self.inner {
+            Inner::Cloud { parts, .. } => {
+                let (path, id) = (path(key)?, id.to_owned());
+                let answer = parts.put_part(&path, &id, index, PutPayload::from_iter(pieces)).await;
+                answer.map_err(self.failed("write a part of", key))
+            }
+            Inner::Local(folder) => {
+                let answer = folder.put_part(id.to_owned(), offset, pieces).await;
+                answer
+                    .map(|()| PartId { content_id: String::new() })
+                    .map_err(self.failed("write a part of", key))
+            }
+        }
+    }
+
+    pub(super) async fn complete(
+        &self,
+        key: &str,
+        id: &str,
+        labels: &Labels,
+        done: Vec<PartId>,
+    ) -> Result<(), Failure> {
+        match &self.inner {
+            Inner::Cloud { parts, .. } => {
+                let answer = parts.complete_multipart(&path(key)?, &id.to_owned(), done).await;
+                answer.map(drop).map_err(self.failed("put together the parts of", key))
+            }
+            Inner::Local(folder) => {
+                folder.complete(key, id.to_owned(), labels).await.map_err(self.failed("put in place", key))
+            }
+        }
+    }
+
+    /// Takes an upload back. One that is gone already is as good as taken back.
+    ///
+    /// # Errors
+    /// What the store said.
+    pub async fn abort(&self, key: &str, id: &str) -> Result<(), Failure> {
+        let result = match &self.inner {
+            Inner::Cloud { parts, .. } => parts
+                .abort_multipart(&path(key)?, &id.to_owned())
+                .await
+                .map_err(self.failed("take back the parts of", key)),
+            Inner::Local(folder) => folder.abort(id.to_owned()).await.map_err(self.failed("take back", key)),
+        };
+        match result {
+            Err(Failure::Store { missing: true, .. }) => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Size and metadata; none when there is no such object.
+    ///
+    /// # Errors
+    /// What the store said.
+    pub async fn head(&self, key: &str) -> Result<Option<Stored>, Failure> {
+        match &self.inner {
+            Inner::Cloud { objects, .. } => {
+                let options = GetOptions { head: true, ..GetOptions::default() };
+                match objects.get_opts(&path(key)?, options).await {
+                    Ok(found) => {
+                        Ok(Some(Stored { size: found.meta.size, labels: labels(&found.attributes) }))
+                    }
+                    // A bucket that does not exist answers the same; who writes or reads next is told.
+                    Err(object_store::Error::NotFound { .. }) => Ok(None),
+                    Err(error) => Err(self.failed("look at", key)(error)),
+                }
+            }
+            Inner::Local(folder) => folder.head(key).await.map_err(self.failed("look at", key)),
+        }
+    }
+
+    /// Reads an object.
+    ///
+    /// # Errors
+    /// What the store said.
+    pub async fn get(&self, key: &str) -> Result<Found, Failure> {
+        match &self.inner {
+            Inner::Cloud { objects, .. } => {
+                let found = objects.get(&path(key)?).await.map_err(self.failed("read", key))?;
+                let stored = Stored { size: found.meta.size, labels: labels(&found.attributes) };
+                let pieces = found.into_stream().map_err(|error| words(&error)).boxed();
+                Ok(Found { stored, pieces })
+            }
+            Inner::Local(folder) => {
+                let stored = folder.head(key).await.map_err(self.failed("look at", key))?;
+                let missing = || self.failed("read", key)(std::io::Error::from(std::io::ErrorKind::NotFound));
+                let stored = stored.ok_or_else(missing)?;
+                let pieces = folder.get(key).await.map_err(self.failed("read", key))?;
+                Ok(Found { stored, pieces: pieces.map_err(|error| error.to_string()).boxed() })
+            }
+        }
+    }
+
+    /// Keys of all periodic backups of a path, and of whatever else is named like them.
+    ///
+    /// # Errors
+    /// What the store said.
+    pub async fn list(&self, path_: &str) -> Result<Vec<String>, Failure> {
+        let begin = key::prefix(path_);
+        match &self.inner {
+            Inner::Cloud { objects, .. } => {
+                let folder = begin.rsplit_once('/').map(|(folder, _)| path(folder)).transpose()?;
+                // Stores list in the order of keys, a page at a time: begin where ours do and end where they end.
+                let listed = objects.list_with_offset(folder.as_ref(), &path(&begin)?);
+                let mut keys = Vec::new();
+                let mut ordered = true;
+                futures::pin_mut!(listed);
+                while let Some(object) = listed.try_next().await.map_err(self.failed("list", &begin))? {
+                    let key = object.location.to_string();
+                    ordered &= keys.last().is_none_or(|last: &String| *last < key);
+                    if key.starts_with(&begin) {
+                        keys.push(key);
+                    } else if ordered && key > begin {
+                        break;
+                    }
+                }
+                Ok(keys)
+            }
+            Inner::Local(folder) => folder.list(&begin).await.map_err(self.failed("list", &begin)),
+        }
+    }
+
+    /// Deletes an object; one that is gone already is fine.
+    ///
+    /// # Errors
+    /// What the store said.
+    pub async fn delete(&self, key: &str) -> Result<(), Failure> {
+        match &self.inner {
+            Inner::Cloud { objects, .. } => match objects.delete(&path(key)?).await {
+                Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+                Err(error) => Err(self.failed("delete", key)(error)),
+            },
+            Inner::Local(folder) => folder.delete(key).await.map_err(self.failed("delete", key)),
+        }
+    }
+}
+
+/// What a store said of a failure.
+struct Said {
+    words: String,
+    missing: bool,
+}
+
+impl From<object_store::Error> for Said {
+    fn from(error: object_store::Error) -> Self {
+        Self { missing: matches!(error, object_store::Error::NotFound { .. }), words: words(&error) }
+    }
+}
+
+impl From<std::io::Error> for Said {
+    fn from(error: std::io::Error) -> Self {
+        Self { missing: error.kind() == std::io::ErrorKind::NotFound, words: error.to_string() }
+    }
+}
+
+fn path(key: &str) -> Result<Path, Failure> {
+    Path::parse(key).map_err(|error| Failure::Key { key: key.to_owned(), why: error.to_string() })
+}
+
+fn attributes(labels: &Labels) -> Attributes {
+    labels.iter().map(|(k, v)| (Attribute::Metadata(k.clone().into()), v.clone())).collect()
+}
+
+fn labels(attributes: &Attributes) -> Labels {
+    let own = attributes.iter().filter_map(|(attribute, value)| match attribute {
+        Attribute::Metadata(name) => Some((name.to_lowercase(), value.to_string())),
+        _ => None,
+    });
+    own.collect()
+}

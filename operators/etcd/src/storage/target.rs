@@ -1,0 +1,164 @@
+//! Which store, which bucket, which key: read from the spec, with every mistake named. Pure.
+
+use crate::crd::stores::Stores;
+
+/// Which store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kind {
+    /// S3 and what speaks its API.
+    S3 {
+        /// URL of the server; none for AWS.
+        endpoint: Option<String>,
+        /// The bucket in the path of URLs.
+        path_style: bool,
+    },
+    /// Google Cloud Storage.
+    Gcs,
+    /// Azure Blob Storage.
+    Abs,
+    /// A folder of the operator.
+    Local,
+}
+
+/// Where a snapshot is or will be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// Which store.
+    pub kind: Kind,
+    /// Bucket, container or first folder.
+    pub bucket: String,
+    /// Key in it.
+    pub key: String,
+    /// Name of the Secret with the credentials; none for those of the environment.
+    pub secret: Option<String>,
+}
+
+impl Target {
+    /// Reads it. `field` is the name of the field with the type.
+    ///
+    /// # Errors
+    /// What is wrong, with its field and what to write instead.
+    pub fn read(field: &str, kind: &str, stores: &Stores) -> Result<Self, String> {
+        let missing = |block: &str| format!("spec.{block}: is missing, although spec.{field} is {kind}");
+        let (block, path, secret, kind) = match kind {
+            "S3" => {
+                let s3 = stores.s3.as_ref().ok_or_else(|| missing("s3"))?;
+                let endpoint = Some(s3.endpoint.clone()).filter(|url| !url.is_empty());
+                if let Some(url) = &endpoint {
+                    check_url(url).map_err(|why| format!("spec.s3.endpoint: {url:?} {why}"))?;
+                }
+                let kind = Kind::S3 { endpoint, path_style: s3.force_path_style };
+                ("s3", &s3.path, Some(&s3.aws_secret), kind)
+            }
+            "GCS" => {
+                let gcs = stores.gcs.as_ref().ok_or_else(|| missing("gcs"))?;
+                ("gcs", &gcs.path, Some(&gcs.gcp_secret), Kind::Gcs)
+            }
+            "ABS" => {
+                let abs = stores.abs.as_ref().ok_or_else(|| missing("abs"))?;
+                if abs.abs_secret.is_empty() {
+                    return Err("spec.abs.absSecret: is missing; the account's name and key are in it".into());
+                }
+                ("abs", &abs.path, Some(&abs.abs_secret), Kind::Abs)
+            }
+            "Local" => {
+                let local = stores.local.as_ref().ok_or_else(|| missing("local"))?;
+                ("local", &local.path, None, Kind::Local)
+            }
+            "OSS" => {
+                return Err(format!(
+                    "spec.{field}: OSS is not served under this name; it speaks the API of S3: use S3 with s3.endpoint \
+                     https://s3.oss-<region>.aliyuncs.com and a Secret with the file `credentials`"
+                ));
+            }
+            other => return Err(format!("spec.{field}: {other:?} is none of S3, ABS, GCS, Local")),
+        };
+        let (bucket, key) = split(path).map_err(|why| format!("spec.{block}.path: {path:?} {why}"))?;
+        Ok(Self { kind, bucket, key, secret: secret.filter(|name| !name.is_empty()).cloned() })
+    }
+
+    /// The same place under another key.
+    #[must_use]
+    pub fn at(&self, key: String) -> Self {
+        Self { key, ..self.clone() }
+    }
+
+    /// How to name it to people.
+    #[must_use]
+    pub fn uri(&self) -> String {
+        let scheme = match self.kind {
+            Kind::S3 { .. } => "s3",
+            Kind::Gcs => "gs",
+            Kind::Abs => "abs",
+            Kind::Local => "local",
+        };
+        format!("{scheme}://{}/{}", self.bucket, self.key)
+    }
+}
+
+fn split(path: &str) -> Result<(String, String), &'static str> {
+    let Some((bucket, key)) = path.split_once('/') else { return Err("is not <bucket>/<key>") };
+    if bucket.is_empty() || key.is_empty() {
+        return Err("is not <bucket>/<key>: one of them is empty");
+    }
+    if bucket == "." || bucket == ".." || key.split('/').any(|part| matches!(part, "" | "." | "..")) {
+        return Err("has a part that is empty, `.` or `..`");
+    }
+    if path.chars().any(char::is_control) {
+        return Err("has control characters");
+    }
+    Ok((bucket.to_owned(), key.to_owned()))
+}
+
+fn check_url(url: &str) -> Result<(), &'static str> {
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return Err("is not a URL; write http:// or https:// before the host");
+    };
+    if !matches!(scheme, "http" | "https") {
+        return Err("is neither http nor https");
+    }
+    let host = rest.trim_end_matches('/');
+    if host.is_empty() || host.contains(['/', '?', '#', '@', ' ']) {
+        return Err("is more than a scheme, a host and a port");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn read(kind: &str, stores: serde_json::Value) -> Result<Target, String> {
+        Target::read("storageType", kind, &serde_json::from_value(stores).unwrap())
+    }
+
+    #[test]
+    fn a_path_is_a_bucket_and_a_key() {
+        let target =
+            read("S3", json!({ "s3": { "path": "bucket/dir/etcd.backup", "awsSecret": "aws" } })).unwrap();
+        assert_eq!((target.bucket.as_str(), target.key.as_str()), ("bucket", "dir/etcd.backup"));
+        assert_eq!(target.secret.as_deref(), Some("aws"));
+        assert_eq!(target.uri(), "s3://bucket/dir/etcd.backup");
+        assert_eq!(read("S3", json!({ "s3": { "path": "b/k", "awsSecret": "" } })).unwrap().secret, None);
+    }
+
+    #[test]
+    fn mistakes_are_told_with_their_field() {
+        for (kind, stores, words) in [
+            ("S3", json!({}), "spec.s3: is missing"),
+            ("S3", json!({ "s3": { "path": "bucket" } }), "spec.s3.path: \"bucket\" is not <bucket>/<key>"),
+            ("S3", json!({ "s3": { "path": "/key" } }), "spec.s3.path"),
+            ("S3", json!({ "s3": { "path": "b/../k" } }), "`..`"),
+            ("Local", json!({ "local": { "path": "b/../../k" } }), "spec.local.path"),
+            ("Local", json!({ "local": { "path": "../k" } }), "spec.local.path"),
+            ("S3", json!({ "s3": { "path": "b/k", "endpoint": "minio:9000" } }), "spec.s3.endpoint"),
+            ("ABS", json!({ "abs": { "path": "b/k" } }), "spec.abs.absSecret"),
+            ("OSS", json!({ "oss": { "path": "b/k" } }), "use S3 with s3.endpoint"),
+            ("floppy", json!({}), "none of S3, ABS, GCS, Local"),
+        ] {
+            let error = read(kind, stores).unwrap_err();
+            assert!(error.contains(words), "{words} in {error}");
+        }
+    }
+}

@@ -1,0 +1,356 @@
+//! Storage against a real S3 server that runs in this process, with and without faults, and against a folder.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto::Builder;
+use s3s::auth::SimpleAuth;
+use s3s::service::{S3Service, S3ServiceBuilder};
+
+use super::*;
+use crate::crd::stores::Stores;
+
+/// What looks like a snapshot: pages with bolt's magic number, then their hash.
+pub(crate) fn fake_snapshot(database: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed | 1;
+    let mut bytes: Vec<u8> = (0..database)
+        .map(|_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 56) as u8
+        })
+        .collect();
+    bytes[16..20].copy_from_slice(&0xED0C_DAED_u32.to_le_bytes());
+    let hash = ring::digest::digest(&ring::digest::SHA256, &bytes);
+    bytes.extend_from_slice(hash.as_ref());
+    bytes
+}
+
+/// What the server does wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// Every request is refused.
+    Denied,
+    /// Parts and objects are taken and never answered.
+    Stalled,
+    /// Parts are refused.
+    Broken,
+}
+
+/// An S3 server with the bucket `bucket`.
+pub(crate) struct S3 {
+    pub(crate) dir: tempfile::TempDir,
+    url: String,
+    fault: Arc<Mutex<Option<Fault>>>,
+    server: tokio::task::JoinHandle<()>,
+}
+
+impl Drop for S3 {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+impl S3 {
+    pub(crate) async fn start() -> Self {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("bucket")).unwrap();
+        let mut builder = S3ServiceBuilder::new(s3s_fs::FileSystem::new(dir.path()).unwrap());
+        builder.set_auth(SimpleAuth::from_single("AK", "SK"));
+        let service = builder.build();
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let fault = Arc::new(Mutex::new(None));
+        let shared = fault.clone();
+        let server = tokio::spawn(async move {
+            while let Ok((socket, _)) = listener.accept().await {
+                let (service, fault) = (service.clone(), shared.clone());
+                tokio::spawn(async move {
+                    let answer = hyper::service::service_fn(move |request| {
+                        answer(service.clone(), fault.clone(), request)
+                    });
+                    let _ = Builder::new(TokioExecutor::new())
+                        .serve_connection(TokioIo::new(socket), answer)
+                        .await;
+                });
+            }
+        });
+        Self { dir, url, fault, server }
+    }
+
+    pub(crate) fn fail(&self, fault: Option<Fault>) {
+        *self.fault.lock().unwrap() = fault;
+    }
+
+    pub(crate) fn target(&self, path: &str) -> Target {
+        let stores: Stores = serde_json::from_value(serde_json::json!({
+            "s3": { "path": path, "awsSecret": "aws", "endpoint": self.url, "forcePathStyle": true }
+        }))
+        .unwrap();
+        Target::read("storageType", "S3", &stores).unwrap()
+    }
+
+    pub(crate) fn open(&self, path: &str) -> Store {
+        self.open_as(path, "SK")
+    }
+
+    fn open_as(&self, path: &str, key: &str) -> Store {
+        let file = format!("[default]\naws_access_key_id = AK\naws_secret_access_key = {key}\n");
+        let secret = SecretData::from([("credentials".to_owned(), file.into_bytes())]);
+        Store::open(&self.target(path), Some(&secret), None).unwrap()
+    }
+
+    /// Files of uploads that are not done, and of objects.
+    fn left(&self) -> (Vec<String>, Vec<String>) {
+        let names = |dir: PathBuf| -> Vec<String> {
+            std::fs::read_dir(dir)
+                .into_iter()
+                .flatten()
+                .map(|e| e.unwrap().file_name().to_string_lossy().into_owned())
+                .collect()
+        };
+        let uploads =
+            names(self.dir.path().to_path_buf()).into_iter().filter(|name| name.contains("upload")).collect();
+        (uploads, names(self.dir.path().join("bucket")))
+    }
+}
+
+async fn answer(
+    service: S3Service,
+    fault: Arc<Mutex<Option<Fault>>>,
+    request: hyper::Request<hyper::body::Incoming>,
+) -> Result<hyper::Response<s3s::Body>, s3s::HttpError> {
+    let fault = *fault.lock().unwrap();
+    let part = request.uri().query().is_some_and(|query| query.contains("partNumber"));
+    let refuse = |status: u16, code: &str, message: &str| {
+        let body =
+            format!("<?xml version=\"1.0\"?><Error><Code>{code}</Code><Message>{message}</Message></Error>");
+        let body = s3s::Body::from(Bytes::from(body));
+        Ok(hyper::Response::builder().status(status).body(body).unwrap())
+    };
+    let path = request.uri().path();
+    match fault {
+        // The server behind makes buckets that it does not have; S3 does not.
+        _ if path != "/bucket" && !path.starts_with("/bucket/") => {
+            refuse(404, "NoSuchBucket", "The specified bucket does not exist")
+        }
+        Some(Fault::Denied) => refuse(403, "AccessDenied", "Not for you"),
+        Some(Fault::Stalled) if request.method() == hyper::Method::PUT => std::future::pending().await,
+        Some(Fault::Broken) if part => refuse(400, "QuotaExceeded", "The bucket is full"),
+        _ => hyper::service::Service::call(&service, request).await,
+    }
+}
+
+pub(crate) fn nobody_listens() -> Began<'static> {
+    &|_, _| Box::pin(async { Ok(()) })
+}
+
+fn labels(uid: &str) -> Labels {
+    BTreeMap::from([("backupuid".to_owned(), uid.to_owned()), ("etcdrevision".to_owned(), "42".to_owned())])
+}
+
+fn pieces(bytes: &[u8]) -> impl futures::Stream<Item = Result<Bytes, String>> + use<> {
+    let parts: Vec<_> = bytes.chunks(100_000).map(|part| Ok(Bytes::copy_from_slice(part))).collect();
+    futures::stream::iter(parts)
+}
+
+async fn put(store: &Store, key: &str, uid: &str, bytes: &[u8]) -> Result<Whole, Failure> {
+    store_snapshot(store, key, &labels(uid), pieces(bytes), &UploadNotes::default(), nobody_listens()).await
+}
+
+async fn read(store: &Store, key: &str) -> Vec<u8> {
+    let mut found = store.get(key).await.unwrap();
+    let mut bytes = Vec::new();
+    while let Some(piece) = found.pieces.next().await {
+        bytes.extend_from_slice(&piece.unwrap());
+    }
+    bytes
+}
+
+fn local() -> (tempfile::TempDir, Store) {
+    let dir = tempfile::tempdir().unwrap();
+    let stores =
+        serde_json::from_value(serde_json::json!({ "local": { "path": "bucket/dir/etcd" } })).unwrap();
+    let target = Target::read("storageType", "Local", &stores).unwrap();
+    let store = Store::open(&target, None, Some(dir.path())).unwrap();
+    (dir, store)
+}
+
+#[tokio::test]
+async fn a_snapshot_arrives_whole_with_its_labels_in_one_piece_and_in_many() {
+    let s3 = S3::start().await;
+    let (_dir, folder) = local();
+    for store in [s3.open("bucket/dir/etcd"), folder] {
+        for size in [8192, 20 << 20, 16 << 20] {
+            let bytes = fake_snapshot(size, 3);
+            let whole = put(&store, "dir/etcd", "u-1", &bytes).await.unwrap();
+            assert_eq!(whole.size, bytes.len() as u64);
+            assert!(read(&store, "dir/etcd").await == bytes, "{size} bytes came back changed");
+            let stored = store.head("dir/etcd").await.unwrap().unwrap();
+            assert_eq!((stored.size, stored.labels), (whole.size, labels("u-1")));
+        }
+        assert_eq!(store.head("dir/none").await.unwrap(), None);
+    }
+    assert!(s3.left().0.is_empty(), "{:?}", s3.left());
+}
+
+#[tokio::test]
+async fn what_is_cut_or_changed_on_its_way_never_appears_in_the_store() {
+    let s3 = S3::start().await;
+    let (dir, folder) = local();
+    for store in [s3.open("bucket/etcd"), folder] {
+        for size in [8192, 20 << 20] {
+            let good = fake_snapshot(size, 5);
+            let mut changed = good.clone();
+            changed[size / 2] ^= 1;
+            for bad in [&good[..good.len() - 4096], &changed[..]] {
+                assert!(matches!(put(&store, "etcd", "u", bad).await, Err(Failure::Damaged(_))));
+            }
+            let cut =
+                pieces(&good[..size / 2]).chain(futures::stream::iter([Err("connection reset".to_owned())]));
+            let failure =
+                store_snapshot(&store, "etcd", &labels("u"), cut, &UploadNotes::default(), nobody_listens())
+                    .await;
+            assert_eq!(failure, Err(Failure::Source("connection reset".into())));
+        }
+        assert_eq!(store.head("etcd").await.unwrap(), None);
+    }
+    let (uploads, objects) = s3.left();
+    assert!(uploads.is_empty() && objects.is_empty(), "{uploads:?} {objects:?}");
+    let hidden: Vec<_> = std::fs::read_dir(dir.path().join("bucket")).into_iter().flatten().collect();
+    assert!(hidden.is_empty(), "{hidden:?}");
+}
+
+#[tokio::test]
+async fn a_store_that_refuses_is_told_in_its_own_words() {
+    let s3 = S3::start().await;
+    let bytes = fake_snapshot(8192, 1);
+    let words = |result: Result<Whole, Failure>| result.unwrap_err().to_string();
+    let said = words(put(&s3.open("nobucket/etcd"), "etcd", "u", &bytes).await);
+    assert!(said.contains("NoSuchBucket"), "{said}");
+    let said = words(put(&s3.open_as("bucket/etcd", "wrong"), "etcd", "u", &bytes).await);
+    assert!(said.contains("SignatureDoesNotMatch"), "{said}");
+    s3.fail(Some(Fault::Denied));
+    let said = words(put(&s3.open("bucket/etcd"), "etcd", "u", &bytes).await);
+    assert!(said.contains("AccessDenied: Not for you") && said.contains("s3://bucket/etcd"), "{said}");
+    let said = s3.open("bucket/etcd").list("etcd").await.unwrap_err().to_string();
+    assert!(said.contains("AccessDenied"), "{said}");
+    s3.fail(Some(Fault::Broken));
+    let said = words(put(&s3.open("bucket/etcd"), "etcd", "u", &fake_snapshot(20 << 20, 1)).await);
+    assert!(said.contains("QuotaExceeded: The bucket is full"), "{said}");
+    assert!(s3.left().0.is_empty(), "the upload was not taken back: {:?}", s3.left());
+}
+
+#[tokio::test]
+async fn a_store_or_a_source_that_stands_still_is_given_up_and_its_upload_taken_back() {
+    let s3 = S3::start().await;
+    let store = s3.open("bucket/etcd");
+    let notes = UploadNotes { stall: Duration::from_millis(300), ..UploadNotes::default() };
+    let bytes = fake_snapshot(20 << 20, 1);
+    s3.fail(Some(Fault::Stalled));
+    let failure =
+        store_snapshot(&store, "etcd", &labels("u"), pieces(&bytes), &notes, nobody_listens()).await;
+    assert!(matches!(failure, Err(Failure::Stalled { what: "the store", .. })), "{failure:?}");
+    s3.fail(None);
+    let silent = pieces(&bytes[..10 << 20]).chain(futures::stream::pending());
+    let failure = store_snapshot(&store, "etcd", &labels("u"), silent, &notes, nobody_listens()).await;
+    assert!(matches!(failure, Err(Failure::Stalled { what: "the snapshot", .. })), "{failure:?}");
+    let timeout = UploadNotes { timeout: Some(Duration::from_millis(200)), ..UploadNotes::default() };
+    let silent = pieces(&bytes[..10 << 20]).chain(futures::stream::pending());
+    let failure = store_snapshot(&store, "etcd", &labels("u"), silent, &timeout, nobody_listens()).await;
+    assert_eq!(failure, Err(Failure::Timeout(Duration::from_millis(200))));
+    assert!(s3.left().0.is_empty(), "{:?}", s3.left());
+}
+
+#[tokio::test]
+async fn what_a_killed_operator_left_is_taken_back_by_its_id() {
+    let s3 = S3::start().await;
+    let (dir, folder) = local();
+    for store in [s3.open("bucket/etcd"), folder] {
+        let noted = Mutex::new(None);
+        let begun = tokio::sync::Notify::new();
+        {
+            let began = |key: String, id: String| -> BoxFuture<'_, Result<(), String>> {
+                *noted.lock().unwrap() = Some((key, id));
+                begun.notify_one();
+                Box::pin(std::future::pending())
+            };
+            let bytes = fake_snapshot(20 << 20, 1);
+            let (labels, notes) = (labels("u"), UploadNotes::default());
+            let upload = store_snapshot(&store, "etcd", &labels, pieces(&bytes), &notes, &began);
+            // Killed: nothing of it goes on, nothing is cleared up.
+            tokio::select! { _ = upload => unreachable!(), () = begun.notified() => {} }
+        }
+        let (key, id) = noted.lock().unwrap().clone().unwrap();
+        store.abort(&key, &id).await.unwrap();
+        assert_eq!(store.head("etcd").await.unwrap(), None);
+    }
+    assert!(s3.left().0.is_empty(), "{:?}", s3.left());
+    assert!(std::fs::read_dir(dir.path().join("bucket")).unwrap().next().is_none());
+}
+
+#[tokio::test]
+async fn an_upload_id_that_somebody_made_up_deletes_nothing() {
+    let (dir, store) = local();
+    put(&store, "dir/etcd", "u", &fake_snapshot(8192, 1)).await.unwrap();
+    let secret = dir.path().join("secret");
+    std::fs::write(&secret, "x").unwrap();
+    let root = dir.path().join("bucket");
+    for id in [secret.clone(), root.join("dir/etcd"), root.join("../secret"), root.join("../.partial-x")] {
+        assert!(store.abort("etcd", &id.to_string_lossy()).await.is_err(), "{}", id.display());
+    }
+    assert!(secret.exists() && store.head("dir/etcd").await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn retention_reads_all_pages_and_deletes_nothing_of_others() {
+    let s3 = S3::start().await;
+    let (_dir, folder) = local();
+    for store in [s3.open("bucket/dir/etcd"), folder] {
+        let key = |revision: i64, second: i64| {
+            let time = jiff::Timestamp::from_second(1_800_000_000 + second).unwrap();
+            Periodic::new(revision, time).key("dir/etcd")
+        };
+        let bytes = fake_snapshot(512, 1);
+        let own = [key(9, 1), key(10, 2), key(100, 3)];
+        let others = [
+            key(8, 0),
+            "dir/etcd2_v1_2027-01-15-08:00:00".to_owned(),
+            "dir/etcd".to_owned(),
+            "dir/other".to_owned(),
+        ];
+        for one in &own {
+            put(&store, one, "mine", &bytes).await.unwrap();
+        }
+        for other in &others {
+            put(&store, other, "somebody", &bytes).await.unwrap();
+        }
+        crate::backup::run::retain(&store, "dir/etcd", "mine", &own[2], 2).await.unwrap();
+        assert_eq!(store.head(&own[0]).await.unwrap(), None, "the oldest is too many");
+        for kept in own[1..].iter().chain(&others) {
+            assert!(store.head(kept).await.unwrap().is_some(), "{kept}");
+        }
+    }
+    // More than a page of what a server lists at once.
+    let folder = s3.dir.path().join("bucket/many");
+    std::fs::create_dir(&folder).unwrap();
+    for n in 0..1100 {
+        std::fs::write(folder.join(format!("etcd_v{n}_2027-01-15-08:00:00")), "x").unwrap();
+    }
+    std::fs::write(folder.join("zzz"), "x").unwrap();
+    let listed = s3.open("bucket/many/etcd").list("many/etcd").await.unwrap();
+    assert_eq!(listed.len(), 1100);
+}
+
+#[test]
+fn local_storage_needs_a_folder() {
+    let stores = serde_json::from_value(serde_json::json!({ "local": { "path": "a/b" } })).unwrap();
+    let target = Target::read("storageType", "Local", &stores).unwrap();
+    assert!(Store::open(&target, None, None).err().unwrap().contains("--backup-dir"));
+}

@@ -1,0 +1,280 @@
+//! A snapshot on its way into a store: never in memory as a whole, never visible before it was found whole.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use futures::{Stream, StreamExt};
+use object_store::multipart::PartId;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::snapshot::{Damage, Snapshot, Whole};
+use super::store::{Labels, Store};
+
+/// Nothing moved for so long: it will not.
+pub const STALL: Duration = Duration::from_secs(60);
+/// Size of a part. S3 takes no smaller ones than 5 MiB and at most 10,000 of them: enough for 78 GiB, ten times etcd's largest.
+const PART: usize = 8 << 20;
+/// So many parts are on their way at the same time: with the one that is being filled 40 MiB of memory.
+const CONCURRENT: usize = 4;
+/// An upload that failed is taken back within this time; later tries take it back otherwise.
+const ABORT: Duration = Duration::from_secs(10);
+
+/// Why a snapshot did not arrive.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// The store refused.
+    #[error("failed to {verb} {what}: {words}")]
+    Store {
+        /// What was tried.
+        verb: &'static str,
+        /// With what.
+        what: String,
+        /// In the store's own words.
+        words: String,
+        /// There is no such thing.
+        missing: bool,
+    },
+    /// Keys that no store takes.
+    #[error("the key {key:?} cannot be used: {why}")]
+    Key {
+        /// Which.
+        key: String,
+        /// Why.
+        why: String,
+    },
+    /// The source broke off.
+    #[error("failed to read the snapshot: {0}")]
+    Source(String),
+    /// It came to its end but is not whole.
+    #[error("the snapshot is damaged: {0}")]
+    Damaged(#[from] Damage),
+    /// Nothing moved.
+    #[error("{what} stood still for {} seconds after {bytes} bytes", .after.as_secs())]
+    Stalled {
+        /// Which side.
+        what: &'static str,
+        /// Where it stood.
+        bytes: u64,
+        /// For how long.
+        after: Duration,
+    },
+    /// The time the user gave is over.
+    #[error("it was not done within the {} seconds of spec.backupPolicy.timeoutInSecond", .0.as_secs())]
+    Timeout(Duration),
+    /// What arrived has another size than what was sent.
+    #[error("the store has {found} bytes of {what}, {sent} were sent")]
+    Size {
+        /// What.
+        what: String,
+        /// In the store.
+        found: u64,
+        /// Sent.
+        sent: u64,
+    },
+    /// The operator ends.
+    #[error("the operator was stopped; the next one begins anew")]
+    Cancelled,
+    /// The upload could not be written down, and what is not written down is not begun.
+    #[error("{0}")]
+    Note(String),
+}
+
+/// Is told key and id of an upload in parts before any part is sent, so that whoever comes after a crash can take it back.
+pub type Began<'a> = &'a (dyn Fn(String, String) -> BoxFuture<'a, Result<(), String>> + Send + Sync);
+
+/// What the outside has to do with an upload.
+#[derive(Debug, Clone)]
+pub struct UploadNotes {
+    /// Bytes read so far.
+    pub progress: Arc<AtomicU64>,
+    /// Ends it.
+    pub cancel: CancellationToken,
+    /// The user's bound on the time.
+    pub timeout: Option<Duration>,
+    /// See [`STALL`].
+    pub stall: Duration,
+}
+
+impl Default for UploadNotes {
+    fn default() -> Self {
+        Self { progress: Arc::default(), cancel: CancellationToken::new(), timeout: None, stall: STALL }
+    }
+}
+
+/// Stores a snapshot under `key`.
+///
+/// # Errors
+/// When it did not arrive whole; then the store has nothing of it.
+pub async fn store_snapshot(
+    store: &Store,
+    key: &str,
+    labels: &Labels,
+    pieces: impl Stream<Item = Result<Bytes, String>> + Send,
+    notes: &UploadNotes,
+    began: Began<'_>,
+) -> Result<Whole, Failure> {
+    let mut upload = None;
+    let work = Work { store, key, labels, notes };
+    let deadline = async {
+        match notes.timeout {
+            Some(timeout) => tokio::time::sleep(timeout).await,
+            None => std::future::pending().await,
+        }
+    };
+    let result = tokio::select! {
+        result = work.run(pieces, &mut upload, began) => result,
+        () = notes.cancel.cancelled() => Err(Failure::Cancelled),
+        () = deadline => Err(Failure::Timeout(notes.timeout.unwrap_or_default())),
+    };
+    if let (Err(_), Some(id)) = (&result, &upload) {
+        match tokio::time::timeout(ABORT, store.abort(key, id)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(key, %error, "the upload could not be taken back yet"),
+            Err(_) => tracing::warn!(key, "the upload could not be taken back in time"),
+        }
+    }
+    result
+}
+
+struct Work<'a> {
+    store: &'a Store,
+    key: &'a str,
+    labels: &'a Labels,
+    notes: &'a UploadNotes,
+}
+
+impl Work<'_> {
+    async fn run(
+        &self,
+        pieces: impl Stream<Item = Result<Bytes, String>> + Send,
+        upload: &mut Option<String>,
+        began: Began<'_>,
+    ) -> Result<Whole, Failure> {
+        let (mut snapshot, mut part) = (Snapshot::default(), Part::default());
+        let mut parts = Parts { work: self, tasks: JoinSet::new(), done: Vec::new(), sent: 0 };
+        futures::pin_mut!(pieces);
+        while let Some(piece) = self.moves("the snapshot", &snapshot, pieces.next()).await? {
+            let mut piece = piece.map_err(Failure::Source)?;
+            snapshot.push(&piece);
+            self.notes.progress.store(snapshot.size(), Ordering::Relaxed);
+            while !piece.is_empty() {
+                part.fill(&mut piece);
+                if part.size < PART {
+                    continue;
+                }
+                if upload.is_none() {
+                    let id =
+                        self.moves("the store", &snapshot, self.store.begin(self.key, self.labels)).await??;
+                    let id: &str = upload.insert(id);
+                    began(self.key.to_owned(), id.to_owned()).await.map_err(Failure::Note)?;
+                }
+                let id = upload.as_deref().unwrap_or_default();
+                parts.send(id, std::mem::take(&mut part), &snapshot).await?;
+            }
+        }
+        let whole = snapshot.finish()?;
+        match upload.as_deref() {
+            None => {
+                let put = self.store.put(self.key, self.labels, part.pieces);
+                self.moves_at("the store", whole.size, put).await??;
+            }
+            Some(id) => {
+                if part.size > 0 {
+                    parts.spawn(id, part);
+                }
+                let done = parts.finish(whole.size).await?;
+                let complete = self.store.complete(self.key, id, self.labels, done);
+                self.moves_at("the store", whole.size, complete).await??;
+            }
+        }
+        let stored = self.moves_at("the store", whole.size, self.store.head(self.key)).await??;
+        let found = stored.map_or(0, |stored| stored.size);
+        if found != whole.size {
+            return Err(Failure::Size { what: self.key.to_owned(), found, sent: whole.size });
+        }
+        Ok(whole)
+    }
+
+    async fn moves<T>(
+        &self,
+        what: &'static str,
+        at: &Snapshot,
+        work: impl Future<Output = T>,
+    ) -> Result<T, Failure> {
+        self.moves_at(what, at.size(), work).await
+    }
+
+    async fn moves_at<T>(
+        &self,
+        what: &'static str,
+        bytes: u64,
+        work: impl Future<Output = T>,
+    ) -> Result<T, Failure> {
+        let after = self.notes.stall;
+        tokio::time::timeout(after, work).await.map_err(|_| Failure::Stalled { what, bytes, after })
+    }
+}
+
+/// A part that is being filled.
+#[derive(Default)]
+struct Part {
+    pieces: Vec<Bytes>,
+    size: usize,
+}
+
+impl Part {
+    /// Takes what fits; all parts but the last have the same size, which some servers ask for.
+    fn fill(&mut self, piece: &mut Bytes) {
+        let taken = piece.split_to(piece.len().min(PART - self.size));
+        self.size += taken.len();
+        self.pieces.push(taken);
+    }
+}
+
+/// Parts on their way.
+struct Parts<'a> {
+    work: &'a Work<'a>,
+    tasks: JoinSet<(usize, Result<PartId, Failure>)>,
+    done: Vec<(usize, PartId)>,
+    sent: usize,
+}
+
+impl Parts<'_> {
+    fn spawn(&mut self, id: &str, part: Part) {
+        let (store, key, id) = (self.work.store.clone(), self.work.key.to_owned(), id.to_owned());
+        let index = self.sent;
+        let offset = (index * PART) as u64;
+        self.sent += 1;
+        self.tasks.spawn(async move { (index, store.put_part(&key, &id, index, offset, part.pieces).await) });
+    }
+
+    async fn send(&mut self, id: &str, part: Part, at: &Snapshot) -> Result<(), Failure> {
+        while self.tasks.len() >= CONCURRENT {
+            self.one(at.size()).await?;
+        }
+        self.spawn(id, part);
+        Ok(())
+    }
+
+    /// Waits for any part.
+    async fn one(&mut self, bytes: u64) -> Result<(), Failure> {
+        let Some(result) = self.work.moves_at("the store", bytes, self.tasks.join_next()).await? else {
+            return Ok(());
+        };
+        let (index, part) = result.map_err(|error| Failure::Source(error.to_string()))?;
+        self.done.push((index, part?));
+        Ok(())
+    }
+
+    async fn finish(mut self, bytes: u64) -> Result<Vec<PartId>, Failure> {
+        while !self.tasks.is_empty() {
+            self.one(bytes).await?;
+        }
+        self.done.sort_by_key(|(index, _)| *index);
+        Ok(self.done.into_iter().map(|(_, part)| part).collect())
+    }
+}

@@ -1,0 +1,68 @@
+//! What a store said, in its own words, in one line that fits into a status.
+
+use std::error::Error as _;
+
+/// So much of an answer is enough for people, and objects have a limit.
+const LENGTH: usize = 700;
+
+/// The innermost cause of an error, which is what the store answered, after the sort of the error.
+#[must_use]
+pub fn words(error: &object_store::Error) -> String {
+    let sort = match error {
+        object_store::Error::NotFound { .. } => "not found",
+        object_store::Error::PermissionDenied { .. } => "permission denied",
+        object_store::Error::Unauthenticated { .. } => "not authenticated",
+        _ => "",
+    };
+    let mut texts = vec![error.to_string()];
+    let mut at = error.source();
+    while let Some(cause) = at {
+        let text = cause.to_string();
+        // Most causes are told by those above them already.
+        if texts.iter().all(|told| !told.contains(&text)) {
+            texts.push(text);
+        }
+        at = cause.source();
+    }
+    let text = texts.join(": ");
+    let text = match answer(&text) {
+        Some((code, message)) if sort.is_empty() => format!("{code}: {message}"),
+        Some((code, message)) => format!("{sort}: {code}: {message}"),
+        None => text,
+    };
+    shorten(&text)
+}
+
+/// Code and message of an answer in XML, as S3 and Azure write them.
+fn answer(text: &str) -> Option<(&str, &str)> {
+    let element = |name: &str| {
+        let (open, close) = (format!("<{name}>"), format!("</{name}>"));
+        let rest = text.split_once(open.as_str())?.1;
+        Some(rest.split_once(close.as_str())?.0.trim())
+    };
+    Some((element("Code")?, element("Message").unwrap_or_default()))
+}
+
+/// One line of at most [`LENGTH`] characters.
+pub(crate) fn shorten(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if line.chars().count() <= LENGTH {
+        return line;
+    }
+    line.chars().take(LENGTH).chain("...".chars()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_answer_is_told_and_not_what_wraps_it() {
+        let body = "Server returned non-2xx status code: 403 Forbidden: <?xml version=\"1.0\"?><Error><Code>AccessDenied</Code>\n<Message>Not for you</Message></Error>";
+        let error = object_store::Error::PermissionDenied { path: "k".into(), source: body.into() };
+        assert_eq!(words(&error), "permission denied: AccessDenied: Not for you");
+        let error = object_store::Error::Generic { store: "S3", source: "connection\n refused".into() };
+        assert_eq!(words(&error), "Generic S3 error: connection refused");
+        assert!(shorten(&"é".repeat(5000)).chars().count() < 800);
+    }
+}

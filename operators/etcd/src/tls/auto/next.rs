@@ -1,0 +1,176 @@
+//! Which step is due.
+
+use jiff::Timestamp;
+
+use super::held::{Authority, Chain, Held, leaf_data};
+use super::mint::{MintError, authority, certificate};
+use super::{Kind, SETTLE_SECONDS, Settings};
+use crate::tls::check::contains_all;
+use crate::tls::material::Data;
+use crate::tls::{Names, Part};
+
+/// When the members started, which is when they read whom to trust.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Started {
+    /// They were not looked at yet.
+    Unknown,
+    /// There are none.
+    NoMembers,
+    /// The oldest process of them began then, in seconds since 1970.
+    Since(i64),
+}
+
+/// One step: one write to one Secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Make a new authority: the first, or the one that comes next.
+    Prepare(Kind),
+    /// The next authority signs from now on.
+    Switch(Kind),
+    /// Forget authorities that have expired.
+    Drop(Kind),
+    /// Make a new certificate; the text says why.
+    Issue(Part, &'static str),
+    /// Say whom to trust, beside the certificate that is in use.
+    Publish(Part),
+    /// Nothing; look again at that time (seconds since 1970).
+    Wait(i64),
+}
+
+/// The step that is due.
+///
+/// Nothing is remembered between steps but in the Secrets, so it does not matter who took the last one. At any time what a
+/// member shows is trusted by all others: an authority signs only after every member started with it among those it trusts,
+/// and it is forgotten only when what it signed has expired with it.
+pub(crate) fn next(
+    held: &Held,
+    names: &Names,
+    settings: &Settings,
+    started: Started,
+    now: Timestamp,
+) -> Step {
+    let mut wake = i64::MAX;
+    for kind in Kind::ALL {
+        let chain = held.chain(kind);
+        if chain.current.is_none() && chain.next.is_none() {
+            return Step::Prepare(kind);
+        }
+        if chain.retired.iter().any(|authority| authority.expired(now)) {
+            return Step::Drop(kind);
+        }
+        let bundle = chain.bundle(now);
+        for part in kind.parts() {
+            let Some(leaf) = held.leaves.get(part) else { return Step::Issue(*part, "there is none") };
+            let published = &leaf.files.authorities;
+            if !(contains_all(published, &bundle) && contains_all(&bundle, published)) {
+                return Step::Publish(*part);
+            }
+        }
+        if let Some(next) = &chain.next {
+            match trusted_by_all(next, started, now) {
+                Trust::All => return Step::Switch(kind),
+                Trust::At(second) => wake = wake.min(second),
+                Trust::NotYet => {}
+            }
+        }
+        // With the key of the current one lost, what it signed is used for as long as it lasts.
+        if let Some(current) = &chain.current {
+            for part in kind.parts() {
+                let Some(leaf) = held.leaves.get(part) else { continue };
+                if !leaf.files.pair.signed_by(&current.der) {
+                    return Step::Issue(*part, "another authority signs now");
+                }
+                if !held.has_names(*part, names, settings) {
+                    return Step::Issue(*part, "its names have changed");
+                }
+                let pair = &leaf.files.pair;
+                let renew = pair.not_after - renew_before(settings);
+                // One that ends with its authority cannot be had for longer from it.
+                if now.as_second() >= renew && pair.not_after < current.not_after {
+                    return Step::Issue(*part, "it is about to expire");
+                }
+                if pair.not_after < current.not_after {
+                    wake = wake.min(renew);
+                }
+            }
+            let prepare = current.not_after - 2 * settings.days * super::DAY;
+            if chain.next.is_none() {
+                if now.as_second() >= prepare {
+                    return Step::Prepare(kind);
+                }
+                wake = wake.min(prepare);
+            }
+        }
+        wake = chain.retired.iter().map(|authority| authority.not_after).fold(wake, i64::min);
+    }
+    Step::Wait(wake)
+}
+
+/// A certificate is renewed when a third of its time is left.
+const fn renew_before(settings: &Settings) -> i64 {
+    settings.days * super::DAY / 3
+}
+
+enum Trust {
+    All,
+    /// They may, at that time.
+    At(i64),
+    /// They have to be restarted, or looked at, first.
+    NotYet,
+}
+
+fn trusted_by_all(next: &Authority, started: Started, now: Timestamp) -> Trust {
+    let settled = next.made().saturating_add(SETTLE_SECONDS);
+    if now.as_second() < settled {
+        return Trust::At(settled);
+    }
+    match started {
+        Started::NoMembers => Trust::All,
+        Started::Since(second) if second >= settled => Trust::All,
+        Started::Since(_) | Started::Unknown => Trust::NotYet,
+    }
+}
+
+/// Members that started before this do not trust an authority that is to sign, and have to be restarted.
+pub(crate) fn restart_before(held: &Held, now: Timestamp) -> Option<i64> {
+    let waiting = |chain: &Chain| {
+        let settled = chain.next.as_ref()?.made().saturating_add(SETTLE_SECONDS);
+        (now.as_second() >= settled).then_some(settled)
+    };
+    held.chains.values().filter_map(waiting).max()
+}
+
+/// What a step writes, and where: into the Secret of a part, or else that of the authorities. Nothing when it waits.
+pub(crate) fn write(
+    step: &Step,
+    held: &Held,
+    names: &Names,
+    settings: &Settings,
+    now: Timestamp,
+) -> Result<Option<(Option<Part>, Data)>, MintError> {
+    let with = |kind: Kind, chain: Chain| {
+        let mut held = held.clone();
+        held.chains.insert(kind, chain);
+        Some((None, held.authorities()))
+    };
+    Ok(match step {
+        Step::Wait(_) => None,
+        Step::Prepare(kind) => {
+            let new = authority(&names.cluster, *kind, settings, now)?;
+            with(*kind, held.chain(*kind).with_new(new))
+        }
+        Step::Switch(kind) => with(*kind, held.chain(*kind).switched(now)),
+        Step::Drop(kind) => with(*kind, held.chain(*kind).dropped(now)),
+        Step::Issue(part, _) => {
+            let chain = held.chain(Kind::of(*part));
+            let issuer = chain.current.as_ref().or(chain.next.as_ref());
+            let issuer = issuer.ok_or_else(|| MintError::without_authority(&names.cluster))?;
+            let pair = certificate(*part, names, settings, issuer, now)?;
+            Some((Some(*part), leaf_data(*part, &pair, &chain.bundle(now))))
+        }
+        Step::Publish(part) => {
+            let bundle = held.chain(Kind::of(*part)).bundle(now);
+            held.leaves.get(part).map(|leaf| (Some(*part), leaf_data(*part, &leaf.files.pair, &bundle)))
+        }
+    })
+}

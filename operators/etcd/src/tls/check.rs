@@ -1,0 +1,175 @@
+//! Whether the three Secrets of a cluster fit together, said before members fail over it.
+
+use jiff::Timestamp;
+use rustls::CertificateError;
+use rustls::pki_types::CertificateDer;
+
+use super::material::Data;
+use super::{Access, Fault, Files, Goal, Names, Part};
+
+/// What the Secrets make possible.
+#[derive(Clone, Debug)]
+pub(crate) struct Checked {
+    /// How the operator connects; plain when there is no TLS towards clients.
+    pub(crate) access: Access,
+    /// When the first certificate expires, in seconds since 1970.
+    pub(crate) expires: Option<i64>,
+    /// What works, but perhaps not for long or not everywhere.
+    pub(crate) notes: Vec<String>,
+}
+
+/// A certificate that ends sooner is worth a note.
+const SOON: i64 = 14 * 86_400;
+
+/// Reads and judges what is there.
+pub(crate) fn check<'a>(
+    goal: &Goal,
+    names: &Names,
+    secret: impl Fn(&str) -> Option<&'a Data>,
+    now: Timestamp,
+) -> Result<Checked, Vec<Fault>> {
+    let mut faults = Vec::new();
+    let mut notes = Vec::new();
+    let mut read = |part: Part| {
+        let name = goal.secret(part)?;
+        match Files::read(name, part, secret(name), now) {
+            Ok(files) => Some((name, files)),
+            Err(found) => {
+                faults.extend(found);
+                None
+            }
+        }
+    };
+    let (peer, server, client) = (read(Part::Peer), read(Part::Server), read(Part::Client));
+
+    if let Some((secret, files)) = &peer {
+        faults.extend(between_members(secret, files, names, now));
+        let inside = |name: &str| files.pair.serves(&files.authorities, name, now).is_ok();
+        // etcd looks the address of a peer up and wants one of the names found in the certificate.
+        if goal.auto.is_none()
+            && names.members()[1..].iter().all(|name| !inside(&name.replace('*', "member")))
+        {
+            let wanted = &names.members()[1];
+            notes.push(format!(
+                "Secret {secret}, key peer.crt: has no name such as {wanted}, without which etcd may refuse peers after a reverse lookup"
+            ));
+        }
+    }
+    let mut access = Access::plain();
+    if let (Some((server_secret, server)), Some((client_secret, client))) = (&server, &client) {
+        match towards_clients(server, client, names, now) {
+            Ok(name) => access = Access::tls(client, name),
+            Err((part, index, reason, text)) => {
+                let secret = if part == Part::Server { server_secret } else { client_secret };
+                faults.push(Fault {
+                    secret: (*secret).to_owned(),
+                    key: Some(part.keys()[index]),
+                    reason,
+                    text,
+                });
+            }
+        }
+    }
+    if !faults.is_empty() {
+        return Err(faults);
+    }
+    let mut expires = None;
+    for (part, found) in [(Part::Peer, &peer), (Part::Server, &server), (Part::Client, &client)] {
+        let Some((secret, files)) = found else { continue };
+        let end = files.pair.not_after;
+        expires = Some(expires.map_or(end, |earlier: i64| earlier.min(end)));
+        if goal.auto.is_none() && end - now.as_second() < SOON {
+            let at = super::material::date(end);
+            notes.push(format!("Secret {secret}, key {}: expires at {at}", part.keys()[0]));
+        }
+    }
+    Ok(Checked { access, expires, notes })
+}
+
+fn between_members(secret: &str, files: &Files, names: &Names, now: Timestamp) -> Vec<Fault> {
+    let fault = |index: usize, reason, text| Fault {
+        secret: secret.to_owned(),
+        key: Some(Part::Peer.keys()[index]),
+        reason,
+        text,
+    };
+    let name = names.peer();
+    let wildcard = name.replacen("member", "*", 1);
+    let mut faults = Vec::new();
+    match files.pair.serves(&files.authorities, &name, now) {
+        Ok(()) => {
+            // Every member is a client of the others, with the same certificate.
+            if let Err(error) = files.pair.is_let_in(&files.authorities, now) {
+                let (index, reason, text) = meaning(&error, "", "client");
+                faults.push(fault(index, reason, text));
+            }
+        }
+        Err(error) => {
+            let (index, reason, text) = meaning(&error, &wildcard, "server");
+            faults.push(fault(index, reason, text));
+        }
+    }
+    faults
+}
+
+/// The name to call members by, or what is wrong with which key.
+fn towards_clients(
+    server: &Files,
+    client: &Files,
+    names: &Names,
+    now: Timestamp,
+) -> Result<String, (Part, usize, &'static str, String)> {
+    let wanted = names.server();
+    let mut first = None;
+    let served = wanted.iter().find(|name| match server.pair.serves(&client.authorities, name, now) {
+        Ok(()) => true,
+        Err(error) => {
+            first.get_or_insert(error);
+            false
+        }
+    });
+    let Some(name) = served else {
+        let error = first.unwrap_or(rustls::Error::General("no name".into()));
+        let short = format!("{} or {}", names.members()[0], names.service()[0]);
+        let (index, reason, text) = meaning(&error, &short, "server");
+        // Whom the operator trusts stands in its own Secret.
+        let part = if index == 2 { Part::Client } else { Part::Server };
+        return Err((part, index, reason, text));
+    };
+    if let Err(error) = client.pair.is_let_in(&server.authorities, now) {
+        let (index, reason, text) = meaning(&error, "", "client");
+        let part = if index == 2 { Part::Server } else { Part::Client };
+        return Err((part, index, reason, text));
+    }
+    // What etcd's gateway shows to etcd itself is the certificate of the server.
+    Ok(name.clone())
+}
+
+/// Which of certificate, key and authorities is wrong (0, 1, 2), in one word and for people.
+fn meaning(error: &rustls::Error, names: &str, usage: &str) -> (usize, &'static str, String) {
+    match error {
+        rustls::Error::InvalidCertificate(
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+        ) => (0, "WrongName", format!("is not made for {names}; add it to the subject alternative names")),
+        rustls::Error::InvalidCertificate(
+            // Of two authorities with one name the other one signed it.
+            CertificateError::UnknownIssuer | CertificateError::BadSignature,
+        ) => (2, "UnknownAuthority", "does not hold the authority that signed the certificate".into()),
+        rustls::Error::InvalidCertificate(
+            CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. },
+        ) => (
+            0,
+            "WrongUsage",
+            format!("is not made for a {usage}; its extended key usage must contain {usage} authentication"),
+        ),
+        rustls::Error::InvalidCertificate(
+            CertificateError::Expired | CertificateError::ExpiredContext { .. },
+        ) => (2, "Expired", "an authority in the chain has expired".into()),
+        other => (0, "NotACertificate", format!("is refused: {other}")),
+    }
+}
+
+/// The authorities of a list that are also in another.
+pub(crate) fn contains_all(list: &[CertificateDer<'static>], wanted: &[CertificateDer<'static>]) -> bool {
+    wanted.iter().all(|authority| list.contains(authority))
+}

@@ -1,0 +1,341 @@
+//! Keeps the Secrets of clusters: reads them again and again, and makes those of clusters with certificates of our own.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{ObjectMeta, PostParams};
+use kube::{Api, Client, ResourceExt};
+
+use super::access::data;
+use super::auto::{self, Held, Started};
+use super::material::Data;
+use super::{Access, Fault, Goal, Names, Part, check};
+use crate::apply::why;
+use crate::names;
+use crate::observed::Observed;
+use crate::validate::Validated;
+
+/// Secrets are read again when they were read longer ago: a certificate that was renewed is in use as soon.
+const RELOAD: Duration = Duration::from_secs(10);
+/// From nothing to certificates takes nine steps; more than this many in a row would go nowhere.
+const STEPS: usize = 24;
+
+/// What the Secrets of a cluster came to.
+#[derive(Clone, Debug)]
+pub struct Secured {
+    /// How to connect.
+    pub access: Access,
+    /// What is wrong with them now. `access` is then what they were good for when nothing was.
+    pub faults: Vec<Fault>,
+    /// What is worth saying although nothing is wrong.
+    pub notes: Vec<String>,
+    /// When the first certificate expires.
+    pub expires: Option<Timestamp>,
+    /// Members that started before this have to be restarted: they do not trust an authority that waits to sign.
+    pub restart_before: Option<Timestamp>,
+}
+
+/// There is no way to connect.
+#[derive(Debug, thiserror::Error)]
+pub enum Insecure {
+    /// Kubernetes refused.
+    #[error("failed to {verb} Secret {name}: {}", why(source))]
+    Kubernetes {
+        /// What was tried.
+        verb: &'static str,
+        /// On which.
+        name: String,
+        /// Why it failed.
+        source: Box<kube::Error>,
+    },
+    /// The Secrets are wrong, and were never right.
+    #[error("{}", list(.0))]
+    Faults(Vec<Fault>),
+    /// A Secret of that name belongs to somebody else.
+    #[error("Secret {0} exists and belongs to somebody else; rename the cluster or delete that Secret")]
+    Foreign(String),
+    /// A certificate cannot be made.
+    #[error(transparent)]
+    Mint(#[from] auto::MintError),
+}
+
+impl Insecure {
+    /// In one word.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Kubernetes { .. } => "SecretUnreadable",
+            Self::Faults(faults) => faults.first().map_or("SecretWrong", |fault| fault.reason),
+            Self::Foreign(_) => "ForeignSecret",
+            Self::Mint(_) => "CannotIssue",
+        }
+    }
+}
+
+pub(crate) fn list(faults: &[Fault]) -> String {
+    faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+/// The user that etcd wants before authentication can be on.
+const ROOT: &str = "root";
+/// The key of its password.
+const PASSWORD: &str = "password";
+
+struct Entry {
+    read: Instant,
+    goal: Goal,
+    secured: Option<Arc<Secured>>,
+    started: Started,
+}
+
+/// What is known about the Secrets of all clusters.
+#[derive(Default)]
+pub struct Keeper {
+    known: Mutex<HashMap<String, Entry>>,
+}
+
+impl Keeper {
+    /// How to connect to the members of a cluster, by what its Secrets say now.
+    ///
+    /// # Errors
+    /// When there is no way to; see [`Insecure`].
+    pub async fn secure(&self, client: &Client, cluster: &Validated) -> Result<Arc<Secured>, Insecure> {
+        let goal = &cluster.tls;
+        if !goal.any() && cluster.root_secret.is_none() {
+            return Ok(Arc::new(Secured::plain()));
+        }
+        let (started, last) = {
+            let known = self.lock();
+            let entry = known.get(&cluster.uid).filter(|entry| entry.goal == *goal);
+            if let Some(Entry { secured: Some(secured), read, .. }) = entry
+                && read.elapsed() < RELOAD
+                && secured.faults.is_empty()
+            {
+                return Ok(secured.clone());
+            }
+            (entry.map_or(Started::Unknown, |e| e.started), entry.and_then(|e| e.secured.clone()))
+        };
+        let found = match &goal.auto {
+            None => self.given(client, cluster).await,
+            Some(settings) => issue(client, cluster, settings, started).await,
+        };
+        let (secrets, restart_before) = match (found, &last) {
+            (Ok(found), _) => found,
+            // What Kubernetes does not say now it said a moment ago.
+            (Err(error @ Insecure::Kubernetes { .. }), Some(last)) => {
+                tracing::warn!(cluster = cluster.name, namespace = cluster.namespace, %error, "using the Secrets as last read");
+                return Ok(last.clone());
+            }
+            (Err(error), _) => return Err(error),
+        };
+        let now = Timestamp::now();
+        let judged = check(goal, &Names::of(cluster), |name| secrets.get(name), now);
+        let root = match &cluster.root_secret {
+            None => Ok(None),
+            Some(name) => password(name, get(&api(client, cluster), name).await?.as_ref()).map(Some),
+        };
+        let secured = match (judged, last) {
+            (Ok(checked), _) => Secured {
+                access: checked.access,
+                faults: Vec::new(),
+                notes: checked.notes,
+                expires: checked.expires.and_then(|second| Timestamp::from_second(second).ok()),
+                restart_before,
+            },
+            // Members that run are looked after with what was good a moment ago.
+            (Err(faults), Some(last)) => Secured { faults, ..(*last).clone() },
+            (Err(faults), None) => return Err(Insecure::Faults(faults)),
+        };
+        let secured = Arc::new(match root {
+            Ok(None) => secured,
+            Ok(Some(password)) => Secured { access: secured.access.with_user(ROOT, &password), ..secured },
+            // Looks need no user; what needs one waits.
+            Err(fault) => {
+                let mut faults = secured.faults.clone();
+                faults.push(fault);
+                Secured { faults, ..secured }
+            }
+        });
+        let entry =
+            Entry { read: Instant::now(), goal: goal.clone(), secured: Some(secured.clone()), started };
+        self.lock().insert(cluster.uid.clone(), entry);
+        Ok(secured)
+    }
+
+    /// Takes note of when the members started: it decides when a new authority may sign.
+    pub fn noticed(&self, cluster: &Validated, seen: &Observed) {
+        if let Some(entry) = self.lock().get_mut(&cluster.uid) {
+            entry.started = started(seen);
+        }
+    }
+
+    /// A cluster is gone.
+    pub fn forget(&self, uid: &str) {
+        self.lock().remove(uid);
+    }
+
+    /// The Secrets of somebody else.
+    async fn given(
+        &self,
+        client: &Client,
+        cluster: &Validated,
+    ) -> Result<(BTreeMap<String, Data>, Option<Timestamp>), Insecure> {
+        let api = api(client, cluster);
+        let mut secrets = BTreeMap::new();
+        for name in Part::ALL.into_iter().filter_map(|part| cluster.tls.secret(part)) {
+            if !secrets.contains_key(name)
+                && let Some(secret) = get(&api, name).await?
+            {
+                secrets.insert(name.to_owned(), data(&secret));
+            }
+        }
+        Ok((secrets, None))
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Entry>> {
+        // The map is whole after every statement, whoever panicked.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Secured {
+    pub(crate) fn plain() -> Self {
+        Self {
+            access: Access::plain(),
+            faults: Vec::new(),
+            notes: Vec::new(),
+            expires: None,
+            restart_before: None,
+        }
+    }
+}
+
+fn password(name: &str, secret: Option<&Secret>) -> Result<String, Fault> {
+    let fault =
+        |key, reason, text: &str| Fault { secret: name.to_owned(), key, reason, text: text.to_owned() };
+    let Some(secret) = secret else {
+        let text = "does not exist; create it with the key password, that of the user root";
+        return Err(fault(None, "SecretMissing", text));
+    };
+    let bytes = data(secret).remove(PASSWORD);
+    let bytes = bytes.ok_or_else(|| fault(Some(PASSWORD), "KeyMissing", "is missing"))?;
+    let text = String::from_utf8(bytes).map_err(|_| fault(Some(PASSWORD), "NotText", "is no text"))?;
+    // Of an editor that ends files with a line.
+    let text = text.trim_end_matches(['\r', '\n']);
+    if text.is_empty() {
+        return Err(fault(Some(PASSWORD), "KeyMissing", "is empty"));
+    }
+    Ok(text.to_owned())
+}
+
+/// A member whose process is not running starts later than now.
+fn started(seen: &Observed) -> Started {
+    let begins = seen.pods.iter().filter(|pod| !pod.ended).filter_map(|pod| pod.started);
+    match begins.min() {
+        Some(first) => Started::Since(first.as_second()),
+        None if seen.pods.is_empty() => Started::NoMembers,
+        None => Started::Unknown,
+    }
+}
+
+fn api(client: &Client, cluster: &Validated) -> Api<Secret> {
+    Api::namespaced(client.clone(), &cluster.namespace)
+}
+
+async fn get(api: &Api<Secret>, name: &str) -> Result<Option<Secret>, Insecure> {
+    api.get_opt(name).await.map_err(|source| Insecure::Kubernetes {
+        verb: "read",
+        name: name.to_owned(),
+        source: Box::new(source),
+    })
+}
+
+/// Brings our own Secrets to where nothing is due, one write at a time.
+async fn issue(
+    client: &Client,
+    cluster: &Validated,
+    settings: &auto::Settings,
+    started: Started,
+) -> Result<(BTreeMap<String, Data>, Option<Timestamp>), Insecure> {
+    let api = api(client, cluster);
+    let names = Names::of(cluster);
+    let authorities = auto::authorities_secret(&cluster.name);
+    let mut secrets: BTreeMap<String, Secret> = BTreeMap::new();
+    let wanted = Part::ALL.map(|part| part.secret(&cluster.name));
+    for name in wanted.iter().chain([&authorities]) {
+        if let Some(secret) = get(&api, name).await? {
+            if secret.owner_references().iter().all(|owner| owner.uid != cluster.uid) {
+                return Err(Insecure::Foreign(name.clone()));
+            }
+            secrets.insert(name.clone(), secret);
+        }
+    }
+    for _ in 0..STEPS {
+        let now = Timestamp::now();
+        let content: BTreeMap<String, Data> =
+            secrets.iter().map(|(name, secret)| (name.clone(), data(secret))).collect();
+        let held =
+            Held::read(content.get(&authorities), |part| content.get(&part.secret(&cluster.name)), now);
+        let step = auto::next(&held, &names, settings, started, now);
+        let Some((target, new)) = auto::write(&step, &held, &names, settings, now)? else {
+            let restart = auto::restart_before(&held, now).and_then(|s| Timestamp::from_second(s).ok());
+            return Ok((content, restart));
+        };
+        tracing::info!(cluster = cluster.name, namespace = cluster.namespace, ?step, "renewing certificates");
+        let name = match target {
+            Some(part) => part.secret(&cluster.name),
+            None => authorities.clone(),
+        };
+        let written = put(&api, cluster, &name, secrets.get(&name), new).await?;
+        secrets.insert(name, written);
+    }
+    Err(Insecure::Faults(vec![Fault {
+        secret: authorities,
+        key: None,
+        reason: "CannotIssue",
+        text: "certificates do not come to rest; delete the Secret to start anew".into(),
+    }]))
+}
+
+async fn put(
+    api: &Api<Secret>,
+    cluster: &Validated,
+    name: &str,
+    old: Option<&Secret>,
+    data: Data,
+) -> Result<Secret, Insecure> {
+    let bytes = data.into_iter().map(|(key, value)| (key, ByteString(value))).collect();
+    let params = PostParams::default();
+    let failed = |verb| {
+        let name = name.to_owned();
+        move |source| Insecure::Kubernetes { verb, name, source: Box::new(source) }
+    };
+    if let Some(old) = old {
+        // With the resourceVersion that was read: of two that write, the server lets one through.
+        let new = Secret { data: Some(bytes), ..old.clone() };
+        return api.replace(name, &params, &new).await.map_err(failed("write"));
+    }
+    let secret = Secret {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            namespace: Some(cluster.namespace.clone()),
+            labels: Some(names::cluster_labels(&cluster.name)),
+            owner_references: Some(vec![cluster.owner.clone()]),
+            ..ObjectMeta::default()
+        },
+        type_: Some("Opaque".into()),
+        data: Some(bytes),
+        ..Secret::default()
+    };
+    match api.create(&params, &secret).await {
+        Ok(made) => Ok(made),
+        Err(kube::Error::Api(status)) if status.is_already_exists() => {
+            Err(Insecure::Foreign(name.to_owned()))
+        }
+        Err(error) => Err(failed("create")(error)),
+    }
+}

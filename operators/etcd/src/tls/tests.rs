@@ -1,0 +1,189 @@
+//! What is said about Secrets that are wrong.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use proptest::prelude::*;
+
+use super::auto::{self, Kind, Settings};
+use super::check::Checked;
+use super::material::Data;
+use super::{ClientGoal, Fault, Goal, Names, Part, check};
+
+fn now() -> Timestamp {
+    "2026-06-01T00:00:00Z".parse().unwrap()
+}
+
+fn names() -> Names {
+    Names { cluster: "orders".into(), namespace: "shop".into(), domain: String::new() }
+}
+
+fn settings() -> Settings {
+    Settings { days: 30, names: Vec::new() }
+}
+
+fn goal() -> Goal {
+    let client = ClientGoal { server: "server".into(), operator: "operator".into() };
+    Goal { peer: Some("peer".into()), client: Some(client), auto: None }
+}
+
+/// Secrets of one authority for a kind, made at that time for that cluster.
+fn made(names: &Names, at: Timestamp) -> BTreeMap<String, Data> {
+    let mut secrets = BTreeMap::new();
+    for kind in Kind::ALL {
+        let authority = auto::authority("orders", kind, &settings(), at).unwrap();
+        for part in kind.parts() {
+            let pair = auto::certificate(*part, names, &settings(), &authority, at).unwrap();
+            let [certificate, key, authorities] = part.keys();
+            let data = Data::from([
+                (certificate.to_owned(), pair.certificate.clone()),
+                (key.to_owned(), pair.key.clone()),
+                (authorities.to_owned(), authority.pem().to_vec()),
+            ]);
+            secrets.insert(goal().secret(*part).unwrap().to_owned(), data);
+        }
+    }
+    secrets
+}
+
+fn judge(secrets: &BTreeMap<String, Data>) -> Result<Checked, Vec<Fault>> {
+    check(&goal(), &names(), |name| secrets.get(name), now())
+}
+
+/// The only fault, as Secret, key and reason.
+fn fault(secrets: &BTreeMap<String, Data>) -> (String, Option<&'static str>, &'static str) {
+    let faults = judge(secrets).unwrap_err();
+    assert_eq!(faults.len(), 1, "{faults:?}");
+    (faults[0].secret.clone(), faults[0].key, faults[0].reason)
+}
+
+fn of(secret: &str, key: &'static str, reason: &'static str) -> (String, Option<&'static str>, &'static str) {
+    (secret.into(), Some(key), reason)
+}
+
+#[test]
+fn secrets_that_fit_together_are_good_for_the_service() {
+    let checked = judge(&made(&names(), now())).unwrap();
+    assert_eq!(checked.access.scheme(), "https");
+    assert!(checked.notes.is_empty(), "{:?}", checked.notes);
+    let end = now() + SignedDuration::from_hours(30 * 24);
+    assert_eq!(checked.expires, Some(end.as_second()));
+    assert!(!format!("{:?}", checked.access).contains("KEY"), "keys are never told");
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    let mut secrets = made(&names(), now());
+    secrets.remove("peer");
+    let faults = judge(&secrets).unwrap_err();
+    assert_eq!(
+        faults[0].to_string(),
+        "Secret peer: does not exist; create it with the keys peer.crt, peer.key, peer-ca.crt"
+    );
+    let mut secrets = made(&names(), now());
+    secrets.get_mut("server").unwrap().remove("server-ca.crt");
+    assert_eq!(fault(&secrets), of("server", "server-ca.crt", "KeyMissing"));
+}
+
+#[test]
+fn a_key_of_another_certificate_is_told_from_no_key() {
+    let mut secrets = made(&names(), now());
+    let other = made(&names(), now())["server"]["server.key"].clone();
+    secrets.get_mut("server").unwrap().insert("server.key".into(), other);
+    assert_eq!(fault(&secrets), of("server", "server.key", "KeyDoesNotMatch"));
+    secrets.get_mut("server").unwrap().insert("server.key".into(), b"no key".to_vec());
+    assert_eq!(fault(&secrets), of("server", "server.key", "NotAKey"));
+}
+
+#[test]
+fn an_expired_certificate_says_since_when() {
+    let mut secrets = made(&names(), now());
+    let old = made(&names(), now() - SignedDuration::from_hours(31 * 24));
+    secrets.insert("peer".into(), old["peer"].clone());
+    assert_eq!(fault(&secrets), of("peer", "peer.crt", "Expired"));
+    let text = judge(&secrets).unwrap_err()[0].text.clone();
+    assert!(text.starts_with("expired at 2026-05-31T00:00:00Z"), "{text}");
+    // One that is about to is no fault yet.
+    let soon = made(&names(), now() - SignedDuration::from_hours(29 * 24));
+    assert!(judge(&soon).unwrap().notes[0].contains("expires at"));
+}
+
+#[test]
+fn a_certificate_of_another_cluster_says_which_name_it_lacks() {
+    let other = Names { cluster: "bills".into(), ..names() };
+    let mut secrets = made(&names(), now());
+    secrets.insert("peer".into(), made(&other, now())["peer"].clone());
+    assert_eq!(fault(&secrets), of("peer", "peer.crt", "WrongName"));
+    assert!(judge(&secrets).unwrap_err()[0].text.contains("*.orders.shop.svc"));
+}
+
+#[test]
+fn authorities_that_do_not_fit_are_told_where_they_are_trusted() {
+    let (mut secrets, others) = (made(&names(), now()), made(&names(), now()));
+    let foreign = others["operator"]["etcd-client-ca.crt"].clone();
+    secrets.get_mut("operator").unwrap().insert("etcd-client-ca.crt".into(), foreign.clone());
+    assert_eq!(fault(&secrets), of("operator", "etcd-client-ca.crt", "UnknownAuthority"));
+    let mut secrets = made(&names(), now());
+    secrets.get_mut("server").unwrap().insert("server-ca.crt".into(), foreign);
+    assert_eq!(fault(&secrets), of("server", "server-ca.crt", "UnknownAuthority"));
+}
+
+#[test]
+fn a_certificate_for_another_use_is_refused() {
+    let mut secrets = made(&names(), now());
+    // Members are clients of each other: what is a client's alone serves nobody.
+    let client = secrets["operator"].clone();
+    let data = Data::from([
+        ("server.crt".to_owned(), client["etcd-client.crt"].clone()),
+        ("server.key".to_owned(), client["etcd-client.key"].clone()),
+        ("server-ca.crt".to_owned(), client["etcd-client-ca.crt"].clone()),
+    ]);
+    secrets.insert("server".into(), data);
+    let (secret, key, reason) = fault(&secrets);
+    assert_eq!((secret.as_str(), key), ("server", Some("server.crt")));
+    assert!(["WrongUsage", "WrongName"].contains(&reason), "{reason}");
+}
+
+#[test]
+fn all_faults_are_told_at_once() {
+    assert_eq!(judge(&BTreeMap::new()).unwrap_err().len(), 3);
+}
+
+#[test]
+fn half_of_tls_is_refused_and_both_kinds_exclude_each_other() {
+    let read = |policy: serde_json::Value| {
+        let mut errors = Vec::new();
+        let goal = super::goal("orders", Some(&serde_json::from_value(policy).unwrap()), &mut errors);
+        (goal, errors)
+    };
+    let json = serde_json::json!({ "static": { "operatorSecret": "o" } });
+    assert!(read(json).1[0].starts_with("spec.TLS.static.member.serverSecret"));
+    let json = serde_json::json!({ "static": { "member": { "serverSecret": "s" } } });
+    assert!(read(json).1[0].starts_with("spec.TLS.static.operatorSecret"));
+    let json = serde_json::json!({ "static": { "member": { "peerSecret": "p" } } });
+    let (goal, errors) = read(json);
+    assert!(errors.is_empty() && goal.peer_scheme() == "https" && goal.client_scheme() == "http");
+    let json = serde_json::json!({ "static": {}, "auto": {} });
+    assert!(read(json).1[0].contains("not both"));
+    let json = serde_json::json!({ "auto": { "certificateDays": 0, "serverNames": ["a b"] } });
+    assert_eq!(read(json).1.len(), 2);
+    let (goal, _) = read(serde_json::json!({ "auto": {} }));
+    assert_eq!(goal.secret(Part::Client), Some("orders-client-tls"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+    /// Whatever is in the Secrets: an answer, and no panic.
+    #[test]
+    fn nobodys_secret_makes_it_fail(
+        which in 0usize..3, key in 0usize..3, cut in 0usize..2000, bytes in proptest::collection::vec(any::<u8>(), 0..64),
+    ) {
+        let mut secrets = made(&names(), now());
+        let part = Part::ALL[which];
+        let data = secrets.get_mut(goal().secret(part).unwrap()).unwrap();
+        let value = data.get_mut(part.keys()[key]).unwrap();
+        let at = cut.min(value.len());
+        value.splice(at..(at + bytes.len()).min(value.len()), bytes);
+        let _ = judge(&secrets);
+    }
+}

@@ -1,0 +1,361 @@
+//! Clients of a cluster, as they stand behind its Service: they use whoever is ready, and go on to the next when one fails.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    net::Ipv4Addr,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, ensure};
+use etcd_client::{Client, ConnectOptions, GetOptions, WatchOptions};
+use olm_tests::etcd_stage::{Handle, Kubelet};
+use tokio::task::JoinHandle;
+
+use crate::{
+    history::{History, check},
+    random::Random,
+};
+
+/// A client waits this long for an answer.
+const ANSWER: Duration = Duration::from_secs(1);
+/// Between two tries when nobody is there.
+const PAUSE: Duration = Duration::from_millis(10);
+/// Between two operations of a client that checks.
+pub(crate) const THINK: Duration = Duration::from_millis(4);
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How an operation ended.
+pub(crate) enum Ended<T> {
+    /// It was carried out, with this result.
+    Done(T),
+    /// It was not.
+    Refused,
+    /// Nobody knows.
+    Unknown,
+}
+
+/// One client with a connection to each member that it met.
+pub(crate) struct Caller {
+    kubelet: Kubelet,
+    cluster: String,
+    connections: HashMap<Ipv4Addr, Client>,
+    turn: usize,
+}
+
+impl Caller {
+    fn new(kubelet: Kubelet, cluster: &str, turn: usize) -> Self {
+        Self { kubelet, cluster: cluster.to_owned(), connections: HashMap::new(), turn }
+    }
+
+    /// Goes on to another member.
+    pub(crate) fn turn(&mut self) {
+        self.turn += 1;
+    }
+
+    /// Somebody who is ready, with a connection.
+    async fn somebody(&mut self) -> Option<(Ipv4Addr, Client)> {
+        let ready = self.kubelet.ready(&self.cluster);
+        let (_, ip) = *ready.get(self.turn % ready.len().max(1)).as_ref()?;
+        if let Some(client) = self.connections.get(ip) {
+            return Some((*ip, client.clone()));
+        }
+        // The library hides a refusal behind its own retries.
+        let here = tokio::time::timeout(ANSWER, tokio::net::TcpStream::connect((*ip, 2379))).await;
+        let options = ConnectOptions::new().with_connect_timeout(ANSWER).with_timeout(ANSWER);
+        match here {
+            Ok(Ok(_)) => {
+                let client = Client::connect([format!("http://{ip}:2379")], Some(options)).await.ok()?;
+                self.connections.insert(*ip, client.clone());
+                Some((*ip, client))
+            }
+            _ => None,
+        }
+    }
+
+    /// One operation, with whoever is there.
+    pub(crate) async fn call<T>(
+        &mut self,
+        operation: impl AsyncFnOnce(Client) -> Result<T, etcd_client::Error>,
+    ) -> Ended<T> {
+        let Some((ip, client)) = self.somebody().await else {
+            self.turn();
+            tokio::time::sleep(PAUSE).await;
+            return Ended::Refused;
+        };
+        match tokio::time::timeout(ANSWER, operation(client)).await {
+            Ok(Ok(done)) => Ended::Done(done),
+            Ok(Err(error)) => {
+                self.connections.remove(&ip);
+                self.turn();
+                tokio::time::sleep(PAUSE).await;
+                if refused(&error.to_string()) { Ended::Refused } else { Ended::Unknown }
+            }
+            Err(_) => {
+                self.connections.remove(&ip);
+                self.turn();
+                Ended::Unknown
+            }
+        }
+    }
+}
+
+/// Words with which etcd says that it did nothing.
+fn refused(text: &str) -> bool {
+    [
+        "etcdserver: no leader",
+        "not supported for learner",
+        "connection refused",
+        "Connection refused",
+        "too many requests",
+    ]
+    .iter()
+    .any(|words| text.contains(words))
+}
+
+/// Clients of one cluster that write, read and watch until they are told to stop.
+pub struct Clients {
+    stop: Arc<AtomicBool>,
+    writer: JoinHandle<Written>,
+    watcher: JoinHandle<Watched>,
+    checkers: Vec<JoinHandle<()>>,
+    history: Arc<History>,
+    stalls: JoinHandle<Duration>,
+}
+
+/// What the writer did.
+#[derive(Debug, Default)]
+pub struct Written {
+    /// What was acknowledged: keys with their values.
+    pub keys: BTreeMap<String, u64>,
+    /// The longest time between two acknowledgements.
+    pub gap: Duration,
+    /// Tries that failed, or whose fate nobody knows.
+    pub failed: usize,
+}
+
+/// What the watcher saw: keys with the revision of their first write, in the order in which they came.
+#[derive(Debug, Default)]
+struct Watched {
+    events: Vec<(String, i64)>,
+    compacted: bool,
+}
+
+/// What all of it comes to.
+#[derive(Debug)]
+pub struct Seen {
+    /// The writer's part.
+    pub written: Written,
+    /// The longest time for which this process itself had no turn: that much of a gap is the machine's.
+    pub stall: Duration,
+    /// Operations of the checking clients.
+    pub checked: usize,
+}
+
+impl Clients {
+    /// Starts them: a writer, a watcher, and so many clients that check.
+    pub fn start(cluster: &Handle<'_>, checkers: usize, seed: u64) -> Self {
+        let (stop, history) = (Arc::new(AtomicBool::new(false)), Arc::new(History::default()));
+        let caller = |turn| Caller::new(cluster.stage.kubelet.clone(), &cluster.name, turn);
+        let writer = tokio::spawn(write(caller(0), Arc::clone(&stop)));
+        let watcher = tokio::spawn(watch(caller(1), Arc::clone(&stop)));
+        let checkers = (0..checkers)
+            .map(|n| {
+                let random = Random::new(seed * 1000 + n as u64);
+                tokio::spawn(check(caller(n), Arc::clone(&history), Arc::clone(&stop), random))
+            })
+            .collect();
+        let stalls = tokio::spawn(stalls(Arc::clone(&stop)));
+        Self { stop, writer, watcher, checkers, history, stalls }
+    }
+
+    /// Stops them, and checks what they saw: every acknowledged key is there (a), was seen by the watcher in order, and
+    /// all operations of the checking clients can be explained by one order.
+    ///
+    /// # Errors
+    /// What was wrong.
+    pub async fn finish(self, cluster: &Handle<'_>) -> Result<Seen> {
+        let written = {
+            // The watcher and the checkers may go on a little; the writer is done.
+            self.stop.store(true, Ordering::Relaxed);
+            self.writer.await?
+        };
+        for checker in self.checkers {
+            checker.await?;
+        }
+        let (stall, watched) = (self.stalls.await?, self.watcher.await?);
+        acknowledged(cluster, &written).await.context("(a) acknowledged writes")?;
+        watched.agrees(&written).context("the watcher")?;
+        let checked = self.history.verdict()?;
+        Ok(Seen { written, stall, checked })
+    }
+}
+
+/// The longest time that a task which wants to go on every few milliseconds had to wait.
+async fn stalls(stop: Arc<AtomicBool>) -> Duration {
+    let mut longest = Duration::ZERO;
+    while !stop.load(Ordering::Relaxed) {
+        let begun = Instant::now();
+        tokio::time::sleep(PAUSE).await;
+        longest = longest.max(begun.elapsed().saturating_sub(PAUSE));
+    }
+    longest
+}
+
+async fn write(mut caller: Caller, stop: Arc<AtomicBool>) -> Written {
+    let mut written = Written::default();
+    let (mut last, mut number) = (Instant::now(), 0);
+    while !stop.load(Ordering::Relaxed) {
+        number += 1;
+        // A key of its own for every try: one of unknown fate cannot be taken for another.
+        let (key, value) = (format!("w/{number:07}"), number);
+        let put =
+            caller.call(async |client| client.kv_client().put(key.clone(), value.to_string(), None).await);
+        match put.await {
+            Ended::Done(_) => {
+                written.gap = written.gap.max(last.elapsed());
+                last = Instant::now();
+                written.keys.insert(key, value);
+                // Every member in turn, as connections of many clients would be.
+                if number % 8 == 0 {
+                    caller.turn();
+                }
+                tokio::time::sleep(THINK).await;
+            }
+            Ended::Refused | Ended::Unknown => written.failed += 1,
+        }
+    }
+    written.gap = written.gap.max(last.elapsed());
+    written
+}
+
+/// Reads with a majority's word, by a client that waits until there is one.
+///
+/// # Errors
+/// When there is none for a minute.
+pub async fn read_all(cluster: &Handle<'_>, prefix: &str) -> Result<BTreeMap<String, String>> {
+    let mut caller = Caller::new(cluster.stage.kubelet.clone(), &cluster.name, 0);
+    let begun = Instant::now();
+    loop {
+        let options = GetOptions::new().with_prefix();
+        if let Ended::Done(got) =
+            caller.call(async |client| client.kv_client().get(prefix, Some(options)).await).await
+        {
+            let pairs = got.kvs().iter().map(|pair| {
+                (
+                    String::from_utf8_lossy(pair.key()).into_owned(),
+                    String::from_utf8_lossy(pair.value()).into_owned(),
+                )
+            });
+            return Ok(pairs.collect());
+        }
+        ensure!(begun.elapsed() < Duration::from_secs(60), "nobody answers a read");
+    }
+}
+
+async fn acknowledged(cluster: &Handle<'_>, written: &Written) -> Result<()> {
+    let there = read_all(cluster, "w/").await?;
+    for (key, value) in &written.keys {
+        let found = there.get(key);
+        ensure!(
+            found == Some(&value.to_string()),
+            "{key} was acknowledged with {value} and is {found:?}; {} acknowledged, {} there",
+            written.keys.len(),
+            there.len()
+        );
+    }
+    Ok(())
+}
+
+async fn watch(mut caller: Caller, stop: Arc<AtomicBool>) -> Watched {
+    let mut watched = Watched::default();
+    let mut stopped: Option<Instant> = None;
+    loop {
+        let next = watched.events.last().map_or(1, |(_, revision)| revision + 1);
+        let Some((ip, client)) = caller.somebody().await else {
+            caller.turn();
+            tokio::time::sleep(PAUSE).await;
+            if stop.load(Ordering::Relaxed) {
+                return watched;
+            }
+            continue;
+        };
+        let options = WatchOptions::new().with_prefix().with_start_revision(next);
+        let mut watcher = client.watch_client();
+        let Ok(Ok(mut stream)) = tokio::time::timeout(ANSWER, watcher.watch("w/", Some(options))).await
+        else {
+            caller.connections.remove(&ip);
+            caller.turn();
+            if stop.load(Ordering::Relaxed) {
+                return watched;
+            }
+            continue;
+        };
+        loop {
+            // After the end it is given a moment for what is still under way: nothing comes any more then.
+            if stop.load(Ordering::Relaxed) && stopped.get_or_insert_with(Instant::now).elapsed() > ANSWER {
+                return watched;
+            }
+            match tokio::time::timeout(ANSWER / 4, stream.message()).await {
+                Ok(Ok(Some(answer))) => {
+                    if answer.compact_revision() > 0 {
+                        watched.compacted = true;
+                        return watched;
+                    }
+                    for event in answer.events() {
+                        let Some(pair) = event.kv() else { continue };
+                        let key = String::from_utf8_lossy(pair.key()).into_owned();
+                        watched.events.push((key, pair.mod_revision()));
+                    }
+                }
+                // A member without the others says nothing for ever: another one may.
+                Err(_) if caller.kubelet.ready(&caller.cluster).iter().any(|(_, ready)| *ready == ip) => {}
+                Ok(Ok(None) | Err(_)) | Err(_) => {
+                    caller.connections.remove(&ip);
+                    caller.turn();
+                    tokio::time::sleep(PAUSE).await;
+                    break;
+                }
+            }
+        }
+    }
+}
+
+impl Watched {
+    /// It saw every acknowledged key once, in the order of revisions.
+    fn agrees(&self, written: &Written) -> Result<()> {
+        if self.compacted {
+            return Ok(());
+        }
+        for pair in self.events.windows(2) {
+            ensure!(pair[0].1 < pair[1].1, "revision {} came after {}", pair[1].1, pair[0].1);
+        }
+        let seen: BTreeSet<&String> = self.events.iter().map(|(key, _)| key).collect();
+        ensure!(seen.len() == self.events.len(), "a key was seen twice");
+        // It may have been cut off at the end; what comes before its last event must be whole.
+        let Some((last, _)) = self.events.last() else { return Ok(()) };
+        let missing: Vec<&String> =
+            written.keys.keys().filter(|key| *key < last && !seen.contains(key)).take(5).collect();
+        ensure!(
+            missing.is_empty(),
+            "acknowledged keys were never seen: {missing:?}; the last seen is {last}"
+        );
+        Ok(())
+    }
+}
+
+impl<T> Ended<T> {
+    pub(crate) fn map_done(self) -> Ended<()> {
+        match self {
+            Self::Done(_) => Ended::Done(()),
+            Self::Refused => Ended::Refused,
+            Self::Unknown => Ended::Unknown,
+        }
+    }
+}

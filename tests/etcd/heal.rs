@@ -1,0 +1,219 @@
+//! One member that is not as it should be.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use anyhow::{Context as _, Result, ensure};
+use olm_tests::etcd_stage::{Handle, Rpc, audit::Change};
+
+use crate::{
+    clients::Clients,
+    judge::{Promise, judge},
+    made, scenario,
+};
+
+/// Names of members with their ids.
+async fn ids(cluster: &Handle<'_>) -> BTreeMap<String, u64> {
+    cluster.facts().await.0.into_iter().map(|(name, said)| (name, said.id)).collect()
+}
+
+fn kinds(changes: &[Rpc]) -> Vec<&'static str> {
+    changes
+        .iter()
+        .filter(|rpc| rpc.made())
+        .map(|rpc| match rpc.change {
+            Change::Add { .. } => "add",
+            Change::Remove(_) => "remove",
+            Change::Promote(_) => "promote",
+            Change::Update(_) => "update",
+            Change::MoveLeader(_) | Change::Other(_) => "other",
+        })
+        .collect()
+}
+
+/// S05: processes that are killed, followers and the leader, come back as the members that they were.
+#[test]
+fn s05_a_killed_process_comes_back_as_the_same_member() {
+    scenario("S05", async |stage| {
+        let (_operator, cluster) = made(stage, 3).await?;
+        let clients = Clients::start(&cluster, 4, 5);
+        let (before, from) = (ids(&cluster).await, stage.audit.count());
+        let follower = cluster.followers().await?.remove(0);
+        for name in [follower, cluster.leader().await?] {
+            stage.kubelet.kill(&name)?;
+            restarted(&cluster, &name, 1).await?;
+            cluster.steady(3).await?;
+        }
+        judge(&cluster, clients, Promise::of(3)).await?;
+        ensure!(ids(&cluster).await == before, "the members are others now");
+        let changes = stage.audit.membership_since(from);
+        ensure!(changes.is_empty(), "membership was changed: {changes:?}");
+        Ok(())
+    });
+}
+
+/// Waits until the process of a pod was started again so many times.
+async fn restarted(cluster: &Handle<'_>, name: &str, times: i64) -> Result<()> {
+    cluster
+        .stage
+        .eventually("the process to be started again", async || {
+            let pod = cluster.stage.get("Pod", "ns", name).await?;
+            let count = pod["status"]["containerStatuses"][0]["restartCount"].as_i64().unwrap_or_default();
+            ensure!(count >= times, "{count} restarts");
+            Ok(())
+        })
+        .await
+}
+
+/// S06: pods that go, with their data, are replaced: a follower's, and the leader's.
+#[test]
+fn s06_a_member_that_lost_its_data_is_replaced() {
+    scenario("S06", async |stage| {
+        let (_operator, cluster) = made(stage, 3).await?;
+        let clients = Clients::start(&cluster, 4, 6);
+        let follower = cluster.followers().await?.remove(0);
+        for (lost, how) in [(follower, "follower"), (cluster.leader().await?, "leader")] {
+            let from = stage.audit.count();
+            stage.delete("Pod", "ns", &lost).await?;
+            replaced(&cluster, &lost).await.context(how)?;
+            cluster.steady(3).await?;
+            let changes = stage.audit.membership_since(from);
+            ensure!(kinds(&changes) == ["remove", "add", "promote"], "{how}: {changes:?}");
+        }
+        judge(&cluster, clients, Promise::of(3)).await.map(drop)
+    });
+}
+
+/// Waits until etcd does not know a member any more.
+async fn replaced(cluster: &Handle<'_>, name: &str) -> Result<()> {
+    let what = format!("{name} to be out of etcd");
+    cluster
+        .stage
+        .eventually(&what, async || {
+            let members = cluster.facts().await.members();
+            ensure!(!members.is_empty() && members.iter().all(|m| m.name != name), "{members:?}");
+            Ok(())
+        })
+        .await
+}
+
+/// S07: the member that began the cluster loses its data. It must not begin it again: nobody may see an empty cluster.
+#[test]
+fn s07_the_first_member_without_its_data_does_not_begin_again() {
+    scenario("S07", async |stage| {
+        let (_operator, cluster) = made(stage, 1).await?;
+        let seed = cluster.leader().await?;
+        cluster.spec(serde_json::json!({ "size": 3 })).await?;
+        cluster.steady(3).await?;
+        let clients = Clients::start(&cluster, 4, 7);
+        // Its pod stays, so it starts with the command that it began with.
+        stage.kubelet.wipe(&seed)?;
+        replaced(&cluster, &seed).await?;
+        judge(&cluster, clients, Promise::of(3)).await.map(drop)
+    });
+}
+
+/// S08: a member whose files are damaged crashes again and again, and is replaced, because the others are a quorum.
+#[test]
+fn s08_a_member_with_damaged_files_is_replaced() {
+    scenario("S08", async |stage| {
+        let (_operator, cluster) = made(stage, 3).await?;
+        let clients = Clients::start(&cluster, 4, 8);
+        let victim = cluster.followers().await?.remove(0);
+        let data = stage.kubelet.data(&victim)?;
+        stage.kubelet.down(&victim)?;
+        let damaged = damage(&data)?;
+        ensure!(damaged > 0, "nothing to damage in {}", data.display());
+        stage.kubelet.up(&victim)?;
+        replaced(&cluster, &victim).await?;
+        judge(&cluster, clients, Promise::of(3)).await.map(drop)
+    });
+}
+
+/// Overwrites the beginning of every log and database below a folder.
+fn damage(folder: &std::path::Path) -> Result<usize> {
+    let mut damaged = 0;
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            damaged += damage(&path)?;
+        } else if path.extension().is_some_and(|e| e == "wal") || path.ends_with("db") {
+            use std::os::unix::fs::FileExt as _;
+            let file = std::fs::File::options().write(true).open(&path)?;
+            file.write_all_at(&[0xa5; 16384], 0)?;
+            damaged += 1;
+        }
+    }
+    Ok(damaged)
+}
+
+/// S09: a member that stands still, with all its connections open, is told of, and not replaced before its time.
+#[test]
+fn s09_a_member_that_stands_still_is_given_time() {
+    scenario("S09", async |stage| {
+        let (_operator, cluster) = made(stage, 3).await?;
+        let clients = Clients::start(&cluster, 4, 9);
+        let (before, from) = (ids(&cluster).await, stage.audit.count());
+        let still = cluster.leader().await?;
+        stage.kubelet.pause(&still)?;
+        let told = cluster.condition("Degraded", "True", "").await?;
+        ensure!(told["message"].as_str().is_some_and(|text| text.contains(&still)), "{told}");
+        // Clients find the new leader.
+        stage
+            .eventually("a new leader", async || {
+                let leader = cluster.leader().await?;
+                ensure!(leader != still, "{leader}");
+                Ok(())
+            })
+            .await?;
+        stage.kubelet.resume(&still)?;
+        judge(&cluster, clients, Promise::of(3).outage(12)).await?;
+        ensure!(ids(&cluster).await == before, "the members are others now");
+        let changes = stage.audit.membership_since(from);
+        ensure!(changes.is_empty(), "membership was changed: {changes:?}");
+        Ok(())
+    });
+}
+
+/// A leader that the others cannot reach, while clients and the operator can, is told from one that leads.
+#[test]
+fn a_leader_that_is_cut_off_does_not_answer_with_old_data() {
+    scenario("partition", async |stage| {
+        let (_operator, cluster) = made(stage, 3).await?;
+        let clients = Clients::start(&cluster, 5, 29);
+        let (before, from) = (ids(&cluster).await, stage.audit.count());
+        for round in 0..2 {
+            let leader = cluster.leader().await?;
+            let facts = cluster.facts().await;
+            let others: Vec<&String> = facts.0.keys().filter(|name| **name != leader).collect();
+            stage.audit.disturb();
+            for other in &others {
+                stage.wires.cut(facts.0[&leader].id, other);
+                stage.wires.cut(facts.0[*other].id, &leader);
+            }
+            stage
+                .eventually("the others to have a leader of their own", async || {
+                    let facts = cluster.facts().await;
+                    let says = |name: &String| facts.0.get(name).map_or(0, |said| said.leader);
+                    let theirs = says(others[0]);
+                    ensure!(
+                        theirs != 0 && theirs == says(others[1]) && theirs != before[&leader],
+                        "{}",
+                        facts.brief()
+                    );
+                    Ok(())
+                })
+                .await
+                .with_context(|| format!("round {round}"))?;
+            // Both sides stand for a while: this is the time in which old data could be read.
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            stage.audit.disturb();
+            stage.wires.heal();
+            cluster.steady(3).await?;
+        }
+        judge(&cluster, clients, Promise::of(3).outage(12)).await?;
+        ensure!(ids(&cluster).await == before, "the members are others now");
+        let changes = stage.audit.membership_since(from);
+        ensure!(changes.is_empty(), "membership was changed: {changes:?}");
+        Ok(())
+    });
+}

@@ -1,0 +1,228 @@
+//! What has to hold at the end of every scenario, whatever it did (reference, section 5.3, a to h).
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use olm_tests::{
+    etcd_stage::{Handle, Rpc, audit::Change, facts, facts::Facts, settled},
+    inprocess::Call,
+};
+
+use crate::clients::{Clients, Seen};
+
+/// What a scenario promises beyond what always holds.
+#[derive(Debug, Clone, Copy)]
+pub struct Promise {
+    /// Members at the end.
+    pub size: usize,
+    /// Clients wait no longer than this for a write.
+    pub outage: Duration,
+    /// Whether the operator lived all the time: then every change was told.
+    pub told: bool,
+}
+
+impl Promise {
+    /// So many members, and no longer than it takes etcd to find a new leader, several times over: this finds what hangs; how
+    /// fast things are the bench says.
+    pub const fn of(size: usize) -> Self {
+        Self { size, outage: Duration::from_secs(8), told: true }
+    }
+
+    /// A time in which clients had to wait.
+    pub const fn outage(self, seconds: u64) -> Self {
+        Self { outage: Duration::from_secs(seconds), ..self }
+    }
+
+    /// The operator was killed: it may have died between doing and telling.
+    pub const fn untold(self) -> Self {
+        Self { told: false, ..self }
+    }
+}
+
+/// Waits until all is as promised, stops the clients, and judges.
+///
+/// # Errors
+/// What does not hold.
+pub async fn judge(cluster: &Handle<'_>, clients: Clients, promise: Promise) -> Result<Seen> {
+    cluster.steady(promise.size).await?;
+    let seen = clients.finish(cluster).await?;
+    let stage = cluster.stage;
+    // A look may fall into a moment in which a member is slow to answer; what holds, holds in one look as a whole.
+    stage
+        .eventually("everything that holds at the end", async || {
+            same_data(cluster).await.context("(b) the same data")?;
+            one_cluster(cluster, promise.size).await.context("(c) one cluster")?;
+            let facts = cluster.facts().await;
+            one_leader(&facts).context("(d) one leader")?;
+            no_alarm(&facts).context("(e) alarms")?;
+            settled(&cluster.object().await?, promise.size).context("(g) the status")
+        })
+        .await?;
+    let log = stage.audit.log();
+    let mut verdict = careful(cluster, &log).context("(f) the audit of changes");
+    if promise.told && verdict.is_ok() {
+        verdict = told(cluster, &log).await.context("(g) events");
+    }
+    if let Err(error) = verdict {
+        bail!("{error:#}\n{}", stage.report().await);
+    }
+    let bound = promise.outage + seen.stall * 2;
+    ensure!(
+        seen.written.gap <= bound,
+        "(h) clients waited {:?} for a write, {bound:?} are promised\n{}",
+        seen.written.gap,
+        cluster.stage.report().await
+    );
+    println!(
+        "{}: {} writes, longest gap {:?} (stall {:?}), {} operations in one order",
+        cluster.name,
+        seen.written.keys.len(),
+        seen.written.gap,
+        seen.stall,
+        seen.checked
+    );
+    Ok(seen)
+}
+
+/// (b) At one revision all voters have the same data.
+async fn same_data(cluster: &Handle<'_>) -> Result<()> {
+    let facts = cluster.facts().await;
+    let revision = facts.0.values().map(|said| said.revision).min().context("nobody answers")?;
+    let newest = facts.0.values().map(|said| said.revision).max().unwrap_or_default();
+    ensure!(revision == newest, "revisions {revision} to {newest}");
+    let mut hashes = BTreeMap::new();
+    for name in cluster.names().await? {
+        let mut client = facts::client(cluster.stage.net.inside(&name)).await?;
+        let hash = match client.hash_kv(revision).await {
+            // All that is there was compacted away: there is nothing to compare before the next write.
+            Err(error) if error.to_string().contains("compacted") => {
+                client.put("judged", revision.to_string(), None).await?;
+                bail!("revision {revision} is compacted");
+            }
+            hash => hash?,
+        };
+        hashes.insert(name, (hash.hash(), hash.compact_version()));
+    }
+    let different: BTreeSet<_> = hashes.values().collect();
+    ensure!(different.len() == 1, "at revision {revision}: {hashes:?}");
+    Ok(())
+}
+
+/// (c) One cluster; its members are the pods; nobody is a learner or nameless.
+async fn one_cluster(cluster: &Handle<'_>, size: usize) -> Result<()> {
+    let object = cluster.object().await?;
+    let facts = cluster.facts().await;
+    let ids: BTreeSet<String> = facts.0.values().map(|said| format!("{:x}", said.cluster)).collect();
+    let remembered = object["status"]["clusterID"].as_str().unwrap_or_default().to_owned();
+    ensure!(ids == BTreeSet::from([remembered.clone()]), "ids {ids:?}, remembered is {remembered}");
+    let pods = cluster.names().await?;
+    ensure!(pods.len() == size, "pods {pods:?}");
+    for (name, said) in &facts.0 {
+        let names: BTreeSet<String> = said.members.iter().map(|m| m.name.clone()).collect();
+        ensure!(names == pods, "{name} knows {names:?}, the pods are {pods:?}");
+        ensure!(said.members.iter().all(|m| !m.learner), "{name} knows a learner: {:?}", said.members);
+        ensure!(pods.contains(name), "{name} runs and has no pod");
+    }
+    ensure!(facts.0.len() == size, "only {:?} answer", facts.0.keys());
+    let anew: BTreeSet<String> = begun_anew(cluster).into_iter().collect();
+    ensure!(anew.len() == 1, "began as a new cluster: {anew:?}");
+    let ready = object["status"]["members"]["ready"].as_array().cloned().unwrap_or_default();
+    let ready: BTreeSet<String> = ready.iter().filter_map(|name| name.as_str().map(str::to_owned)).collect();
+    ensure!(ready == pods, "the status has {ready:?} ready");
+    Ok(())
+}
+
+/// Members that began, without data, as a new cluster: the first one alone may.
+pub fn begun_anew(cluster: &Handle<'_>) -> Vec<String> {
+    let of = |name: &str| name.rsplit_once('-').is_some_and(|(of, _)| of == cluster.name);
+    let starts = cluster.stage.kubelet.starts();
+    let anew = starts.into_iter().filter(|start| of(&start.pod) && start.empty && start.state == "new");
+    anew.map(|start| start.pod).collect()
+}
+
+/// (d) One leader, whom all follow.
+fn one_leader(facts: &Facts) -> Result<()> {
+    let leaders: BTreeSet<u64> = facts.0.values().map(|said| said.leader).collect();
+    ensure!(leaders.len() == 1, "{}", facts.brief());
+    let leader = leaders.first().copied().unwrap_or_default();
+    ensure!(facts.voters().iter().any(|m| m.id == leader), "{leader:x} is no voter: {}", facts.brief());
+    Ok(())
+}
+
+/// (e) Nobody reports an alarm or an error.
+fn no_alarm(facts: &Facts) -> Result<()> {
+    for (name, said) in &facts.0 {
+        ensure!(said.errors.is_empty(), "{name}: {:?}", said.errors);
+    }
+    Ok(())
+}
+
+/// (f) One change of membership at a time, each after a look of its own, and none against the rules.
+fn careful(cluster: &Handle<'_>, log: &[Rpc]) -> Result<()> {
+    let wrong: Vec<String> = log
+        .iter()
+        .filter(|rpc| !rpc.excused && !rpc.wrong.is_empty())
+        .map(|rpc| format!("{}: {}", rpc.brief(), rpc.wrong.join("; ")))
+        .collect();
+    ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
+    for (slot, faults) in cluster.stage.faults.iter().enumerate() {
+        let calls = faults.calls();
+        let own = |rpc: &&Rpc| {
+            let of = rpc.via.rsplit_once('-').is_some_and(|(name, _)| name == cluster.name);
+            of && usize::from(rpc.slot) == slot && rpc.change.is_membership()
+        };
+        let changes: Vec<&Rpc> = log.iter().filter(own).collect();
+        for pair in changes.windows(2) {
+            let between = calls.get(pair[0].number..pair[1].number).unwrap_or_default();
+            let looked = between.iter().any(|call| looks(call) && call.query.contains(&cluster.name));
+            ensure!(looked, "no look between {} and {}", pair[0].brief(), pair[1].brief());
+        }
+    }
+    let added = log.iter().filter_map(|rpc| match &rpc.change {
+        Change::Add { peer_urls, .. } if rpc.made() => Some(peer_urls.join(",")),
+        _ => None,
+    });
+    let mut once = BTreeSet::new();
+    for urls in added {
+        ensure!(once.insert(urls.clone()), "{urls} was added twice");
+    }
+    Ok(())
+}
+
+/// Whether a call lists the pods: what every look begins with.
+fn looks(call: &Call) -> bool {
+    call.method == "GET" && call.path.ends_with("/pods") && !call.is_watch()
+}
+
+/// (g) Every member that was added or removed was told of.
+async fn told(cluster: &Handle<'_>, log: &[Rpc]) -> Result<()> {
+    let events = cluster.stage.list("Event", "ns").await?;
+    let count = |reason: &str| {
+        let of = events.iter().filter(|e| e["regarding"]["name"] == *cluster.name && e["reason"] == reason);
+        // A repetition is counted in the event that was there.
+        of.map(|e| e["series"]["count"].as_u64().unwrap_or(1)).sum::<u64>()
+    };
+    let own = |rpc: &&Rpc| rpc.via.rsplit_once('-').is_some_and(|(name, _)| name == cluster.name);
+    let made = |wanted: fn(&Change) -> bool| {
+        log.iter().filter(own).filter(|rpc| rpc.made() && wanted(&rpc.change)).count() as u64
+    };
+    let promoted = made(|change| matches!(change, Change::Promote(_)));
+    let removed = made(|change| matches!(change, Change::Remove(_)));
+    let moved = made(|change| matches!(change, Change::MoveLeader(_)));
+    let expected = [("LearnerPromoted", promoted), ("MemberRemoved", removed), ("LeaderMoved", moved)];
+    for (reason, expected) in expected {
+        let found = count(reason);
+        ensure!(found == expected, "{expected} times {reason} in etcd, {found} events");
+    }
+    // The seed is made without etcd being asked.
+    let added = made(|change| matches!(change, Change::Add { .. }));
+    ensure!(
+        count("MemberAdded") > 0 && count("MemberAdded") <= added + 1,
+        "{} events MemberAdded for {added}",
+        count("MemberAdded")
+    );
+    Ok(())
+}

@@ -1,0 +1,150 @@
+//! The etcd operator against real etcds: the scenarios S01 to S28 of the reference (section 5.3), each with a writer, a watcher and
+//! clients whose history must have one order, and at the end of each the same judgement ([`judge`]).
+//!
+//! The stage is in one process ([`olm_tests::etcd_stage`]): the API server and the controllers of the dev cluster, the operator, and
+//! a kubelet that runs pods as etcd processes at addresses of 127.0.0.0/8. What cannot be played yet is in [`SKIPPED`].
+//!
+//! `OLM_TEST_LONG` (`make test-long`) lets the monkeys go on for longer, and kills the operator at every single call.
+
+#![allow(clippy::panic, reason = "a scenario that fails is a test that fails")]
+
+mod clients;
+mod history;
+mod judge;
+mod linear;
+mod random;
+
+mod chaos;
+mod create;
+mod heal;
+mod kills;
+mod operators;
+mod quorum;
+mod resize;
+mod upgrades;
+mod volumes;
+
+use std::{
+    sync::{Condvar, Mutex, PoisonError},
+    time::Instant,
+};
+
+use anyhow::Result;
+use olm_tests::etcd_stage::{Handle, Operator, Stage};
+use serde_json::{Value, json};
+
+/// Scenarios that cannot be played, and why.
+const SKIPPED: &[(&str, &str)] = &[
+    (
+        "S04, the deadline of a learner",
+        "it is ten minutes; the plan's tests have it with a clock of their own",
+    ),
+    ("S11, the restore that heals", "the controllers of backups and restores are not on this stage yet"),
+    (
+        "S19, no way back when all members run the new version",
+        "the plan's tests have it; here nobody gets that far with a broken image",
+    ),
+    (
+        "S20",
+        "the eyes and the clients of this stage speak no TLS; operators/etcd tests certificates against real etcds (real_secured)",
+    ),
+    ("S21", "the controllers of backups and restores are not on this stage yet"),
+    ("S22", "the controllers of backups and restores are not on this stage yet"),
+    ("S23", "the controllers of backups and restores are not on this stage yet"),
+];
+
+/// How many scenarios run at the same time: they wait for etcd's five seconds more than they work.
+const AT_ONCE: usize = 3;
+
+static RUNNING: (Mutex<usize>, Condvar) = (Mutex::new(0), Condvar::new());
+
+/// A place among those that run.
+struct Place;
+
+impl Place {
+    fn wait() -> Self {
+        let running = RUNNING.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut running =
+            RUNNING.1.wait_while(running, |count| *count >= AT_ONCE).unwrap_or_else(PoisonError::into_inner);
+        *running += 1;
+        Self
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        *RUNNING.0.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        RUNNING.1.notify_one();
+    }
+}
+
+/// Whether the long versions are wanted.
+fn long() -> bool {
+    std::env::var_os("OLM_TEST_LONG").is_some()
+}
+
+/// Runs a scenario on a stage of its own.
+fn scenario(id: &str, body: impl AsyncFnOnce(&Stage) -> Result<()>) {
+    if olm_tests::etcd::version().is_none() {
+        olm_tests::skipped(id, "etcd is not installed");
+        return;
+    }
+    let _place = Place::wait();
+    let begun = Instant::now();
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = runtime.expect("a runtime starts");
+    let result = runtime.block_on(async {
+        let stage = Stage::start().await?;
+        body(&stage).await
+    });
+    runtime.shutdown_background();
+    println!("{id}: {:?}", begun.elapsed());
+    if let Err(error) = result {
+        panic!("{id}: {error:#}");
+    }
+}
+
+/// A spec with a size, for the etcd of this machine, with data that is in the pods alone: what is lost is lost.
+fn spec(size: usize) -> Value {
+    let version = olm_tests::etcd::version().unwrap_or_default();
+    // Twice etcd's own times: on a busy machine leaders shall not change for that alone.
+    let env = [("ETCD_HEARTBEAT_INTERVAL", "200"), ("ETCD_ELECTION_TIMEOUT", "2000")];
+    let env = env.map(|(name, value)| json!({ "name": name, "value": value }));
+    json!({ "size": size, "version": version, "storage": { "mode": "Pod" }, "pod": { "etcdEnv": env } })
+}
+
+/// The same with a volume for each member.
+fn with_volumes(size: usize) -> Value {
+    let mut spec = spec(size);
+    spec["storage"] = json!({ "mode": "Volume", "size": "1Gi" });
+    spec
+}
+
+/// An operator, and a cluster `c` of a size that it made.
+async fn made(stage: &Stage, size: usize) -> Result<(Operator, Handle<'_>)> {
+    let operator = stage.operator()?;
+    let cluster = stage.create("c", spec(size)).await?;
+    cluster.steady(size).await?;
+    Ok((operator, cluster))
+}
+
+#[test]
+fn every_scenario_is_played_or_said_to_be_skipped() {
+    let folder = olm_tests::root().join("tests/etcd");
+    let files = std::fs::read_dir(folder).expect("this folder").flatten().map(|entry| entry.path());
+    let texts: Vec<String> = files.filter_map(|path| std::fs::read_to_string(path).ok()).collect();
+    for number in 1..=28 {
+        // Each names its id in the comment that begins it.
+        let id = format!("S{number:02}");
+        let begins = |text: &String| {
+            text.lines()
+                .any(|line| line.starts_with(&format!("/// {id}")) || line.starts_with(&format!("//! {id}")))
+        };
+        let skipped = SKIPPED.iter().any(|(skipped, _)| *skipped == id);
+        assert!(texts.iter().any(begins) || skipped, "{id} is neither a scenario nor skipped with a reason");
+    }
+    for (id, why) in SKIPPED {
+        olm_tests::skipped(&format!("etcd {id}"), why);
+    }
+}

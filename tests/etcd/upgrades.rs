@@ -1,0 +1,169 @@
+//! Other versions of etcd.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context as _, Result, ensure};
+use olm_tests::etcd_stage::{Handle, Start, audit::Change, facts, newer};
+use serde_json::json;
+
+use crate::{
+    clients::Clients,
+    judge::{Promise, judge},
+    made, scenario, spec,
+};
+
+/// A scenario that needs a newer etcd.
+fn with_newer(id: &str, body: impl AsyncFnOnce(&olm_tests::etcd_stage::Stage, &str) -> Result<()>) {
+    match newer() {
+        Ok(version) => scenario(id, async |stage| body(stage, &version).await),
+        Err(why) => olm_tests::skipped(id, &why),
+    }
+}
+
+/// Starts of a cluster's members with the image of a version, in their order.
+fn starts(cluster: &Handle<'_>, version: &str) -> Vec<Start> {
+    let of = |name: &str| name.rsplit_once('-').is_some_and(|(of, _)| of == cluster.name);
+    let starts = cluster.stage.kubelet.starts();
+    starts.into_iter().filter(|s| of(&s.pod) && s.image.ends_with(&format!(":v{version}"))).collect()
+}
+
+/// S17: from one minor to the next, with the leader at each place in the order of age: followers go first, and the
+/// leader hands over before it goes.
+#[test]
+fn s17_an_upgrade_takes_the_leader_last() {
+    with_newer("S17", async |stage, version| {
+        let _operator = stage.operator()?;
+        let mut clusters = Vec::new();
+        for place in 0..3 {
+            clusters.push(stage.create(&format!("u{place}"), spec(3)).await?);
+        }
+        let mut running = Vec::new();
+        for (place, cluster) in clusters.iter().enumerate() {
+            cluster.steady(3).await?;
+            // The oldest, the one in the middle, the newest.
+            let order: Vec<String> = starts_in_order(cluster);
+            let wanted = order.get(place).context("three members")?.clone();
+            let facts = cluster.facts().await;
+            let (leader, id) = (cluster.leader().await?, facts.0[&wanted].id);
+            if leader != wanted {
+                facts::client(stage.net.inside(&leader)).await?.move_leader(id).await?;
+            }
+            running.push((wanted, Clients::start(cluster, 2, 170 + place as u64)));
+        }
+        for cluster in &clusters {
+            cluster.spec(json!({ "version": version })).await?;
+        }
+        for (cluster, (leader, clients)) in clusters.iter().zip(running) {
+            let done = |object: &serde_json::Value| object["status"]["currentVersion"] == version;
+            cluster.until("the new version", done).await?;
+            judge(cluster, clients, Promise::of(3)).await?;
+            let order: Vec<String> = starts(cluster, version).into_iter().map(|start| start.pod).collect();
+            let each: BTreeSet<&String> = order.iter().collect();
+            ensure!(
+                order.len() == 3 && each.len() == 3,
+                "{}: started with {version}: {order:?}",
+                cluster.name
+            );
+            ensure!(
+                order.last() == Some(&leader),
+                "{}: {leader} led and was not the last of {order:?}",
+                cluster.name
+            );
+            let facts = cluster.facts().await;
+            ensure!(facts.0.values().all(|said| said.version == version), "{:?}", facts);
+            let minor: Vec<&str> = version.split('.').take(2).collect();
+            // The leader looks every few seconds what the members run.
+            stage
+                .eventually("the members to agree on the version", async || {
+                    let agreed = facts::cluster_version(stage.net.inside(&leader)).await?;
+                    ensure!(agreed.starts_with(&minor.join(".")), "the cluster's version is {agreed}");
+                    Ok(())
+                })
+                .await?;
+        }
+        let log = stage.audit.log();
+        let moved =
+            log.iter().filter(|rpc| matches!(rpc.change, Change::MoveLeader(_)) && rpc.made()).count();
+        ensure!(moved >= 3, "{moved} leaders handed over");
+        let after = log.iter().skip_while(|rpc| !matches!(rpc.change, Change::MoveLeader(_)));
+        let changed: Vec<String> =
+            after.filter(|rpc| rpc.change.is_membership()).map(|rpc| rpc.brief()).collect();
+        ensure!(changed.is_empty(), "membership was changed: {changed:?}");
+        Ok(())
+    });
+}
+
+/// Members in the order in which they were first started.
+fn starts_in_order(cluster: &Handle<'_>) -> Vec<String> {
+    let of = |name: &str| name.rsplit_once('-').is_some_and(|(of, _)| of == cluster.name);
+    let mut order: Vec<String> = Vec::new();
+    for start in cluster.stage.kubelet.starts() {
+        if of(&start.pod) && !order.contains(&start.pod) {
+            order.push(start.pod);
+        }
+    }
+    order
+}
+
+/// S18: what etcd does not bear is refused with the reason, and no process is touched.
+#[test]
+fn s18_versions_that_cannot_be_reached_are_refused() {
+    scenario("S18", async |stage| {
+        let (_operator, cluster) = made(stage, 1).await?;
+        let before = stage.kubelet.starts().len();
+        let own = olm_tests::etcd::version().unwrap_or_default();
+        for (version, reason) in [("3.6.4", "UnsupportedVersionSkew"), ("3.5.1", "KnownBadVersion")] {
+            if !own.starts_with("3.4.") && version == "3.6.4" {
+                continue;
+            }
+            cluster.spec(json!({ "version": version })).await?;
+            let told = cluster.condition("Upgrading", "False", reason).await.context(version)?;
+            ensure!(told["message"].as_str().is_some_and(|text| !text.is_empty()), "{told}");
+        }
+        cluster.spec(json!({ "version": own })).await?;
+        cluster.steady(1).await?;
+        if own.starts_with("3.4.") {
+            // Somebody switches authentication on by himself: its log has another form in 3.5.
+            let name = cluster.leader().await?;
+            let client = facts::client(stage.net.inside(&name)).await?;
+            let mut auth = client.auth_client();
+            auth.user_add("root", "secret", None).await?;
+            auth.role_add("root").await?;
+            auth.user_grant_role("root", "root").await?;
+            auth.auth_enable().await?;
+            cluster.spec(json!({ "version": "3.5.30" })).await?;
+            cluster.condition("Upgrading", "False", "AuthEnabled").await?;
+        }
+        let starts = stage.kubelet.starts();
+        ensure!(starts.len() == before, "processes were started: {:?}", &starts[before..]);
+        Ok(())
+    });
+}
+
+/// S19: the new version does not start: the upgrade stops at the first member, and the way back is open.
+#[test]
+fn s19_an_upgrade_that_fails_stops_at_the_first_member_and_goes_back() {
+    with_newer("S19", async |stage, version| {
+        let (_operator, cluster) = made(stage, 3).await?;
+        let clients = Clients::start(&cluster, 3, 19);
+        let from = stage.audit.count();
+        stage.kubelet.break_image(Some(&format!(":v{version}")));
+        cluster.spec(json!({ "version": version })).await?;
+        cluster.condition("Upgrading", "False", "UpgradeStalled").await?;
+        let tried = || starts(&cluster, version).into_iter().map(|start| start.pod).collect::<BTreeSet<_>>();
+        stage
+            .eventually("a member to try the new version", async || {
+                ensure!(tried().len() == 1, "{:?} were told to run {version}", tried());
+                Ok(())
+            })
+            .await?;
+        let own = olm_tests::etcd::version().unwrap_or_default();
+        cluster.spec(json!({ "version": own })).await?;
+        cluster.condition("Upgrading", "False", "VersionAsDesired").await?;
+        judge(&cluster, clients, Promise::of(3)).await?;
+        ensure!(tried().len() == 1, "{:?} were told to run {version}", tried());
+        let changes: Vec<String> = stage.audit.membership_since(from).iter().map(|rpc| rpc.brief()).collect();
+        ensure!(changes.is_empty(), "membership was changed: {changes:?}");
+        Ok(())
+    });
+}

@@ -1,0 +1,248 @@
+//! The etcd operator against etcd's own rules: what a cluster takes beyond the time that etcd itself asks for.
+//!
+//! The floor is measured in the same run, with the same processes and no operator: members are added, started and promoted
+//! as soon as etcd lets them be.
+
+use std::{
+    net::Ipv4Addr,
+    process::{Child, Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, ensure};
+use etcd_client::MemberAddOptions;
+use olm_tests::etcd_stage::{Handle, Net, Stage, facts};
+use serde_json::{Value, json};
+
+use super::table::Row;
+
+/// Between two tries of what etcd does not accept yet.
+const AGAIN: Duration = Duration::from_millis(10);
+/// Nothing that is measured here takes this long.
+const HANGS: Duration = Duration::from_secs(120);
+
+/// etcds without an operator.
+struct Bare {
+    net: Arc<Net>,
+    folder: tempfile::TempDir,
+    members: Vec<(String, Child)>,
+}
+
+impl Drop for Bare {
+    fn drop(&mut self) {
+        for (_, child) in &mut self.members {
+            // One that ended by itself is as good.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+impl Bare {
+    fn new() -> Result<Self> {
+        let room = std::path::Path::new("/dev/shm");
+        let folder = if room.is_dir() { tempfile::tempdir_in(room)? } else { tempfile::tempdir()? };
+        Ok(Self { net: Net::claim()?, folder, members: Vec::new() })
+    }
+
+    fn url(&self, name: &str, port: u16) -> String {
+        format!("http://{}:{port}", self.net.outside(name))
+    }
+
+    fn start(&mut self, name: &str, state: &str) -> Result<()> {
+        let mut cluster: Vec<String> =
+            self.members.iter().map(|(member, _)| format!("{member}={}", self.url(member, 2380))).collect();
+        cluster.push(format!("{name}={}", self.url(name, 2380)));
+        let child = Command::new(olm_tests::program("etcd").context("etcd is not installed")?)
+            .arg("--data-dir")
+            .arg(self.folder.path().join(name))
+            .args(["--name", name, "--initial-cluster-state", state, "--pre-vote=true"])
+            .args(["--initial-cluster", &cluster.join(",")])
+            .args(["--initial-advertise-peer-urls", &self.url(name, 2380)])
+            .args(["--listen-peer-urls", &self.url(name, 2380)])
+            .args(["--listen-client-urls", &self.url(name, 2379)])
+            .args(["--advertise-client-urls", &self.url(name, 2379)])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        self.members.push((name.to_owned(), child));
+        Ok(())
+    }
+
+    fn first(&self) -> Result<Ipv4Addr> {
+        Ok(self.net.outside(&self.members.first().context("a member")?.0))
+    }
+
+    /// Adds, starts and promotes a member as soon as etcd lets it be.
+    async fn join(&mut self, name: &str) -> Result<()> {
+        let (first, url) = (self.first()?, self.url(name, 2380));
+        let id = soon("add", async || {
+            let options = MemberAddOptions::new().with_is_learner();
+            let added = facts::client(first).await?.member_add([url.clone()], Some(options)).await?;
+            Ok(added.member().context("no member")?.id())
+        })
+        .await?;
+        self.start(name, "existing")?;
+        soon("promote", async || Ok(facts::client(first).await?.member_promote(id).await.map(drop)?)).await
+    }
+
+    /// Whether all of them serve.
+    async fn serving(&self) -> Result<()> {
+        for (name, _) in &self.members {
+            let ip = self.net.outside(name);
+            soon("serve", async || Ok(facts::client(ip).await?.get("health", None).await.map(drop)?)).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Tries until it works.
+async fn soon<T>(what: &str, mut attempt: impl AsyncFnMut() -> Result<T>) -> Result<T> {
+    let begun = Instant::now();
+    loop {
+        match attempt().await {
+            Ok(done) => return Ok(done),
+            Err(error) if begun.elapsed() > HANGS => return Err(error.context(what.to_owned())),
+            Err(_) => tokio::time::sleep(AGAIN).await,
+        }
+    }
+}
+
+/// What etcd's own rules ask for: three members from nothing, and one of three replaced.
+async fn floor() -> Result<(Duration, Duration)> {
+    let mut bare = Bare::new()?;
+    let begun = Instant::now();
+    bare.start("a", "new")?;
+    bare.join("b").await?;
+    bare.join("c").await?;
+    bare.serving().await?;
+    let create = begun.elapsed();
+    // etcd counts connections as good when they are older than five seconds.
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    let id = facts::ask(bare.net.outside("c")).await?.id;
+    let (_, mut child) = bare.members.pop().context("a member")?;
+    let begun = Instant::now();
+    child.kill()?;
+    child.wait()?;
+    let first = bare.first()?;
+    soon("remove", async || Ok(facts::client(first).await?.member_remove(id).await.map(drop)?)).await?;
+    bare.join("d").await?;
+    bare.serving().await?;
+    Ok((create, begun.elapsed()))
+}
+
+fn spec(size: usize) -> Value {
+    json!({ "size": size, "version": olm_tests::etcd::version(), "storage": { "mode": "Pod" } })
+}
+
+/// Waits until so many pods are ready and as many members have a vote.
+async fn ready(cluster: &Handle<'_>, size: usize) -> Result<()> {
+    soon("ready", async || {
+        let ready = cluster.stage.kubelet.ready(&cluster.name).len();
+        ensure!(ready == size, "{ready} of {size} are ready");
+        let facts = cluster.facts().await;
+        ensure!(facts.voters().len() == size && facts.learners().is_empty(), "{}", facts.brief());
+        Ok(())
+    })
+    .await
+}
+
+/// Writes without a pause to whoever is ready; the times between two acknowledgements.
+async fn writes(stage: &Stage, cluster: &str, stop: &AtomicBool) -> Vec<Duration> {
+    let mut gaps = Vec::new();
+    let mut last = Instant::now();
+    let mut turn = 0;
+    while !stop.load(Ordering::Relaxed) {
+        let ready = stage.kubelet.ready(cluster);
+        let Some((_, ip)) = ready.get(turn % ready.len().max(1)) else {
+            tokio::time::sleep(AGAIN).await;
+            continue;
+        };
+        turn += 1;
+        let Ok(mut client) = facts::client(*ip).await else { continue };
+        // A client stays with its member until that one fails.
+        while !stop.load(Ordering::Relaxed) && client.put("bench", "value", None).await.is_ok() {
+            gaps.push(last.elapsed());
+            last = Instant::now();
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
+    gaps.push(last.elapsed());
+    gaps.sort_unstable();
+    gaps
+}
+
+/// The rows.
+pub(crate) async fn rows() -> Result<Vec<Row>> {
+    if olm_tests::etcd::version().is_none() {
+        olm_tests::skipped("bench: etcd", "etcd is not installed");
+        return Ok(Vec::new());
+    }
+    let (create, replace) = floor().await?;
+    let stage = Stage::start().await?;
+    let _operator = stage.operator()?;
+    // The operator has the lease and its watches when there is something to do.
+    let warm = stage.create("warm", spec(1)).await?;
+    ready(&warm, 1).await?;
+
+    let begun = Instant::now();
+    let cluster = stage.create("c", spec(3)).await?;
+    ready(&cluster, 3).await?;
+    let created = begun.elapsed();
+    cluster.steady(3).await?;
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    let lost = cluster.followers().await?.remove(0);
+    let begun = Instant::now();
+    stage.kubelet.down(&lost)?;
+    stage.delete("Pod", "ns", &lost).await?;
+    soon("the lost member to be out", async || {
+        ensure!(cluster.facts().await.members().iter().all(|m| m.name != lost), "it is a member");
+        Ok(())
+    })
+    .await?;
+    ready(&cluster, 3).await?;
+    let replaced = begun.elapsed();
+    cluster.steady(3).await?;
+
+    let stop = AtomicBool::new(false);
+    let work = async {
+        for size in [5, 3] {
+            cluster.spec(json!({ "size": size })).await?;
+            cluster.steady(size).await?;
+        }
+        stop.store(true, Ordering::Relaxed);
+        anyhow::Ok(())
+    };
+    let (gaps, worked) = tokio::join!(writes(&stage, "c", &stop), work);
+    worked?;
+    let p99 = gaps.get(gaps.len() * 99 / 100).copied().unwrap_or_default();
+    let longest = gaps.last().copied().unwrap_or_default();
+    Ok(vec![
+        Row {
+            what: "EtcdCluster of size 3: created → three members ready",
+            measured: created.as_secs_f64(),
+            limit: create.as_secs_f64() + 1.0,
+            unit: "s",
+            note: format!("etcd's own rules take {:.2} s, measured in this run", create.as_secs_f64()),
+        },
+        Row {
+            what: "EtcdCluster: a pod is lost → three members ready",
+            measured: replaced.as_secs_f64(),
+            limit: replace.as_secs_f64() + 2.0,
+            unit: "s",
+            note: format!("etcd's own rules take {:.2} s, measured in this run", replace.as_secs_f64()),
+        },
+        Row {
+            what: "EtcdCluster 3 → 5 → 3: 99 of 100 writes wait less than",
+            measured: p99.as_secs_f64(),
+            limit: 1.0,
+            unit: "s",
+            note: format!("{} writes, the longest wait {:.2} s", gaps.len(), longest.as_secs_f64()),
+        },
+    ])
+}

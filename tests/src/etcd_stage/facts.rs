@@ -1,0 +1,209 @@
+//! What members say for themselves, asked one by one at the inside: the eyes of the test, which no cut wire blinds.
+
+use std::{collections::BTreeMap, net::Ipv4Addr, time::Duration};
+
+use anyhow::{Context as _, Result};
+use etcd_client::{Client, ConnectOptions};
+use futures::future::join_all;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+/// A member that does not answer within this time does not answer.
+const ANSWER: Duration = Duration::from_millis(1500);
+
+/// A member in a member list.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Listed {
+    /// Id.
+    pub id: u64,
+    /// Name; empty until it started.
+    pub name: String,
+    /// Where it is.
+    pub peer_urls: Vec<String>,
+    /// It has no vote.
+    pub learner: bool,
+}
+
+/// What one member says.
+#[derive(Debug, Clone, Default)]
+pub struct Said {
+    /// Its id.
+    pub id: u64,
+    /// The cluster it is in.
+    pub cluster: u64,
+    /// Who leads; 0 when it knows nobody.
+    pub leader: u64,
+    /// The leader's term.
+    pub term: u64,
+    /// The last entry of its log.
+    pub index: u64,
+    /// The last that it applied.
+    pub applied: u64,
+    /// Whether it has no vote.
+    pub learner: bool,
+    /// Its version.
+    pub version: String,
+    /// Errors and alarms.
+    pub errors: Vec<String>,
+    /// Size of its database.
+    pub db_size: i64,
+    /// The members that it knows, by id; empty for a learner, which does not say.
+    pub members: Vec<Listed>,
+    /// Revision of its data.
+    pub revision: i64,
+}
+
+/// What all members say, by name. Those that do not answer are not in it.
+#[derive(Debug, Clone, Default)]
+pub struct Facts(pub BTreeMap<String, Said>);
+
+/// A client of one member, at an address with port 2379.
+///
+/// # Errors
+/// When the address is none.
+pub async fn client(ip: Ipv4Addr) -> Result<Client> {
+    let options = ConnectOptions::new().with_connect_timeout(ANSWER).with_timeout(ANSWER);
+    Ok(Client::connect([format!("http://{ip}:2379")], Some(options)).await?)
+}
+
+/// Asks one member.
+///
+/// # Errors
+/// When it does not answer.
+pub async fn ask(ip: Ipv4Addr) -> Result<Said> {
+    let asked = async {
+        // The client hides a refusal behind its own retries.
+        drop(tokio::net::TcpStream::connect((ip, 2379)).await?);
+        let client = client(ip).await?;
+        let (mut maintenance, mut cluster) = (client.maintenance_client(), client.cluster_client());
+        let (status, list) = tokio::join!(maintenance.status(), cluster.member_list());
+        let status = status?;
+        let header = status.header().context("an answer without a header")?;
+        let mut members: Vec<Listed> = Vec::new();
+        if let Ok(list) = list {
+            members = list
+                .members()
+                .iter()
+                .map(|m| Listed {
+                    id: m.id(),
+                    name: m.name().to_owned(),
+                    peer_urls: m.peer_urls().to_vec(),
+                    learner: m.is_learner(),
+                })
+                .collect();
+            members.sort();
+        }
+        anyhow::Ok(Said {
+            id: header.member_id(),
+            cluster: header.cluster_id(),
+            leader: status.leader(),
+            term: status.raft_term(),
+            index: status.raft_index(),
+            applied: status.raft_applied_index(),
+            learner: status.is_learner(),
+            version: status.version().to_owned(),
+            errors: status.errors().to_vec(),
+            db_size: status.db_size(),
+            members,
+            revision: header.revision(),
+        })
+    };
+    tokio::time::timeout(ANSWER, asked).await.context("no answer in time")?
+}
+
+/// The version that the members of a cluster have agreed on, as one of them tells it.
+///
+/// # Errors
+/// When it does not answer.
+pub async fn cluster_version(ip: Ipv4Addr) -> Result<String> {
+    let asked = async {
+        let mut stream = tokio::net::TcpStream::connect((ip, 2379)).await?;
+        let question = format!("GET /version HTTP/1.1\r\nHost: {ip}\r\nConnection: close\r\n\r\n");
+        stream.write_all(question.as_bytes()).await?;
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await?;
+        let text = String::from_utf8_lossy(&answer).into_owned();
+        let body = text.split_once("\r\n\r\n").context("an answer without a body")?.1;
+        let value: serde_json::Value = serde_json::from_str(body.trim())?;
+        Ok(value["etcdcluster"].as_str().context("no version in it")?.to_owned())
+    };
+    tokio::time::timeout(ANSWER, asked).await.context("no answer in time")?
+}
+
+impl Facts {
+    /// Asks members, all at the same time.
+    pub async fn of(members: impl IntoIterator<Item = (String, Ipv4Addr)>) -> Self {
+        let asked = members.into_iter().map(|(name, ip)| async move { Some((name, ask(ip).await.ok()?)) });
+        Self(join_all(asked).await.into_iter().flatten().collect())
+    }
+
+    /// The leader that most voters follow.
+    #[must_use]
+    pub fn leader(&self) -> Option<u64> {
+        let mut votes: BTreeMap<u64, usize> = BTreeMap::new();
+        for said in self.0.values().filter(|said| said.leader != 0 && !said.learner) {
+            *votes.entry(said.leader).or_default() += 1;
+        }
+        votes.into_iter().max_by_key(|(_, count)| *count).map(|(id, _)| id)
+    }
+
+    /// The members, as the leader lists them, else as whoever is furthest does.
+    #[must_use]
+    pub fn members(&self) -> Vec<Listed> {
+        let leader = self.leader();
+        let lists = || self.0.values().filter(|said| !said.members.is_empty());
+        let best = lists()
+            .find(|said| Some(said.id) == leader)
+            .or_else(|| lists().max_by_key(|said| (said.term, said.applied)));
+        best.map(|said| said.members.clone()).unwrap_or_default()
+    }
+
+    /// Those with a vote.
+    #[must_use]
+    pub fn voters(&self) -> Vec<Listed> {
+        self.members().into_iter().filter(|m| !m.learner).collect()
+    }
+
+    /// Those without.
+    #[must_use]
+    pub fn learners(&self) -> Vec<Listed> {
+        self.members().into_iter().filter(|m| m.learner).collect()
+    }
+
+    /// What a member with an id says.
+    #[must_use]
+    pub fn by_id(&self, id: u64) -> Option<&Said> {
+        self.0.values().find(|said| said.id == id)
+    }
+
+    /// Whether a voter answers and follows the leader of the majority.
+    #[must_use]
+    pub fn healthy(&self, id: u64) -> bool {
+        self.by_id(id)
+            .is_some_and(|said| !said.learner && said.leader != 0 && Some(said.leader) == self.leader())
+    }
+
+    /// In one line, for messages.
+    #[must_use]
+    pub fn brief(&self) -> String {
+        let said = self.0.iter().map(|(name, s)| {
+            format!(
+                "{name}: id {:x}, leader {:x}, term {}, applied {}/{}{}",
+                s.id,
+                s.leader,
+                s.term,
+                s.applied,
+                s.index,
+                if s.learner { ", learner" } else { "" }
+            )
+        });
+        let members = self
+            .members()
+            .into_iter()
+            .map(|m| format!("{:x} {:?}{}", m.id, m.name, if m.learner { " (learner)" } else { "" }));
+        format!(
+            "[{}] members [{}]",
+            said.collect::<Vec<_>>().join("; "),
+            members.collect::<Vec<_>>().join(", ")
+        )
+    }
+}

@@ -1,0 +1,64 @@
+//! The etcds of this machine, and a newer one that a script gets beside them.
+
+use std::{
+    path::PathBuf,
+    process::Command,
+    sync::{LazyLock, Mutex, PoisonError},
+};
+
+use olm_devcluster::node::{Image, ImageTable};
+
+/// Where `scripts/etcd-newer.sh` puts what it finds.
+fn target() -> PathBuf {
+    crate::bin_dir().parent().map_or_else(|| PathBuf::from("target/etcd"), |target| target.join("etcd"))
+}
+
+/// The table of images: etcds that are installed, named by `OLM_ETCD_DIRS`, or were got by the script.
+pub(super) fn table() -> ImageTable {
+    let got = std::fs::read_dir(target()).into_iter().flatten().flatten();
+    let images = got.filter(|entry| entry.path().join("etcd").is_file()).map(|entry| {
+        let version = entry.file_name().to_string_lossy().into_owned();
+        Image {
+            pattern: format!("*etcd:v{version}"),
+            programs: ["etcd", "etcdctl", "etcdutl"]
+                .map(|name| (name.to_owned(), entry.path().join(name)))
+                .to_vec(),
+            entrypoint: vec!["/usr/local/bin/etcd".to_owned()],
+            default_args: Vec::new(),
+            description: format!("etcd {version}"),
+        }
+    });
+    ImageTable::discover(images.collect())
+}
+
+/// The newest etcd 3.5 to be had on this machine; the script is asked for it once, where there is none yet.
+///
+/// # Errors
+/// Why there is none.
+pub fn newer() -> Result<String, String> {
+    static FOUND: LazyLock<Mutex<Option<Result<String, String>>>> = LazyLock::new(Mutex::default);
+    let mut found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
+    found.get_or_insert_with(|| known().map_or_else(get, Ok)).clone()
+}
+
+fn known() -> Option<String> {
+    let tags = table().entries().into_iter().filter_map(|image| {
+        let version = image.pattern.rsplit_once(":v")?.1.to_owned();
+        let parts: Vec<u64> = version.split('.').filter_map(|part| part.parse().ok()).collect();
+        // Earlier ones lose data when they are killed under load, and lose promotions.
+        matches!(parts[..], [3, 5, patch] if patch >= 20).then_some((parts, version))
+    });
+    tags.max().map(|(_, version)| version)
+}
+
+fn get() -> Result<String, String> {
+    let script = crate::root().join("scripts/etcd-newer.sh");
+    let done = Command::new(script).env("OLM_ETCD_TARGET", target()).output();
+    let done = done.map_err(|error| format!("scripts/etcd-newer.sh cannot be run: {error}"))?;
+    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).lines().last().unwrap_or_default().to_owned();
+    if !done.status.success() {
+        return Err(said(&done.stderr));
+    }
+    known()
+        .ok_or_else(|| format!("scripts/etcd-newer.sh found {}, which is not new enough", said(&done.stdout)))
+}

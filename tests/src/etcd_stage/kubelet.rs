@@ -1,0 +1,516 @@
+//! A kubelet that runs the pods of members as processes, and does to them what scenarios ask for.
+
+use std::{
+    collections::BTreeMap,
+    net::Ipv4Addr,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use futures::{StreamExt as _, TryStreamExt as _};
+use k8s_openapi::api::core::v1::Pod;
+use kube::{
+    Api, Client, ResourceExt as _,
+    api::{DeleteParams, Patch, PatchParams, Preconditions},
+    runtime::{WatchStreamExt as _, watcher},
+};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use olm_devcluster::node::ImageTable;
+use serde_json::{Value, json};
+use tokio::{process::Child, sync::Notify};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    audit::Audit,
+    net::Net,
+    pod,
+    told::{now, running, tail, waiting},
+    wire::{Use, Wires},
+};
+
+/// A container that ended is started again after this long; each further time after twice as long.
+const BACKOFF: Duration = Duration::from_millis(200);
+const BACKOFF_MAX: Duration = Duration::from_secs(2);
+/// One that ran for this long begins anew with its waits.
+const RAN_WELL: Duration = Duration::from_secs(10);
+/// Between two looks at readiness. A real kubelet takes the probe's period, which is a second.
+const PROBE: Duration = Duration::from_millis(250);
+/// Between two looks at what keeps a pod from starting.
+const LOOK: Duration = Duration::from_millis(100);
+/// So many probes must fail before a pod that was ready is not.
+const FAILURES: u32 = 3;
+
+/// What a scenario did to a pod.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Orders {
+    /// What ended stays ended.
+    pub(super) held: bool,
+    /// Before the next start the data is thrown away.
+    pub(super) wipe: bool,
+    /// The program to run in place of etcd ends at once.
+    pub(super) broken: bool,
+}
+
+/// One start of a member's process.
+#[derive(Debug, Clone)]
+pub struct Start {
+    /// The pod.
+    pub pod: String,
+    /// What etcd was told to begin with, should it have no data: `new` or `existing`.
+    pub state: String,
+    /// It has no data.
+    pub empty: bool,
+    /// The image.
+    pub image: String,
+}
+
+/// One pod.
+pub(super) struct Run {
+    /// As it is now: images and annotations change.
+    pub(super) pod: Mutex<Pod>,
+    pub(super) name: String,
+    pub(super) namespace: String,
+    pub(super) uid: String,
+    pub(super) outside: Ipv4Addr,
+    pub(super) inside: Ipv4Addr,
+    pub(super) folder: PathBuf,
+    pub(super) orders: Mutex<Orders>,
+    pub(super) state: Mutex<State>,
+    /// Deletion has begun.
+    pub(super) ending: CancellationToken,
+    /// The object is gone: nobody is to be told any more.
+    pub(super) gone: CancellationToken,
+    pub(super) changed: Notify,
+}
+
+/// What became of it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct State {
+    pub(super) pid: Option<i32>,
+    pub(super) ready: bool,
+    pub(super) restarts: i32,
+    pub(super) data: Option<PathBuf>,
+}
+
+impl Run {
+    /// The image of its container, as it shall be now.
+    fn image(&self) -> String {
+        let pod = lock(&self.pod);
+        let container = pod.spec.as_ref().and_then(|spec| spec.containers.first());
+        container.and_then(|container| container.image.clone()).unwrap_or_default()
+    }
+}
+
+/// Whether etcd wrote something below a folder.
+fn has_data(folder: &Path) -> bool {
+    let Ok(entries) = std::fs::read_dir(folder) else { return false };
+    entries
+        .flatten()
+        .any(|entry| entry.file_name() == "member" || (entry.path().is_dir() && has_data(&entry.path())))
+}
+
+/// Whether a pod may start: the reason when not.
+pub(super) type Rule = Arc<dyn Fn(&Pod) -> Option<String> + Send + Sync>;
+
+/// The kubelet. Cheap to clone.
+#[derive(Clone)]
+pub struct Kubelet {
+    pub(super) inner: Arc<Inner>,
+}
+
+pub(super) struct Inner {
+    pub(super) client: Client,
+    pub(super) net: Arc<Net>,
+    pub(super) wires: Arc<Wires>,
+    pub(super) audit: Arc<Audit>,
+    pub(super) images: ImageTable,
+    pub(super) folder: PathBuf,
+    pub(super) node: &'static str,
+    pub(super) runs: Mutex<BTreeMap<String, Arc<Run>>>,
+    pub(super) rule: Mutex<Option<Rule>>,
+    /// Images whose program ends at once.
+    pub(super) broken: Mutex<Option<String>>,
+    pub(super) starts: Mutex<Vec<Start>>,
+    pub(super) stop: CancellationToken,
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Kubelet {
+    pub(super) fn start(
+        client: Client,
+        (net, wires, audit): (Arc<Net>, Arc<Wires>, Arc<Audit>),
+        images: ImageTable,
+        folder: &Path,
+        node: &'static str,
+        stop: CancellationToken,
+    ) -> Self {
+        let inner = Inner {
+            client,
+            net,
+            wires,
+            audit,
+            images,
+            folder: folder.to_owned(),
+            node,
+            runs: Mutex::default(),
+            rule: Mutex::default(),
+            broken: Mutex::default(),
+            starts: Mutex::default(),
+            stop: stop.clone(),
+        };
+        let kubelet = Self { inner: Arc::new(inner) };
+        let task = kubelet.clone();
+        tokio::spawn(stop.run_until_cancelled_owned(async move { task.watch().await }));
+        kubelet
+    }
+
+    async fn watch(&self) {
+        let pods: Api<Pod> = Api::all(self.inner.client.clone());
+        let mut events = watcher(pods, watcher::Config::default()).default_backoff().boxed();
+        loop {
+            match events.try_next().await {
+                Ok(Some(watcher::Event::Apply(pod) | watcher::Event::InitApply(pod))) => self.seen(pod),
+                Ok(Some(watcher::Event::Delete(pod))) => {
+                    if let Some(run) = self.run_of(&pod) {
+                        run.gone.cancel();
+                        run.ending.cancel();
+                    }
+                }
+                Ok(Some(watcher::Event::Init | watcher::Event::InitDone)) | Err(_) => {}
+                Ok(None) => return,
+            }
+        }
+    }
+
+    fn run_of(&self, pod: &Pod) -> Option<Arc<Run>> {
+        lock(&self.inner.runs)
+            .get(&pod.name_any())
+            .filter(|run| Some(&run.uid) == pod.metadata.uid.as_ref())
+            .cloned()
+    }
+
+    fn seen(&self, pod: Pod) {
+        let here = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(self.inner.node);
+        if pod.metadata.deletion_timestamp.is_some() {
+            match self.run_of(&pod) {
+                Some(run) => run.ending.cancel(),
+                // It never ran; nobody else takes it away.
+                None => {
+                    let kubelet = self.clone();
+                    tokio::spawn(async move {
+                        if kubelet.run_of(&pod).is_none() {
+                            kubelet
+                                .remove(&pod.name_any(), &pod.namespace().unwrap_or_default(), pod.uid())
+                                .await;
+                        }
+                    });
+                }
+            }
+            return;
+        }
+        if let Some(run) = self.run_of(&pod) {
+            *lock(&run.pod) = pod;
+            run.changed.notify_one();
+            return;
+        }
+        if !here {
+            return;
+        }
+        let (name, uid) = (pod.name_any(), pod.uid().unwrap_or_default());
+        let run = Arc::new(Run {
+            outside: self.inner.net.outside(&name),
+            inside: self.inner.net.inside(&name),
+            folder: self.inner.folder.join(format!("{name}-{uid}")),
+            namespace: pod.namespace().unwrap_or_default(),
+            name: name.clone(),
+            uid,
+            pod: Mutex::new(pod),
+            orders: Mutex::default(),
+            state: Mutex::default(),
+            ending: CancellationToken::new(),
+            gone: CancellationToken::new(),
+            changed: Notify::new(),
+        });
+        let before = lock(&self.inner.runs).insert(name, Arc::clone(&run));
+        let (kubelet, stop) = (self.clone(), self.inner.stop.clone());
+        tokio::spawn(stop.run_until_cancelled_owned(async move {
+            // An address is one pod's at a time.
+            if let Some(before) = before {
+                before.gone.cancel();
+                before.ending.cancel();
+                while lock(&before.state).pid.is_some() {
+                    tokio::time::sleep(LOOK).await;
+                }
+            }
+            kubelet.live(&run).await;
+        }));
+    }
+
+    /// One pod from its start to its end.
+    async fn live(&self, run: &Run) {
+        let mut reported = Value::Null;
+        if let Err(error) = self.prepare(run).await {
+            self.report(run, &mut reported, &waiting("CreateContainerError", &format!("{error:#}"))).await;
+            run.ending.cancelled().await;
+        } else {
+            self.work(run, &mut reported).await;
+        }
+        lock(&run.state).pid = None;
+        lock(&run.state).ready = false;
+        // What an emptyDir holds goes with its pod; a claim stays.
+        let _ = std::fs::remove_dir_all(&run.folder);
+        self.remove(&run.name, &run.namespace, Some(run.uid.clone())).await;
+        let mut runs = lock(&self.inner.runs);
+        if runs.get(&run.name).is_some_and(|now| now.uid == run.uid) {
+            runs.remove(&run.name);
+        }
+    }
+
+    async fn prepare(&self, run: &Run) -> Result<()> {
+        let (net, wires) = (&self.inner.net, &self.inner.wires);
+        wires.lay(&run.name, Use::Peers, run.outside, run.inside, 2380).await?;
+        wires.lay(&run.name, Use::Clients, run.outside, run.inside, 2379).await?;
+        self.inner.audit.listen(&run.name).await?;
+        ensure!(net.outside(&run.name) == run.outside, "its address changed");
+        std::fs::create_dir_all(&run.folder)?;
+        Ok(())
+    }
+
+    async fn work(&self, run: &Run, reported: &mut Value) {
+        let mut last: Value = Value::Null;
+        let mut backoff = BACKOFF;
+        let mut initialised = false;
+        loop {
+            // Nothing starts while something is in its way.
+            while let Some((reason, why)) = self.obstacle(run).await {
+                let mut status = waiting(reason, &why);
+                status["containerStatuses"][0]["lastState"] = last.clone();
+                status["containerStatuses"][0]["restartCount"] = json!(lock(&run.state).restarts);
+                self.report(run, reported, &status).await;
+                tokio::select! {
+                    () = run.ending.cancelled() => return,
+                    () = run.changed.notified() => {}
+                    () = tokio::time::sleep(LOOK) => {}
+                }
+            }
+            if run.ending.is_cancelled() {
+                return;
+            }
+            let begun = Instant::now();
+            let started = self.begin(run, &mut initialised).await;
+            let why = match started {
+                Ok(mut child) => match self.runs(run, &mut child, reported, &last).await {
+                    Some(code) => format!("exit code {code}"),
+                    None => return,
+                },
+                Err(error) => format!("{error:#}"),
+            };
+            if begun.elapsed() > RAN_WELL {
+                backoff = BACKOFF;
+            }
+            let code = why.rsplit(' ').next().and_then(|code| code.parse::<i32>().ok()).unwrap_or(128);
+            last = json!({ "terminated": { "exitCode": code, "reason": "Error", "message": why,
+                "finishedAt": now() } });
+            let restarts = {
+                let mut state = lock(&run.state);
+                state.pid = None;
+                state.ready = false;
+                state.restarts += 1;
+                state.restarts
+            };
+            let mut status =
+                waiting("CrashLoopBackOff", &format!("back-off restarting failed container: {why}"));
+            status["phase"] = "Running".into();
+            status["podIP"] = run.outside.to_string().into();
+            status["containerStatuses"][0]["lastState"] = last.clone();
+            status["containerStatuses"][0]["restartCount"] = json!(restarts);
+            self.report(run, reported, &status).await;
+            tokio::select! {
+                () = run.ending.cancelled() => return,
+                () = tokio::time::sleep(backoff) => {}
+            }
+            backoff = (backoff * 2).min(BACKOFF_MAX);
+        }
+    }
+
+    async fn obstacle(&self, run: &Run) -> Option<(&'static str, String)> {
+        if lock(&run.orders).held {
+            return Some(("CrashLoopBackOff", "held back by the scenario".into()));
+        }
+        let pod = lock(&run.pod).clone();
+        let image = run.image();
+        if let Err(error) = self.inner.images.resolve(&image) {
+            return Some(("ErrImagePull", error.to_string()));
+        }
+        for volume in pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten()) {
+            if let Some(claim) = &volume.persistent_volume_claim
+                && let Err(error) = self.claimed(&run.namespace, &claim.claim_name).await
+            {
+                return Some(("ContainerCreating", format!("{error:#}")));
+            }
+        }
+        let rule = lock(&self.inner.rule).clone();
+        rule.and_then(|rule| rule(&pod)).map(|why| ("ContainerCreating", why))
+    }
+
+    /// Folders, init containers, and the process.
+    async fn begin(&self, run: &Run, initialised: &mut bool) -> Result<Child> {
+        let pod = lock(&run.pod).clone();
+        let spec = pod.spec.as_ref().context("a pod without a spec")?;
+        let volumes = self.volumes(run).await?;
+        let orders = {
+            let mut orders = lock(&run.orders);
+            let now = *orders;
+            orders.wipe = false;
+            now
+        };
+        let container = spec.containers.first().context("a pod without a container")?;
+        let mounts = pod::mounts(container, &volumes)?;
+        let data = volumes.get("etcd-data").cloned();
+        if let (true, Some(data)) = (orders.wipe, &data) {
+            std::fs::remove_dir_all(data)?;
+            std::fs::create_dir_all(data)?;
+        }
+        lock(&run.state).data = data;
+        let images = &self.inner.images;
+        if !*initialised {
+            for init in spec.init_containers.iter().flatten() {
+                let mounts = pod::mounts(init, &volumes)?;
+                let log = self.log(&format!("{}-{}", run.name, init.name));
+                let mut child = pod::start(images, &pod, init, &mounts, run.inside, &log)?;
+                let status = child.wait().await?;
+                if !status.success() {
+                    let said = std::fs::read_to_string(&log).unwrap_or_default();
+                    bail!("init container {} ended with {status}: {}", init.name, tail(&said, 3));
+                }
+            }
+            *initialised = true;
+        }
+        let image = container.image.clone().unwrap_or_default();
+        let broken = lock(&self.inner.broken).as_ref().is_some_and(|broken| image.contains(broken.as_str()));
+        let started = Start {
+            pod: run.name.clone(),
+            state: pod::initial_state(&pod, container),
+            empty: lock(&run.state).data.as_ref().is_none_or(|data| !has_data(data)),
+            image,
+        };
+        lock(&self.inner.starts).push(started);
+        if orders.broken || broken {
+            bail!("the scenario broke it: exit code 1");
+        }
+        pod::start(images, &pod, container, &mounts, run.inside, &self.log(&run.name))
+    }
+
+    /// While the process runs: `Some` with its code when it ended, `None` when the pod is to end.
+    async fn runs(&self, run: &Run, child: &mut Child, reported: &mut Value, last: &Value) -> Option<i32> {
+        let pid = child.id().and_then(|pid| i32::try_from(pid).ok());
+        lock(&run.state).pid = pid;
+        let started = now();
+        let pod = lock(&run.pod).clone();
+        let container = pod.spec.as_ref()?.containers.first()?;
+        let image = run.image();
+        let mut told_to_restart = false;
+        let (mut failures, mut mirrored) = (0, Instant::now());
+        loop {
+            let status = running(run, &image, &started, last);
+            self.report(run, reported, &status).await;
+            tokio::select! {
+                ended = child.wait() => {
+                    use std::os::unix::process::ExitStatusExt as _;
+                    let code = ended.ok().map(|s| s.code().unwrap_or_else(|| 128 + s.signal().unwrap_or_default()));
+                    return Some(code.unwrap_or(255));
+                }
+                () = run.ending.cancelled() => break,
+                // Another image: the container ends, and begins anew with that.
+                () = run.changed.notified(), if !told_to_restart => {
+                    if run.image() != image {
+                        told_to_restart = true;
+                        let _ = pid.map(|pid| kill(Pid::from_raw(pid), Signal::SIGTERM));
+                    }
+                    continue;
+                }
+                () = tokio::time::sleep(PROBE) => {}
+            }
+            let ready = pod::is_ready(container, run.inside).await;
+            failures = if ready { 0 } else { failures + 1 };
+            {
+                let mut state = lock(&run.state);
+                state.ready = ready || (state.ready && failures < FAILURES);
+            }
+            // Secrets that change come to the folders of their pods.
+            if mirrored.elapsed() > Duration::from_secs(1) {
+                mirrored = Instant::now();
+                let _ = self.volumes(run).await;
+            }
+        }
+        let grace = pod.spec.as_ref().and_then(|s| s.termination_grace_period_seconds).unwrap_or(30);
+        let grace = if run.gone.is_cancelled() { 0 } else { u64::try_from(grace).unwrap_or_default() };
+        if let Some(pid) = pid.filter(|_| grace > 0) {
+            let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);
+            tokio::select! {
+                _ = child.wait() => {}
+                () = run.gone.cancelled() => {}
+                () = tokio::time::sleep(Duration::from_secs(grace)) => {}
+            }
+        }
+        let _ = child.kill().await;
+        None
+    }
+
+    async fn report(&self, run: &Run, reported: &mut Value, status: &Value) {
+        let mut status = status.clone();
+        let ready = status["ready"] == true;
+        let text = if ready { "True" } else { "False" };
+        let since = match &reported["conditions"][1] {
+            before if before["status"] == text => before["lastTransitionTime"].clone(),
+            _ => json!(now()),
+        };
+        if let Some(status) = status.as_object_mut() {
+            status.remove("ready");
+            status.insert("conditions".into(), json!([
+                { "type": "PodScheduled", "status": "True", "lastTransitionTime": lock(&run.pod).metadata.creation_timestamp },
+                { "type": "Ready", "status": text, "lastTransitionTime": since },
+            ]));
+        }
+        // The same twice would be a change that wakes everybody.
+        if *reported == status || run.gone.is_cancelled() {
+            return;
+        }
+        let api: Api<Pod> = Api::namespaced(self.inner.client.clone(), &run.namespace);
+        let patch = json!({ "metadata": { "uid": run.uid }, "status": status });
+        // A pod that goes in this moment needs no status.
+        if api.patch_status(&run.name, &PatchParams::default(), &Patch::Merge(&patch)).await.is_ok() {
+            *reported = status;
+        }
+    }
+
+    async fn remove(&self, name: &str, namespace: &str, uid: Option<String>) {
+        let api: Api<Pod> = Api::namespaced(self.inner.client.clone(), namespace);
+        let own = Preconditions { uid, resource_version: None };
+        // Already gone is as good.
+        let _ = api.delete(name, &DeleteParams::default().grace_period(0).preconditions(own)).await;
+    }
+
+    pub(super) fn log(&self, name: &str) -> PathBuf {
+        self.inner.folder.join(format!("{name}.log"))
+    }
+
+    /// Kills everything at once, from wherever it is called.
+    pub(super) fn end(&self) {
+        for run in lock(&self.inner.runs).values() {
+            run.gone.cancel();
+            if let Some(pid) = lock(&run.state).pid.take() {
+                // One that ended by itself is as good.
+                let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+            }
+        }
+    }
+}

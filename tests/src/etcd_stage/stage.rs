@@ -1,0 +1,505 @@
+//! The stage, and one cluster on it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    future::Future,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use kube::{
+    Api, Client,
+    api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
+    core::{ApiResource, GroupVersionKind},
+};
+use olm_devcluster::{
+    api::{ApiServer, Config, Identity},
+    controllers::{self, ControllerConfig},
+};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    audit::Audit,
+    facts::Facts,
+    kubelet::Kubelet,
+    net::{Net, View},
+    operator::{Needs, Operator},
+    wire::Wires,
+};
+use crate::inprocess::Faults;
+
+/// How long a scenario waits for what should come. Far longer than it takes: only a failure waits to its end.
+pub const PATIENCE: Duration = Duration::from_secs(90);
+/// Between two looks.
+const LOOK: Duration = Duration::from_millis(50);
+/// Where pods run.
+const NODE: &str = "olm-node";
+/// Where the operators are.
+const OPERATORS: &str = "operators";
+/// How many operators there can be at a time.
+const SLOTS: u16 = 2;
+/// Memory that a file system in memory must have left for the data of etcds, which take 128 MB each for their logs.
+const ROOM: u64 = 4 << 30;
+
+/// The kinds that scenarios name, with group, version and plural.
+const KINDS: &[(&str, &str, &str, &str)] = &[
+    ("EtcdCluster", "etcd.database.coreos.com", "v1beta2", "etcdclusters"),
+    ("EtcdBackup", "etcd.database.coreos.com", "v1beta2", "etcdbackups"),
+    ("EtcdRestore", "etcd.database.coreos.com", "v1beta2", "etcdrestores"),
+    ("CustomResourceDefinition", "apiextensions.k8s.io", "v1", "customresourcedefinitions"),
+    ("Namespace", "", "v1", "namespaces"),
+    ("Service", "", "v1", "services"),
+    ("ServiceAccount", "", "v1", "serviceaccounts"),
+    ("Secret", "", "v1", "secrets"),
+    ("ConfigMap", "", "v1", "configmaps"),
+    ("Pod", "", "v1", "pods"),
+    ("PersistentVolumeClaim", "", "v1", "persistentvolumeclaims"),
+    ("Node", "", "v1", "nodes"),
+    ("Event", "events.k8s.io", "v1", "events"),
+    ("PodDisruptionBudget", "policy", "v1", "poddisruptionbudgets"),
+];
+
+/// Everything for one scenario.
+pub struct Stage {
+    /// The administrator's.
+    pub client: Client,
+    /// What the operators of the slots ask of Kubernetes and etcd, and what goes wrong with it.
+    pub faults: Vec<Faults>,
+    /// What becomes of pods.
+    pub kubelet: Kubelet,
+    /// Who has which address.
+    pub net: Arc<Net>,
+    /// What lies between members.
+    pub wires: Arc<Wires>,
+    /// What operators did to clusters.
+    pub audit: Arc<Audit>,
+    server: ApiServer,
+    stop: CancellationToken,
+    lives: AtomicUsize,
+    folder: TempDir,
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        self.stop.cancel();
+        self.kubelet.end();
+        self.server.shutdown();
+    }
+}
+
+/// Whether there is room in memory: etcd waits for the disk at every write, and the test does not test disks.
+fn roomy() -> Option<PathBuf> {
+    let path = Path::new("/dev/shm");
+    let stat = nix::sys::statvfs::statvfs(path).ok()?;
+    (stat.blocks_available() * stat.fragment_size() >= ROOM).then(|| path.to_owned())
+}
+
+impl Stage {
+    /// A cluster of Kubernetes with the CRDs of the operator, and no operator yet.
+    ///
+    /// # Errors
+    /// What kept it from starting.
+    pub async fn start() -> Result<Self> {
+        let mut folder = tempfile::Builder::new();
+        let folder = folder.prefix("etcd-stage-");
+        let folder = roomy().map_or_else(|| folder.tempdir(), |room| folder.tempdir_in(room))?;
+        let server = ApiServer::open(Config::default())?;
+        let stop = CancellationToken::new();
+        let config = ControllerConfig {
+            root_ca_pem: server.ca_pem().to_owned(),
+            cluster_domain: "cluster.local".to_owned(),
+            node_name: NODE.to_owned(),
+            volumes_dir: Some(folder.path().join("volumes")),
+        };
+        let identity = Identity::system("system:kube-controller-manager");
+        controllers::spawn(server.client(identity), config, stop.child_token());
+        let client = server.client(Identity::admin());
+        let (net, wires) = (Net::claim()?, Arc::new(Wires::default()));
+        let faults: Vec<Faults> = (0..SLOTS).map(|_| Faults::new()).collect();
+        let by_slot: BTreeMap<u16, Faults> = (0..).zip(faults.iter().cloned()).collect();
+        let audit = Audit::new(Arc::clone(&net), Arc::clone(&wires), by_slot);
+        let images = super::images::table();
+        let parts = (Arc::clone(&net), Arc::clone(&wires), Arc::clone(&audit));
+        let kubelet = Kubelet::start(client.clone(), parts, images, folder.path(), NODE, stop.child_token());
+        let lives = AtomicUsize::new(0);
+        let stage = Self { client, faults, kubelet, net, wires, audit, server, stop, lives, folder };
+        stage.furnish().await?;
+        Ok(stage)
+    }
+
+    async fn furnish(&self) -> Result<()> {
+        self.apply(&json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": NODE } })).await?;
+        let room = json!({ "cpu": "100", "memory": "100Gi", "pods": "1000" });
+        let ready = json!({ "status": { "capacity": room, "allocatable": room,
+            "conditions": [{ "type": "Ready", "status": "True" }] } });
+        let node = self.api("Node", "")?;
+        node.patch_status(NODE, &PatchParams::default(), &Patch::Merge(&ready)).await?;
+        self.apply(&serde_json::to_value(etcd_operator::crd::crd())?).await?;
+        self.namespace(OPERATORS).await?;
+        self.namespace("ns").await?;
+        self.eventually("the API of EtcdClusters", async || self.list("EtcdCluster", "ns").await.map(drop))
+            .await
+    }
+
+    /// A namespace in which pods can be made.
+    ///
+    /// # Errors
+    /// The API's refusal.
+    pub async fn namespace(&self, name: &str) -> Result<()> {
+        self.apply(&json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } })).await?;
+        self.eventually("the namespace's account", async || {
+            self.get("ServiceAccount", name, "default").await.map(drop)
+        })
+        .await
+    }
+
+    /// A folder of the scenario's own.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Starts an operator. A later life in the same slot has the same identity: it knows that the one before is gone.
+    ///
+    /// # Errors
+    /// When the machine has no room for it.
+    pub fn operator(&self) -> Result<Operator> {
+        self.operator_in(0)
+    }
+
+    /// The same in a slot of its own: another identity, and calls that are told apart.
+    ///
+    /// # Errors
+    /// When the machine has no room for it.
+    pub fn operator_in(&self, slot: u16) -> Result<Operator> {
+        self.lives.fetch_add(1, Ordering::Relaxed);
+        let faults = self.faults.get(usize::from(slot)).context("there is no such slot")?.clone();
+        let operator = Operator::start(Needs {
+            client: self.server.client(Identity::admin()),
+            faults,
+            view: View { net: Arc::clone(&self.net), slot },
+            namespace: OPERATORS,
+            identity: format!("operator-{slot}"),
+        })?;
+        self.audit.lives(slot, operator.dead.clone());
+        Ok(operator)
+    }
+
+    /// How many lives of operators there were.
+    #[must_use]
+    pub fn lives(&self) -> usize {
+        self.lives.load(Ordering::Relaxed)
+    }
+
+    /// Creates a cluster in namespace `ns`.
+    ///
+    /// # Errors
+    /// The API's refusal.
+    pub async fn create(&self, name: &str, spec: Value) -> Result<Handle<'_>> {
+        self.create_with(name, spec, json!({})).await
+    }
+
+    /// The same with more metadata.
+    ///
+    /// # Errors
+    /// The API's refusal.
+    pub async fn create_with(&self, name: &str, spec: Value, mut metadata: Value) -> Result<Handle<'_>> {
+        metadata["name"] = name.into();
+        metadata["namespace"] = "ns".into();
+        let object = json!({ "apiVersion": "etcd.database.coreos.com/v1beta2", "kind": "EtcdCluster",
+            "metadata": metadata, "spec": spec });
+        let object: DynamicObject = serde_json::from_value(object)?;
+        self.api("EtcdCluster", "ns")?.create(&PostParams::default(), &object).await?;
+        Ok(Handle { stage: self, name: name.to_owned() })
+    }
+
+    // ---- objects ----------------------------------------------------------------------------------------------------
+
+    fn api(&self, kind: &str, namespace: &str) -> Result<Api<DynamicObject>> {
+        let found = KINDS.iter().find(|known| known.0 == kind);
+        let (_, group, version, plural) =
+            found.with_context(|| format!("kind {kind} is not in the table"))?;
+        let resource =
+            ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural);
+        let scoped = !matches!(kind, "Namespace" | "Node" | "CustomResourceDefinition");
+        Ok(if scoped && !namespace.is_empty() {
+            Api::namespaced_with(self.client.clone(), namespace, &resource)
+        } else {
+            Api::all_with(self.client.clone(), &resource)
+        })
+    }
+
+    /// Server-side apply by the administrator.
+    ///
+    /// # Errors
+    /// The API's refusal.
+    pub async fn apply(&self, object: &Value) -> Result<()> {
+        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let api = self.api(text("/kind"), text("/metadata/namespace"))?;
+        let params = PatchParams::apply("kubectl").force();
+        let name = text("/metadata/name");
+        api.patch(name, &params, &Patch::Apply(object)).await.with_context(|| format!("apply {name}"))?;
+        Ok(())
+    }
+
+    /// An object that must be there.
+    ///
+    /// # Errors
+    /// When it is not.
+    pub async fn get(&self, kind: &str, namespace: &str, name: &str) -> Result<Value> {
+        let found = self.api(kind, namespace)?.get_opt(name).await?;
+        let found = found.with_context(|| format!("there is no {kind} {namespace}/{name}"))?;
+        Ok(serde_json::to_value(found)?)
+    }
+
+    /// All objects of a kind.
+    ///
+    /// # Errors
+    /// The API's refusal.
+    pub async fn list(&self, kind: &str, namespace: &str) -> Result<Vec<Value>> {
+        let list = self.api(kind, namespace)?.list(&ListParams::default()).await?;
+        list.items.into_iter().map(|object| serde_json::to_value(object).map_err(Into::into)).collect()
+    }
+
+    /// A merge patch by the administrator.
+    ///
+    /// # Errors
+    /// The API's refusal.
+    pub async fn patch(&self, kind: &str, namespace: &str, name: &str, patch: &Value) -> Result<()> {
+        self.api(kind, namespace)?.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?;
+        Ok(())
+    }
+
+    /// Deletes an object; one that is gone is as good.
+    ///
+    /// # Errors
+    /// The API's refusal.
+    pub async fn delete(&self, kind: &str, namespace: &str, name: &str) -> Result<()> {
+        self.audit.disturb();
+        match self.api(kind, namespace)?.delete(name, &DeleteParams::default()).await {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    // ---- waiting ----------------------------------------------------------------------------------------------------
+
+    /// Looks until `probe` finds something. What it saw last is in the error.
+    ///
+    /// # Errors
+    /// When the patience is over.
+    pub async fn eventually<T, F, Fut>(&self, what: &str, mut probe: F) -> Result<T>
+    where
+        F: FnMut() -> Fut,
+        Fut: Future<Output = Result<T>>,
+    {
+        let start = Instant::now();
+        loop {
+            match probe().await {
+                Ok(found) => return Ok(found),
+                Err(error) if start.elapsed() > PATIENCE => {
+                    bail!("waited for {what}; last: {error:#}\n{}", self.report().await)
+                }
+                Err(_) => tokio::time::sleep(LOOK).await,
+            }
+        }
+    }
+
+    /// The state of everything, for a scenario that failed.
+    pub async fn report(&self) -> String {
+        let mut out = String::new();
+        for cluster in self.list("EtcdCluster", "").await.unwrap_or_default() {
+            out.push_str(&format!(
+                "  {} spec {} status {}\n",
+                cluster["metadata"]["name"], cluster["spec"], cluster["status"]
+            ));
+        }
+        for pod in self.list("Pod", "").await.unwrap_or_default() {
+            let name = pod["metadata"]["name"].as_str().unwrap_or_default();
+            let status = &pod["status"];
+            let container = &status["containerStatuses"][0];
+            out.push_str(&format!(
+                "  pod {name} {}{} ready {} restarts {} state {}\n    {}\n",
+                status["phase"],
+                if pod["metadata"]["deletionTimestamp"].is_null() { "" } else { " (ending)" },
+                container["ready"],
+                container["restartCount"],
+                container["state"],
+                self.kubelet.said(name, 2).replace('\n', "\n    ")
+            ));
+        }
+        let members = self.net.names().into_iter().map(|name| (name.clone(), self.net.inside(&name)));
+        out.push_str(&format!("  etcd: {}\n", Facts::of(members).await.brief()));
+        for rpc in self.audit.log().iter().rev().take(12).rev() {
+            out.push_str(&format!("  {}\n", rpc.brief()));
+        }
+        for (slot, faults) in self.faults.iter().enumerate() {
+            let calls = faults.calls();
+            out.push_str(&format!("  operator {slot}: {} calls, the last:\n", calls.len()));
+            let skip = calls.len().saturating_sub(12);
+            for call in calls.iter().skip(skip) {
+                out.push_str(&format!("    {call}\n"));
+            }
+        }
+        out
+    }
+}
+
+/// A condition of an object, by its type.
+#[must_use]
+pub fn condition<'a>(object: &'a Value, type_: &str) -> &'a Value {
+    let all = object["status"]["conditions"].as_array();
+    all.and_then(|all| all.iter().find(|c| c["type"] == type_)).unwrap_or(&Value::Null)
+}
+
+/// One EtcdCluster of a stage, in namespace `ns`.
+#[derive(Clone)]
+pub struct Handle<'a> {
+    /// Where it is.
+    pub stage: &'a Stage,
+    /// Its name.
+    pub name: String,
+}
+
+impl Handle<'_> {
+    /// The object.
+    ///
+    /// # Errors
+    /// When it is not there.
+    pub async fn object(&self) -> Result<Value> {
+        self.stage.get("EtcdCluster", "ns", &self.name).await
+    }
+
+    /// A change of its spec.
+    ///
+    /// # Errors
+    /// The API's refusal.
+    pub async fn spec(&self, spec: Value) -> Result<()> {
+        self.stage.patch("EtcdCluster", "ns", &self.name, &json!({ "spec": spec })).await
+    }
+
+    /// Waits until the object is as `wanted` says; an error of it is what was wrong last.
+    ///
+    /// # Errors
+    /// When the patience is over.
+    pub async fn until(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Result<Value> {
+        self.stage
+            .eventually(what, async || {
+                let object = self.object().await?;
+                ensure!(wanted(&object), "its status is {}", object["status"]);
+                Ok(object)
+            })
+            .await
+    }
+
+    /// Waits for a condition to have a status and, where one is given, a reason.
+    ///
+    /// # Errors
+    /// When the patience is over.
+    pub async fn condition(&self, type_: &str, status: &str, reason: &str) -> Result<Value> {
+        let wanted = |object: &Value| {
+            let found = condition(object, type_);
+            found["status"] == status && (reason.is_empty() || found["reason"] == reason)
+        };
+        let object = self.until(&format!("{type_}={status} {reason}"), wanted).await?;
+        Ok(condition(&object, type_).clone())
+    }
+
+    /// Its pods, those that end too.
+    ///
+    /// # Errors
+    /// The API's refusal.
+    pub async fn pods(&self) -> Result<Vec<Value>> {
+        let pods = self.stage.list("Pod", "ns").await?;
+        Ok(pods.into_iter().filter(|pod| pod["metadata"]["labels"]["etcd_cluster"] == *self.name).collect())
+    }
+
+    /// Their names.
+    ///
+    /// # Errors
+    /// The API's refusal.
+    pub async fn names(&self) -> Result<BTreeSet<String>> {
+        let pods = self.pods().await?;
+        Ok(pods.iter().filter_map(|pod| pod["metadata"]["name"].as_str().map(str::to_owned)).collect())
+    }
+
+    /// What its members say, all that ever were.
+    pub async fn facts(&self) -> Facts {
+        let of = |name: &String| name.rsplit_once('-').is_some_and(|(cluster, _)| cluster == self.name);
+        let names = self.stage.net.names().into_iter().filter(of);
+        Facts::of(names.map(|name| (name.clone(), self.stage.net.inside(&name)))).await
+    }
+
+    /// The member that leads, by its name.
+    ///
+    /// # Errors
+    /// When nobody does.
+    pub async fn leader(&self) -> Result<String> {
+        let facts = self.facts().await;
+        let id = facts.leader().context("nobody leads")?;
+        let found = facts.0.iter().find(|(_, said)| said.id == id);
+        found.map(|(name, _)| name.clone()).context("the leader does not answer")
+    }
+
+    /// Those who do not lead.
+    ///
+    /// # Errors
+    /// When nobody leads.
+    pub async fn followers(&self) -> Result<Vec<String>> {
+        let leader = self.leader().await?;
+        Ok(self.names().await?.into_iter().filter(|name| *name != leader).collect())
+    }
+
+    /// Waits until the object says that all is as wanted with so many members, and etcd says the same.
+    ///
+    /// # Errors
+    /// When the patience is over.
+    pub async fn steady(&self, size: usize) -> Result<()> {
+        self.stage
+            .eventually(&format!("{size} healthy members of {}", self.name), async || {
+                let object = self.object().await?;
+                settled(&object, size)?;
+                let facts = self.facts().await;
+                let (voters, learners) = (facts.voters(), facts.learners());
+                ensure!(voters.len() == size && learners.is_empty(), "{}", facts.brief());
+                ensure!(voters.iter().all(|m| facts.healthy(m.id)), "not healthy: {}", facts.brief());
+                ensure!(self.stage.kubelet.ready(&self.name).len() == size, "not all pods are ready");
+                Ok(())
+            })
+            .await
+    }
+}
+
+/// Whether an object says that it is as wanted, with so many members.
+///
+/// # Errors
+/// What it says otherwise.
+pub fn settled(object: &Value, size: usize) -> Result<()> {
+    let status = &object["status"];
+    ensure!(
+        status["observedGeneration"] == object["metadata"]["generation"],
+        "it was not looked at: {status}"
+    );
+    ensure!(status["size"] == size && status["readyMembers"] == size, "its size is {status}");
+    let expected = [
+        ("Available", "True"),
+        ("Progressing", "False"),
+        ("Degraded", "False"),
+        ("Scaling", "False"),
+        ("Recovering", "False"),
+        ("Upgrading", "False"),
+    ];
+    for (type_, expected) in expected {
+        let found = condition(object, type_);
+        ensure!(found["status"] == expected, "{type_} is {found}");
+    }
+    Ok(())
+}

@@ -1,0 +1,146 @@
+//! What scenarios do to pods, and ask about them.
+
+use std::{net::Ipv4Addr, path::PathBuf, sync::Arc};
+
+use anyhow::{Context as _, Result};
+use k8s_openapi::api::core::v1::Pod;
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+
+use super::{
+    kubelet::{Kubelet, Run, Start, lock},
+    told::tail,
+};
+
+impl Kubelet {
+    fn run(&self, name: &str) -> Result<Arc<Run>> {
+        lock(&self.inner.runs).get(name).cloned().with_context(|| format!("there is no pod {name}"))
+    }
+
+    fn signal(&self, name: &str, signal: Signal) -> Result<()> {
+        self.inner.audit.disturb();
+        let pid = lock(&self.run(name)?.state).pid.with_context(|| format!("pod {name} does not run"))?;
+        kill(Pid::from_raw(pid), signal).with_context(|| format!("failed to signal {name}"))
+    }
+
+    /// `kill -9`; it is started again as a kubelet does.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn kill(&self, name: &str) -> Result<()> {
+        self.signal(name, Signal::SIGKILL)
+    }
+
+    /// `kill -9`, and it stays down until [`Self::up`].
+    ///
+    /// # Errors
+    /// When there is no such pod.
+    pub fn down(&self, name: &str) -> Result<()> {
+        lock(&self.run(name)?.orders).held = true;
+        self.kill(name)
+    }
+
+    /// Starts again what [`Self::down`] keeps from it.
+    ///
+    /// # Errors
+    /// When there is no such pod.
+    pub fn up(&self, name: &str) -> Result<()> {
+        self.inner.audit.disturb();
+        let run = self.run(name)?;
+        lock(&run.orders).held = false;
+        run.changed.notify_one();
+        Ok(())
+    }
+
+    /// `kill -9`, and its data is gone when it starts again; the pod stays.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn wipe(&self, name: &str) -> Result<()> {
+        lock(&self.run(name)?.orders).wipe = true;
+        self.kill(name)
+    }
+
+    /// `kill -9`, and from now on its program ends as soon as it starts.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn break_program(&self, name: &str) -> Result<()> {
+        lock(&self.run(name)?.orders).broken = true;
+        self.kill(name)
+    }
+
+    /// It stands still, and everything that it holds stays open.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn pause(&self, name: &str) -> Result<()> {
+        self.signal(name, Signal::SIGSTOP)
+    }
+
+    /// It goes on.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn resume(&self, name: &str) -> Result<()> {
+        self.signal(name, Signal::SIGCONT)
+    }
+
+    /// From now on pods start only if this has nothing against it.
+    pub fn refuse(&self, rule: impl Fn(&Pod) -> Option<String> + Send + Sync + 'static) {
+        *lock(&self.inner.rule) = Some(Arc::new(rule));
+    }
+
+    /// Every pod starts again.
+    pub fn accept(&self) {
+        *lock(&self.inner.rule) = None;
+    }
+
+    /// From now on the program of images whose name contains this ends as soon as it starts; `None` for no image.
+    pub fn break_image(&self, name: Option<&str>) {
+        *lock(&self.inner.broken) = name.map(str::to_owned);
+    }
+
+    /// Every start of a member's process so far.
+    #[must_use]
+    pub fn starts(&self) -> Vec<Start> {
+        lock(&self.inner.starts).clone()
+    }
+
+    /// Where the data of a pod is.
+    ///
+    /// # Errors
+    /// When it never ran.
+    pub fn data(&self, name: &str) -> Result<PathBuf> {
+        lock(&self.run(name)?.state).data.clone().with_context(|| format!("pod {name} never ran"))
+    }
+
+    /// Outside addresses of the pods of a cluster that are ready: where its Service leads.
+    #[must_use]
+    pub fn ready(&self, cluster: &str) -> Vec<(String, Ipv4Addr)> {
+        let of = |run: &Run| run.name.rsplit_once('-').is_some_and(|(name, _)| name == cluster);
+        let runs: Vec<Arc<Run>> = lock(&self.inner.runs).values().cloned().collect();
+        let ready =
+            runs.into_iter().filter(|run| of(run) && lock(&run.state).ready && !run.ending.is_cancelled());
+        ready.map(|run| (run.name.clone(), run.outside)).collect()
+    }
+
+    /// Pods of a cluster that run, ready or not.
+    #[must_use]
+    pub fn running(&self, cluster: &str) -> Vec<String> {
+        let of = |run: &Run| run.name.rsplit_once('-').is_some_and(|(name, _)| name == cluster);
+        let runs: Vec<Arc<Run>> = lock(&self.inner.runs).values().cloned().collect();
+        runs.into_iter()
+            .filter(|run| of(run) && lock(&run.state).pid.is_some())
+            .map(|run| run.name.clone())
+            .collect()
+    }
+
+    /// The end of what the process of a pod said, for a scenario that failed.
+    #[must_use]
+    pub fn said(&self, name: &str, lines: usize) -> String {
+        tail(&std::fs::read_to_string(self.log(name)).unwrap_or_default(), lines)
+    }
+}
