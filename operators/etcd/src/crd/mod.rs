@@ -12,8 +12,8 @@ pub mod restore;
 mod schema;
 mod secure;
 mod status;
-pub mod stores;
 mod storage;
+pub mod stores;
 mod tls;
 
 use kube::CustomResource;
