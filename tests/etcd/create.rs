@@ -1,7 +1,8 @@
 //! Clusters that are created, as they should be and as nobody should want them.
 
 use anyhow::{bail, ensure};
-use serde_json::json;
+use olm_tests::etcd_stage::condition;
+use serde_json::{Value, json};
 
 use crate::{
     clients::Clients,
@@ -63,7 +64,11 @@ fn s02_wrong_specs_are_refused() {
                     ensure!(text.contains("EtcdCluster") || text.contains(name), "{name}: {text}");
                 }
                 Ok(cluster) => {
-                    cluster.condition("SpecAccepted", "False", "").await?;
+                    let told = |object: &Value| {
+                        let refused = |type_| condition(object, type_)["status"] == "False";
+                        refused("SpecAccepted") || refused("TLSReady")
+                    };
+                    cluster.until("the mistake to be told", told).await?;
                     let pods = cluster.names().await?;
                     ensure!(pods.is_empty(), "{name}: {pods:?} were made");
                 }

@@ -122,7 +122,7 @@ fn s28_an_api_server_that_is_not_well_changes_nothing() {
             }
             let count = Arc::new(AtomicUsize::new(0));
             faults.add(Fault::Status(410), usize::MAX, move |call| {
-                call.is_watch() && count.fetch_add(1, Ordering::Relaxed) % 2 == 0
+                call.is_watch() && count.fetch_add(1, Ordering::Relaxed).is_multiple_of(2)
             });
         };
         storm();

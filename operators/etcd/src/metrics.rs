@@ -205,12 +205,14 @@ mod tests {
                 linearizable: true,
                 revision,
                 db_size: 4096,
-                members: vec![crate::observed::Member {
-                    id: 1,
-                    pod: Some("a".into()),
-                    started: true,
-                    ..crate::observed::Member::default()
-                }],
+                members: [(1, "a"), (2, "b")]
+                    .map(|(id, pod)| crate::observed::Member {
+                        id,
+                        pod: Some(pod.into()),
+                        started: true,
+                        ..crate::observed::Member::default()
+                    })
+                    .to_vec(),
                 ..crate::observed::Endpoint::default()
             };
             let pod = crate::observed::PodView { name: "a".into(), ..crate::observed::PodView::default() };

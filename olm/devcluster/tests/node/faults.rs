@@ -106,8 +106,12 @@ async fn a_pod_is_killed_and_loses_its_volume_only_when_asked_to() {
     let last = &killed["status"]["containerStatuses"][0]["lastState"]["terminated"];
     assert_eq!((&last["exitCode"], &last["signal"]), (&json!(137), &json!(9)));
     let begin = Instant::now();
-    while rig.logs("busy", LogOptions::default()).await.trim().parse::<u64>().is_err() {
-        assert!(begin.elapsed() < Duration::from_secs(5), "the file was gone");
+    loop {
+        let log = rig.logs("busy", LogOptions::default()).await;
+        if log.trim().parse::<u64>().is_ok() {
+            break;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(5), "the file was gone: {log:?}");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     // when its volume is taken as well, then it begins anew (the second restart waits for its back-off, so one that
