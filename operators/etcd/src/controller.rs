@@ -524,13 +524,18 @@ impl<'a> Pass<'a> {
         old: &EtcdClusterStatus,
         new: &EtcdClusterStatus,
     ) -> Result<(), ReconcileError> {
-        if old == new {
+        // An operator that was frozen until another took over has nothing to say any more.
+        if old == new || !self.context.elector.leads() {
             return Ok(());
         }
         let api: Api<EtcdCluster> =
             Api::namespaced(self.context.client.clone(), &cluster.namespace().unwrap_or_default());
         // The uid makes the server refuse when the object is another one by now, the nulls take away what is gone.
-        let patch = json!({ "metadata": { "uid": cluster.uid() }, "status": differences(old, new) });
+        let mut patch = json!({ "metadata": { "uid": cluster.uid() }, "status": differences(old, new) });
+        // What must not be forgotten is written over what was read and nothing newer. A newer object wakes us by itself.
+        if status::memory(old) != status::memory(new) {
+            patch["metadata"]["resourceVersion"] = json!(cluster.resource_version());
+        }
         match api.patch_status(&cluster.name_any(), &PatchParams::default(), &Patch::Merge(&patch)).await {
             Ok(_) => {}
             Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => return Ok(()),
