@@ -17,7 +17,7 @@ use super::{
     error::Error,
     list::Installed,
     status::Status,
-    timeline::{EventLine, StepState, Timeline, timeline},
+    timeline::{EventLine, Step, StepState, Timeline, timeline},
 };
 
 /// What to wait for, and how long.
@@ -156,6 +156,8 @@ fn verdict(now: &Timeline, csv: Option<&str>) -> Option<Result<(), Error>> {
             Some(Ok(()))
         }
         Status::Paused if arrived && installed.csv.is_some() => Some(Ok(())),
+        // What waits is the next one already: it is planned when the one before runs.
+        Status::NeedsApproval if csv.is_some() && arrived && !is_for(&now.steps, csv) => Some(Ok(())),
         Status::NeedsApproval => Some(Err(Error::AwaitingApproval {
             namespace: installed.namespace.clone(),
             plan: installed.plan.clone().unwrap_or_default(),
@@ -170,6 +172,11 @@ fn verdict(now: &Timeline, csv: Option<&str>) -> Option<Result<(), Error>> {
         })),
         _ => None,
     }
+}
+
+/// Whether the plan that these steps are of brings this version.
+fn is_for(steps: &[Step], csv: Option<&str>) -> bool {
+    steps.iter().any(|step| step.id == "resolved" && Some(step.text.as_str()) == csv)
 }
 
 fn diagnose(now: &Timeline, timeout: Duration) -> Diagnosis {
@@ -190,5 +197,56 @@ fn diagnose(now: &Timeline, timeout: Duration) -> Diagnosis {
         warnings: warnings.into_iter().skip(skip).collect(),
         old_serves: installed.status == Status::Updating,
         next: Some(format!("run `olm status {} -n {}`", installed.package, installed.namespace)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waits_with(csv: Option<&str>, next: &str) -> Timeline {
+        let installed = Installed {
+            namespace: "db".into(),
+            name: "etcd".into(),
+            package: "etcd".into(),
+            display_name: "etcd".into(),
+            status: Status::NeedsApproval,
+            reason: "upgrade".into(),
+            version: None,
+            csv: csv.map(str::to_owned),
+            next: None,
+            channel: None,
+            catalog: None,
+            approval: "Manual".into(),
+            plan: Some("install-1".into()),
+            plan_digest: None,
+            watches: Vec::new(),
+            created: None,
+        };
+        let resolved = Step {
+            id: "resolved",
+            title: "Resolved",
+            state: StepState::Done,
+            at: None,
+            text: next.into(),
+            object: None,
+        };
+        Timeline { installed, steps: vec![resolved], waits: Vec::new(), events: Vec::new() }
+    }
+
+    #[test]
+    fn an_upgrade_that_waits_for_approval_does_not_hide_that_the_version_before_it_runs() {
+        // given the version that is waited for, and the next one planned in the same moment
+        assert!(matches!(verdict(&waits_with(Some("etcd.v1"), "etcd.v2"), Some("etcd.v1")), Some(Ok(()))));
+        // but what somebody has to approve first is said
+        for (csv, next, wanted) in [
+            (None, "etcd.v1", Some("etcd.v1")),
+            (Some("etcd.v1"), "etcd.v2", Some("etcd.v2")),
+            (Some("etcd.v2"), "etcd.v2", Some("etcd.v2")),
+            (Some("etcd.v1"), "etcd.v2", None),
+        ] {
+            let result = verdict(&waits_with(csv, next), wanted);
+            assert!(matches!(result, Some(Err(Error::AwaitingApproval { .. }))), "{csv:?} {next} {wanted:?}");
+        }
     }
 }
