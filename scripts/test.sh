@@ -8,6 +8,9 @@ mkdir -p "$(dirname "$log")"
 # What failed is told by its message; a backtrace of the test's runtime would only push it off the end of a log.
 export RUST_BACKTRACE=0
 
+# The long tests wait for real processes more than they compute: three at a time, also where there are two cores.
+[ "$(nproc)" -gt 2 ] || export RUST_TEST_THREADS=${RUST_TEST_THREADS:-3}
+
 # The end-to-end tests run the real binaries.
 ${CARGO:-cargo} build --workspace --bins || exit 1
 ${CARGO:-cargo} test --workspace --no-fail-fast -- --show-output "$@" 2>&1 | tee "$log" | grep -v '^skipped:'
