@@ -25,6 +25,7 @@ fn metadata() -> Value {
 
 /// What each crate of ours may use of ours. Test-only dependencies count too.
 const LAYERS: &[(&str, &[&str])] = &[
+    ("olm-client", &[]),
     ("olm-version", &[]),
     ("olm-crd", &[]),
     ("olm-api", &["olm-crd"]),
@@ -49,6 +50,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         "olm-manager",
         &[
             "olm-api",
+            "olm-client",
             "olm-version",
             "olm-constraint",
             "olm-crd",
@@ -64,6 +66,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         "olm-web",
         &[
             "olm-api",
+            "olm-client",
             "olm-version",
             "olm-constraint",
             "olm-crd",
@@ -75,11 +78,12 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("olm-devcluster", &["olm-crd"]),
-    ("etcd-operator", &["olm-api"]),
+    ("etcd-operator", &["olm-api", "olm-client"]),
     (
         "olm",
         &[
             "olm-api",
+            "olm-client",
             "olm-version",
             "olm-constraint",
             "olm-crd",
@@ -99,6 +103,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         "olm-tests",
         &[
             "olm-api",
+            "olm-client",
             "olm-version",
             "olm-constraint",
             "olm-crd",

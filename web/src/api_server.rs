@@ -38,7 +38,7 @@ impl ApiServer {
         Self::from_fn(move |token| {
             let mut config = config.clone();
             config.auth_info = AuthInfo { token: Some(token.0.clone().into()), ..AuthInfo::default() };
-            Client::try_from(config).map(olm_manager::with_statuses)
+            olm_client::connect(config)
         })
     }
 

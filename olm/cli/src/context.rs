@@ -24,8 +24,7 @@ pub fn default_data_dir() -> PathBuf {
 
 /// A client for the cluster that the flags and the environment name.
 pub async fn connect(global: &Global) -> Result<Client, Failure> {
-    let client = Client::try_from(config(global).await?).map_err(Failure::from)?;
-    Ok(olm_manager::with_statuses(client))
+    olm_client::connect(config(global).await?).map_err(Failure::from)
 }
 
 pub async fn config(global: &Global) -> Result<Config, Failure> {

@@ -32,7 +32,7 @@ mod ownership;
 mod packages;
 mod resources;
 mod run;
-mod statuses;
+mod runner;
 mod stores;
 #[cfg(test)]
 mod testing;
@@ -40,4 +40,3 @@ mod undeclared;
 
 pub use resources::ResourceError;
 pub use run::{Error, Options, run};
-pub use statuses::with_statuses;

@@ -25,7 +25,6 @@ use crate::{
     lease::Elector,
     manifests::{HTTP_PORT, MANAGER, home},
     packages,
-    statuses::with_statuses,
 };
 
 /// How a manager runs.
@@ -97,7 +96,7 @@ pub enum Error {
 /// [`Error`] when the cache or the port cannot be had, the lease is lost or a controller ends. The process should then exit: whoever
 /// supervises it starts it again, and it carries on from what is on the cluster.
 pub async fn run(client: Client, options: Options, shutdown: CancellationToken) -> Result<(), Error> {
-    let client = with_statuses(client);
+    let client = olm_client::with_statuses(client);
     let ctx = Arc::new(Ctx::new(client.clone(), &options)?);
     let serving = Serving { ctx: Arc::clone(&ctx), ready: Arc::new(AtomicBool::new(false)) };
     // Cancelled when any part ends, so that the others end too.

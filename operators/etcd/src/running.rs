@@ -22,7 +22,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::core::DynamicObject;
 use kube::discovery::ApiResource;
-use kube::{Api, Client, ResourceExt};
+use kube::{Api, Client, Config, ResourceExt};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -46,7 +46,8 @@ pub(crate) async fn run(args: Args, duties: Duties) -> anyhow::Result<()> {
     let (ready, metrics) = (Arc::new(AtomicBool::new(false)), Arc::new(Metrics::default()));
     let server = tokio::spawn(http::serve(listener, ready.clone(), metrics.clone(), shutdown.clone()));
 
-    let client = Client::try_default().await.context("failed to find a Kubernetes API server")?;
+    let config = Config::infer().await.context("failed to find a Kubernetes API server")?;
+    let client = olm_client::connect(config).context("failed to make a client of the Kubernetes API server")?;
     let scope = scope(&args);
     tracing::info!(version = env!("CARGO_PKG_VERSION"), ?scope, ?duties, "starting");
     let served = create_crds(&client, &args, &shutdown).await

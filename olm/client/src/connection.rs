@@ -1,0 +1,92 @@
+//! Connections that end when nobody answers any more.
+//!
+//! A node that loses its power, a load balancer that forgets a connection, a Service whose address is moved: none of them says so.
+//! The client library waits for the next line of a watch for 295 seconds, and for the answer to a request on such a connection
+//! until the kernel has given up, a quarter of an hour later; Kubernetes' own clients notice within 45 seconds, by pings of
+//! HTTP/2. Here the kernel asks (keep-alive), which costs the API server nothing.
+
+use std::time::Duration;
+
+use hyper_util::{
+    client::legacy::{Client as Http, connect::HttpConnector},
+    rt::TokioExecutor,
+};
+use kube::{
+    Client, Config,
+    client::{Body, ConfigExt as _, retry::RetryPolicy},
+};
+use tower::{BoxError, ServiceBuilder, retry::RetryLayer};
+
+/// A connection on which nothing was heard for this long is asked whether it lives.
+const QUIET: Duration = Duration::from_secs(15);
+/// So often, and so many times.
+const ASK: Duration = Duration::from_secs(5);
+const TIMES: u32 = 3;
+/// What was sent and is not acknowledged after this long went nowhere; so late at the latest a dead connection ends.
+const SILENCE: Duration = Duration::from_secs(30);
+
+/// What [`Client::try_from`] makes, with a connector that keeps watch. Proxies are left to that one.
+pub(crate) fn open(config: Config) -> Result<Client, kube::Error> {
+    if config.proxy_url.is_some() {
+        return Client::try_from(config);
+    }
+    let mut connector = HttpConnector::new();
+    connector.enforce_http(false);
+    connector.set_connect_timeout(config.connect_timeout);
+    connector.set_keepalive(Some(QUIET));
+    connector.set_keepalive_interval(Some(ASK));
+    connector.set_keepalive_retries(Some(TIMES));
+    connector.set_tcp_user_timeout(Some(SILENCE));
+    let connector = config.rustls_https_connector_with_connector(connector)?;
+    let retry = config.default_retry.then(|| RetryLayer::new(RetryPolicy::server_retry()));
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(retry)
+        .option_layer(config.auth_layer()?)
+        .layer(config.extra_headers_layer()?)
+        .map_err(BoxError::from)
+        .service(Http::builder(TokioExecutor::new()).build::<_, Body>(connector));
+    Ok(Client::new(service, config.default_namespace))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{SocketAddr, TcpListener};
+
+    use super::*;
+
+    /// The timer of the connection that comes from a port: its kind, as the kernel tells it (2 is keep-alive).
+    fn timer(from: SocketAddr, to: SocketAddr) -> Option<u8> {
+        let table = std::fs::read_to_string("/proc/self/net/tcp").unwrap();
+        let end = |address: SocketAddr| format!(":{:04X}", address.port());
+        let line = table.lines().find(|line| {
+            let mut fields = line.split_whitespace().skip(1);
+            fields.next().is_some_and(|local| local.ends_with(&end(from)))
+                && fields.next().is_some_and(|remote| remote.ends_with(&end(to)))
+        })?;
+        line.split_whitespace().nth(5)?.split(':').next()?.parse().ok()
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_waits_is_asked_whether_it_lives() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = listener.local_addr().unwrap();
+        let config = Config::new(format!("http://{server}").parse().unwrap());
+        // given a request that nobody answers
+        let client = open(config).unwrap();
+        let asked = tokio::spawn(async move { client.apiserver_version().await });
+        let (stream, peer) = tokio::task::spawn_blocking(move || listener.accept().unwrap()).await.unwrap();
+        // when the server's kernel has acknowledged what was sent, then the keep-alive timer of the client's end runs
+        let mut kind = None;
+        for _ in 0..500 {
+            kind = timer(peer, server);
+            if kind == Some(2) {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert_eq!(kind, Some(2));
+        drop(stream);
+        assert!(asked.await.unwrap().is_err());
+    }
+}

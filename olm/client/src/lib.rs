@@ -1,0 +1,22 @@
+//! Clients of a Kubernetes API server, as everything here that talks to one makes them.
+//!
+//! * [`connection`]: connections that end when nobody answers any more
+//! * [`statuses`]: errors that are a `Status`, whoever wrote them
+
+mod connection;
+mod statuses;
+
+use kube::{Client, Config};
+
+pub use statuses::with_statuses;
+
+/// A client for the API server that the configuration names.
+///
+/// Whoever stops answering, without a word, is noticed within [`SILENCE`](connection::SILENCE), requests and watches alike, and
+/// all errors are a `Status` with a reason.
+///
+/// # Errors
+/// What the configuration asks for cannot be had: a credential that cannot be read, a proxy.
+pub fn connect(config: Config) -> Result<Client, kube::Error> {
+    connection::open(config).map(with_statuses)
+}
