@@ -63,6 +63,13 @@ pub enum DevCommand {
     Images(OutputArgs),
     /// Put faults into pods of the dev cluster, and take them back.
     Fault(FaultArgs),
+    /// Show which rights a ServiceAccount has used, and which it was refused, since the dev cluster started.
+    Rights {
+        /// The ServiceAccount, in the namespace of --namespace.
+        account: String,
+        #[command(flatten)]
+        out: OutputArgs,
+    },
 }
 
 /// `olm dev fault`.

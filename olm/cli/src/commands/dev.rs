@@ -1,6 +1,7 @@
-//! `olm dev`: what the dev cluster can run, and faults in its pods.
+//! `olm dev`: what the dev cluster can run, faults in its pods, and the rights that are used there.
 
 mod fault;
+mod rights;
 
 use std::path::PathBuf;
 
@@ -9,7 +10,7 @@ use serde::Serialize;
 
 use crate::{
     args::{DevArgs, DevCommand, Global, OutputArgs},
-    exit::Failure,
+    exit::{Code, Failure},
     output::Listing,
 };
 
@@ -56,6 +57,7 @@ pub async fn run(global: &Global, args: DevArgs) -> Result<(), Failure> {
     match args.command {
         DevCommand::Images(out) => show_images(&out),
         DevCommand::Fault(args) => fault::run(global, args.command).await,
+        DevCommand::Rights { account, out } => rights::run(global, &account, &out).await,
     }
 }
 
@@ -77,6 +79,12 @@ fn show_images(out: &OutputArgs) -> Result<(), Failure> {
         empty: "Nothing.",
     }
     .print(out.output, !out.no_headers)
+}
+
+/// What another cluster than the dev cluster gets to hear.
+fn elsewhere(what: &str) -> Failure {
+    Failure::new(Code::Refused, format!("this cluster is not an `olm up`: {what} the dev cluster alone"))
+        .hint("name the kubeconfig that `olm up` printed, with --kubeconfig or the variable KUBECONFIG")
 }
 
 /// The version of etcd to use when nobody asks for one: the newest on this machine.

@@ -1,6 +1,9 @@
 //! Role-based access control.
 
-use std::sync::Arc;
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
 
 use serde_json::{Value, json};
 
@@ -8,6 +11,7 @@ use super::{
     authn::Identity,
     meta,
     request::Info,
+    selector::Selector,
     status::{ApiError, ApiResult},
     store::{Key, Store},
 };
@@ -368,23 +372,49 @@ fn rule_text(rule: &Value) -> String {
     format!("{{{}}}", parts.join(", "))
 }
 
+/// ClusterRoles, and which of them have a label: of thousands that each collect a few, none is looked for among all.
+pub(crate) struct Roles<'a> {
+    all: &'a [Arc<Value>],
+    labelled: HashMap<&'a str, Vec<usize>>,
+}
+
+impl<'a> Roles<'a> {
+    pub(crate) fn of(all: &'a [Arc<Value>]) -> Self {
+        let mut labelled: HashMap<&str, Vec<usize>> = HashMap::new();
+        for (at, role) in all.iter().enumerate() {
+            for key in role.pointer("/metadata/labels").and_then(Value::as_object).into_iter().flatten() {
+                labelled.entry(key.0.as_str()).or_default().push(at);
+            }
+        }
+        Self { all, labelled }
+    }
+
+    /// Those that a selector matches, by their place.
+    fn matching(&self, selector: &Selector) -> Vec<usize> {
+        let matches = |at: &usize| selector.matches_labels(self.all[*at].pointer("/metadata/labels"));
+        match selector.required_label() {
+            Some(key) => self.labelled.get(key).into_iter().flatten().copied().filter(matches).collect(),
+            None => (0..self.all.len()).filter(matches).collect(),
+        }
+    }
+}
+
 /// The rules of a ClusterRole with an aggregationRule: those of all others that its selectors match.
-pub(crate) fn aggregate(role: &Value, all: &[Arc<Value>]) -> Option<Vec<Value>> {
+pub(crate) fn aggregate(role: &Value, roles: &Roles<'_>) -> Option<Vec<Value>> {
     let selectors: Vec<_> = meta::list(role, "/aggregationRule/clusterRoleSelectors")
         .iter()
-        .map(super::selector::Selector::from_object)
+        .map(Selector::from_object)
         .collect();
     if selectors.is_empty() {
         return None;
     }
     let mut rules: Vec<Value> = Vec::new();
-    for other in all.iter().filter(|o| meta::name(o) != meta::name(role)) {
-        let labels = other.pointer("/metadata/labels");
-        if selectors.iter().any(|s| s.matches_labels(labels)) {
-            for rule in meta::list(other, "/rules") {
-                if !rules.contains(rule) {
-                    rules.push(rule.clone());
-                }
+    let matching: BTreeSet<usize> = selectors.iter().flat_map(|selector| roles.matching(selector)).collect();
+    let others = matching.into_iter().map(|at| &roles.all[at]);
+    for other in others.filter(|other| meta::name(other) != meta::name(role)) {
+        for rule in meta::list(other, "/rules") {
+            if !rules.contains(rule) {
+                rules.push(rule.clone());
             }
         }
     }

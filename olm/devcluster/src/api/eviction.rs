@@ -13,7 +13,7 @@ use super::{
     server::{Call, answer, decode},
     status::{ApiError, ApiResult},
     store::{Key, WriteError},
-    webhooks::{self, Asked, Operation},
+    webhooks,
 };
 
 /// Where budgets are stored.
@@ -39,23 +39,8 @@ pub(crate) async fn evict(call: &Call<'_>, bytes: &[u8]) -> ApiResult<Response> 
         return Err(ApiError::bad_request("name in URL does not match name in Eviction object"));
     }
     let sent = eviction.get("deleteOptions").cloned().unwrap_or_else(|| json!({}));
-    let options = || webhooks::options(call, "CreateOptions");
     let dry_run = call.dry_run()? || list(&sent, "/dryRun").iter().any(|value| value == "All");
-    let asked = Asked {
-        server: call.server,
-        resource: call.resource,
-        subresource: "eviction",
-        who: call.who,
-        operation: Operation::Create,
-        namespace: &call.info.namespace,
-        name: &call.info.name,
-        old: None,
-        dry_run,
-        options: &options,
-        warnings: &call.warnings,
-    };
-    webhooks::mutate(&asked, Some(&mut eviction), &mut |_| Ok(())).await?;
-    webhooks::validate(&asked, Some(&eviction)).await?;
+    webhooks::posted(call, "eviction", &mut eviction, dry_run).await?;
     let pod = call.current()?;
     // One that is not healthy takes nothing from the budget, as long as it stays like that.
     let (only_as_it_is, budget) = match permit(call, &pod, dry_run).await? {

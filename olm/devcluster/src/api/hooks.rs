@@ -113,9 +113,9 @@ pub(crate) async fn deleted(server: &Arc<Server>, resource: &Arc<Resource>, obje
 pub(crate) async fn aggregate(server: &Arc<Server>) {
     for _ in 0..8 {
         let all = server.store.list(&format!("{}/clusterroles", authz::GROUP), "").items;
-        let mut changed = false;
+        let (mut changed, roles) = (false, authz::Roles::of(&all));
         for role in &all {
-            let Some(rules) = authz::aggregate(role, &all) else { continue };
+            let Some(rules) = authz::aggregate(role, &roles) else { continue };
             if role.get("rules").and_then(Value::as_array) == Some(&rules) {
                 continue;
             }

@@ -13,6 +13,9 @@ use super::{
     status::{ApiError, ApiResult, bytes_response},
 };
 
+/// Objects that are looked at together for a page: more than one of most pages, so that few are converted in vain.
+const LOOKED_AT: usize = 200;
+
 /// Parses the selectors of a request.
 pub(crate) fn selector(call: &Call<'_>) -> ApiResult<Selector> {
     let (labels, fields) = (call.query.get("labelSelector"), call.query.get("fieldSelector"));
@@ -70,8 +73,15 @@ pub(crate) async fn list(call: &Call<'_>) -> ApiResult<Response> {
     };
     let mut items = page.items;
     if !selector.is_everything() {
-        items = convert::present_all(call.server, call.resource, items).await?;
-        items.retain(|item| selector.matches(item));
+        let (all, mut rest) = (limit.map_or(items.len(), |limit| limit.max(LOOKED_AT)), items);
+        items = Vec::new();
+        // What lies behind the page is nobody's concern but that there is more.
+        while !rest.is_empty() && limit.is_none_or(|limit| items.len() <= limit) {
+            let next = rest.split_off(all.min(rest.len()));
+            let shown = convert::present_all(call.server, call.resource, rest).await?;
+            items.extend(shown.into_iter().filter(|item| selector.matches(item)));
+            rest = next;
+        }
     }
     let mut metadata = Map::new();
     metadata.insert("resourceVersion".to_owned(), page.rv.to_string().into());

@@ -3,7 +3,7 @@
 //! * storage: [`store`] (memory, watches), [`log`] (disk)
 //! * what is served: [`kinds`] (the table), [`registry`] (with custom resources), [`discovery`]
 //! * a request: [`server`] → [`request`] → [`authn`] → [`authz`] → [`rest`], [`list`], [`watch`], [`delete`], [`eviction`], [`scale`],
-//!   [`reviews`], [`nodes`], [`faults`], [`aggregation`]
+//!   [`reviews`], [`nodes`], [`faults`], [`rights`], [`aggregation`]
 //! * an object on its way in: [`prepare`], [`defaults`], [`strategy`], [`admission`], [`validate`], [`commit`], [`hooks`],
 //!   [`crds`], [`service`], [`storage`], [`jobs`], [`webhooks`]; on its way out: [`convert`], [`format`], [`table`], [`columns`]
 //! * what the server calls itself: [`outbound`], [`trust`]
@@ -41,6 +41,7 @@ mod registry;
 mod request;
 mod rest;
 mod reviews;
+mod rights;
 mod scale;
 mod selector;
 mod serve;
@@ -140,6 +141,7 @@ impl ApiServer {
             purged: AtomicI64::new(0),
             webhooks: Webhooks::default(),
             policies: Policies::default(),
+            rights: rights::Book::default(),
             aggregation: Aggregation::new(FrontProxy::open(directory)?),
         });
         futures::executor::block_on(bootstrap::run(

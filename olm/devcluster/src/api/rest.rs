@@ -401,22 +401,7 @@ pub(crate) async fn bind(call: &Call<'_>, bytes: &[u8]) -> ApiResult<Response> {
     let mut binding = decode(call.headers, bytes)?;
     meta::default(&mut binding, "apiVersion", "v1");
     meta::default(&mut binding, "kind", "Binding");
-    let options = || webhooks::options(call, "CreateOptions");
-    let asked = Asked {
-        server: call.server,
-        resource: call.resource,
-        subresource: "binding",
-        who: call.who,
-        operation: Operation::Create,
-        namespace: &call.info.namespace,
-        name: &call.info.name,
-        old: None,
-        dry_run: call.dry_run()?,
-        options: &options,
-        warnings: &call.warnings,
-    };
-    webhooks::mutate(&asked, Some(&mut binding), &mut |_| Ok(())).await?;
-    webhooks::validate(&asked, Some(&binding)).await?;
+    webhooks::posted(call, "binding", &mut binding, call.dry_run()?).await?;
     let node = meta::text(&binding, "/target/name");
     if node.is_empty() {
         let error = FieldError::required("target.name", "");

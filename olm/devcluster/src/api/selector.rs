@@ -61,6 +61,12 @@ impl Selector {
         })
     }
 
+    /// A label that everything has that it matches.
+    pub(crate) fn required_label(&self) -> Option<&str> {
+        let required = |term: &&LabelTerm| matches!(term.op, LabelOp::In(_) | LabelOp::Exists);
+        self.labels.iter().find(required).map(|term| term.key.as_str())
+    }
+
     /// From a `LabelSelector` object (`matchLabels`, `matchExpressions`).
     pub(crate) fn from_object(selector: &Value) -> Self {
         let mut labels = Vec::new();

@@ -26,7 +26,7 @@ use super::{
     policies::Policies,
     registry::{Registry, Resource},
     request::{Info, Query},
-    rest, reviews,
+    rest, reviews, rights,
     status::{ApiError, ApiResult, json_response},
     store::Store,
     watch,
@@ -53,6 +53,7 @@ pub(crate) struct Server {
     pub webhooks: Webhooks,
     pub policies: Policies,
     pub aggregation: Aggregation,
+    pub rights: rights::Book,
 }
 
 /// A request to a resource, with everything its handler needs.
@@ -127,7 +128,10 @@ impl Server {
             // As in Kubernetes, a list of one named object needs the right for that object alone.
             info.name = name;
         }
-        authz::check(&self.store, &who, &Attributes::of(&info))?;
+        let wanted = Attributes::of(&info);
+        let allowed = authz::check(&self.store, &who, &wanted);
+        self.rights.note(&who, &wanted, allowed.is_ok());
+        allowed?;
         if matches!(info.verb.as_str(), "list" | "watch" | "deletecollection") {
             info.name.clear();
         }
@@ -141,6 +145,9 @@ impl Server {
         }
         if info.path == crate::fault::PATH {
             return faults::serve(self, &parts.method, body).await;
+        }
+        if info.path.starts_with(crate::rights::PATH) {
+            return self.rights.serve(&parts.method, &info.path);
         }
         if !info.is_resource {
             return discovery::serve(self, &info, &parts.method, &parts.headers);

@@ -97,9 +97,39 @@ pub(super) fn recreate_waits(caches: &Caches, queues: &Queues) -> Listener<Pod> 
     })
 }
 
+/// Those whose pods a changed pod is or was, if the change is one of its `face`, which is all they look at.
+fn choosers<O, F>(
+    owners: Arc<Cache<O>>,
+    queue: &Arc<Queue<Key>>,
+    face: fn(&Pod) -> F,
+    chooses: fn(&O, &Pod) -> bool,
+) -> Listener<Pod>
+where
+    O: Resource<DynamicType = ()>
+        + Clone
+        + serde::de::DeserializeOwned
+        + std::fmt::Debug
+        + Send
+        + Sync
+        + 'static,
+    F: PartialEq + 'static,
+{
+    let queue = queue.clone();
+    Box::new(move |old, new| {
+        if old.map(|pod| face(pod)) == new.map(|pod| face(pod)) {
+            return;
+        }
+        let Some(namespace) = new.or(old).and_then(|pod| pod.metadata.namespace.clone()) else { return };
+        for owner in owners.list(&namespace) {
+            if [old, new].into_iter().flatten().any(|pod| chooses(&owner, pod)) {
+                queue.add(Key::of(&*owner));
+            }
+        }
+    })
+}
+
 /// The Services whose endpoints a pod's change touches.
 pub(super) fn pod_services(caches: &Caches, queues: &Queues) -> Listener<Pod> {
-    let (services, queue) = (caches.services.clone(), queues.services.clone());
     let face = |pod: &Pod| {
         let status = pod.status.as_ref();
         (
@@ -111,19 +141,13 @@ pub(super) fn pod_services(caches: &Caches, queues: &Queues) -> Listener<Pod> {
             status.and_then(|status| status.pod_ips.clone()),
         )
     };
-    Box::new(move |old, new| {
-        if let (Some(old), Some(new)) = (old, new)
-            && face(old) == face(new)
-        {
-            return;
-        }
-        let Some(namespace) = new.or(old).and_then(|pod| pod.metadata.namespace.clone()) else { return };
-        for service in services.list(&namespace) {
-            if [old, new].into_iter().flatten().any(|pod| endpoints::selects(&service, pod)) {
-                queue.add(Key::of(&*service));
-            }
-        }
-    })
+    choosers(caches.services.clone(), &queues.services, face, endpoints::selects)
+}
+
+/// The budgets that a pod counts for, before and after.
+pub(super) fn pod_budgets(caches: &Caches, queues: &Queues) -> Listener<Pod> {
+    let face = |pod: &Pod| (pod.metadata.labels.clone(), pods::is_terminating(pod), pods::is_ready(pod));
+    choosers(caches.budgets.clone(), &queues.budgets, face, disruption::covers)
 }
 
 pub(super) fn unscheduled(queues: &Queues) -> Listener<Pod> {
@@ -131,25 +155,6 @@ pub(super) fn unscheduled(queues: &Queues) -> Listener<Pod> {
     Box::new(move |_, new| {
         if let Some(pod) = new.filter(|pod| scheduler::is_waiting(pod)) {
             queue.add(Key::of(&**pod));
-        }
-    })
-}
-
-/// The budgets that a pod counts for, before and after.
-pub(super) fn pod_budgets(caches: &Caches, queues: &Queues) -> Listener<Pod> {
-    let (budgets, queue) = (caches.budgets.clone(), queues.budgets.clone());
-    let face = |pod: &Pod| (pod.metadata.labels.clone(), pods::is_terminating(pod), pods::is_ready(pod));
-    Box::new(move |old, new| {
-        if let (Some(old), Some(new)) = (old, new)
-            && face(old) == face(new)
-        {
-            return;
-        }
-        let Some(namespace) = new.or(old).and_then(|pod| pod.metadata.namespace.clone()) else { return };
-        for budget in budgets.list(&namespace) {
-            if [old, new].into_iter().flatten().any(|pod| disruption::covers(&budget, pod)) {
-                queue.add(Key::of(&*budget));
-            }
         }
     })
 }

@@ -457,38 +457,50 @@ async fn namespaces_are_furnished_and_emptied() {
     assert!(begin.elapsed() < Duration::from_secs(3), "it noticed by itself: {:?}", begin.elapsed());
 }
 
+/// kubectl, talking to a cluster that is served for it.
+struct Kubectl {
+    folder: tempfile::TempDir,
+}
+
+impl Kubectl {
+    /// None, and said so, where there is no kubectl.
+    fn of(cluster: &Cluster) -> Option<Self> {
+        if std::process::Command::new("kubectl").args(["version", "--client"]).output().is_err() {
+            println!("skipped: kubectl against the controllers: kubectl is not installed");
+            return None;
+        }
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let address = listener.local_addr().unwrap();
+        cluster._server.serve(listener).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("kubeconfig"), cluster._server.admin_kubeconfig(address)).unwrap();
+        Some(Self { folder })
+    }
+
+    /// Whether it succeeded, and what it printed on both of its outputs.
+    async fn run(&self, args: &str, input: String) -> (bool, String, String) {
+        use tokio::io::AsyncWriteExt;
+        let mut command = tokio::process::Command::new("kubectl");
+        command.arg("--kubeconfig").arg(self.folder.path().join("kubeconfig"));
+        command.arg("--cache-dir").arg(self.folder.path().join("cache")).args(args.split(' '));
+        command.stdin(std::process::Stdio::piped());
+        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).await.unwrap();
+        let output = child.wait_with_output().await.unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (output.status.success(), text(output.stdout), text(output.stderr))
+    }
+}
+
 /// What the documents are for: kubectl explains, validates, applies (client side and server side) and patches.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kubectl_understands_the_documents() {
-    if std::process::Command::new("kubectl").args(["version", "--client"]).output().is_err() {
-        eprintln!("skipped: there is no kubectl");
-        return;
-    }
     let cluster = Cluster::with_node().await;
+    let Some(kubectl) = Kubectl::of(&cluster) else { return };
     let _tabs = crontabs(&cluster, "default").await;
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.set_nonblocking(true).unwrap();
-    let address = listener.local_addr().unwrap();
-    cluster._server.serve(listener).unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let config = folder.path().join("kubeconfig");
-    std::fs::write(&config, cluster._server.admin_kubeconfig(address)).unwrap();
-    let cache = folder.path().join("cache");
-    let kubectl = |args: Vec<&str>, input: String| {
-        let mut command = tokio::process::Command::new("kubectl");
-        command.arg("--kubeconfig").arg(&config).arg("--cache-dir").arg(&cache).args(args);
-        command.stdin(std::process::Stdio::piped());
-        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
-        async move {
-            use tokio::io::AsyncWriteExt;
-            let mut child = command.spawn().unwrap();
-            child.stdin.take().unwrap().write_all(input.as_bytes()).await.unwrap();
-            let output = child.wait_with_output().await.unwrap();
-            let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-            (output.status.success(), text(output.stdout), text(output.stderr))
-        }
-    };
-    let run = |args: &'static str, input: String| kubectl(args.split(' ').collect(), input);
+    let run = |args: &'static str, input: String| kubectl.run(args, input);
 
     let (ok, out, err) = run("explain deployment.spec.strategy.rollingUpdate", String::new()).await;
     assert!(ok && out.contains("maxSurge") && out.contains("maxUnavailable"), "{out}{err}");

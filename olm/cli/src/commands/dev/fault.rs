@@ -3,6 +3,7 @@
 use olm_devcluster::fault::{CutFrom, Done, Fault, Faults, Kind, Undo};
 use serde::Serialize;
 
+use super::elsewhere;
 use crate::{
     args::{FaultCommand, FaultKind, Global, OutputArgs},
     context,
@@ -111,11 +112,7 @@ async fn list(faults: &Faults, out: &OutputArgs) -> Result<(), Failure> {
 fn refused(error: kube::Error) -> Failure {
     match error {
         kube::Error::Api(status) if status.code == 404 && !status.message.contains("is not on node") => {
-            Failure::new(
-                Code::Refused,
-                "this cluster is not an `olm up`: faults are for the dev cluster alone",
-            )
-            .hint("name the kubeconfig that `olm up` printed, with --kubeconfig or the variable KUBECONFIG")
+            elsewhere("faults are for")
         }
         kube::Error::Api(status) if status.code == 404 => {
             Failure::new(Code::NotFound, status.message.clone())

@@ -424,6 +424,26 @@ async fn a_big_list_is_quick() {
 }
 
 #[tokio::test]
+async fn what_accounts_ask_for_is_counted_for_administrators() {
+    // given an account without rights
+    let (server, _client) = server();
+    let account = || Identity { user: "system:serviceaccount:default:lost".to_owned(), ..Identity::default() };
+    for _ in 0..2 {
+        let (code, body) = send(&server, account(), "GET", CMS, &[], Value::Null).await;
+        assert_eq!(code, 403, "{body}");
+    }
+    // then what it asked for is told, to whoever may do anything
+    let (code, body) = get(&server, "/dev/rights/default/lost").await;
+    let refused = json!({ "verb": "list", "group": "", "resource": "configmaps", "clusterWide": false,
+                          "allowed": 0, "forbidden": 2 });
+    assert_eq!((code, &body["items"]), (200, &json!([refused])));
+    assert_eq!(get(&server, "/dev/rights/default/other").await.1["items"], json!([]));
+    assert_eq!(get(&server, "/dev/rights/default").await.0, 400);
+    let (code, _) = send(&server, account(), "GET", "/dev/rights/default/lost", &[], Value::Null).await;
+    assert_eq!(code, 403);
+}
+
+#[tokio::test]
 async fn faults_need_a_node_and_an_administrator() {
     let (server, _client) = server();
     let (code, body) = get(&server, "/dev/faults").await;

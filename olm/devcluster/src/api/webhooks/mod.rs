@@ -2,7 +2,8 @@
 //!
 //! * [`hook`]: a compiled webhook; [`matching`]: which requests it is asked about; [`conditions`]: its `matchConditions`
 //! * [`review`]: what it is sent and what its answer means
-//! * [`mutate`] and [`validate`]: the two rounds; [`update`]: both, for a change of an object
+//! * [`mutate`] and [`validate`]: the two rounds; [`update`]: both, for a change of an
+//!   object; [`subresource`]: both, for what is posted to one
 //! * [`rules`]: what webhook configurations must look like
 
 mod conditions;
@@ -12,6 +13,7 @@ mod matching;
 mod mutate;
 mod review;
 mod rules;
+mod subresource;
 mod update;
 mod validate;
 
@@ -31,6 +33,7 @@ pub(crate) use self::{
         check_rule, check_selector, defaults_mutating, defaults_validating, mutating_rules, one_of,
         validating_rules,
     },
+    subresource::posted,
     update::UpdateAdmission,
     validate::{to_version, validate},
 };

@@ -156,8 +156,12 @@ impl Controller {
         let key = Key::of(job);
         let mut value = serde_json::to_value(status).unwrap_or_default();
         // A merge patch keeps what it does not mention.
-        if status.start_time.is_none() {
-            value["startTime"] = serde_json::Value::Null;
+        for field in ["startTime", "active", "succeeded", "failed"] {
+            value.as_object_mut().map(|value| value.entry(field).or_insert(serde_json::Value::Null));
+        }
+        for list in ["succeeded", "failed"] {
+            let lists = value["uncountedTerminatedPods"].as_object_mut();
+            lists.map(|lists| lists.entry(list).or_insert(serde_json::Value::Null));
         }
         // What is counted depends on what was counted before: nobody else may have written meanwhile.
         let patch = Patch::Merge(json!({

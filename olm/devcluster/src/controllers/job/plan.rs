@@ -130,7 +130,7 @@ pub(crate) fn plan(job: &Job, pods: &[&Pod], now: Timestamp) -> Plan {
     let (succeeded, failed) = count(&mut plan, pods);
     let active: Vec<&&Pod> = pods.iter().filter(|pod| ended(pod).is_none()).collect();
     let leaving = pods.iter().filter(|pod| pods::is_terminating(pod) && !pods::is_finished(pod)).count();
-    plan.status.active = Some(number(active.len()));
+    plan.status.active = counter(number(active.len()));
     plan.status.ready = Some(number(active.iter().filter(|pod| pods::is_ready(pod)).count()));
     plan.status.terminating = Some(number(leaving));
     if spec.suspend == Some(true) {
@@ -164,31 +164,37 @@ fn uncounted(status: &JobStatus) -> usize {
     })
 }
 
+/// As Kubernetes writes counters: none is nothing.
+fn counter(count: i32) -> Option<i32> {
+    (count != 0).then_some(count)
+}
+
 /// Counts pods that have ended; returns how many have succeeded and failed in all.
 fn count(plan: &mut Plan, pods: &[&Pod]) -> (i32, i32) {
     let tracked_uid =
         |uid: &String| pods.iter().any(|pod| is_tracked(pod) && pod.metadata.uid.as_ref() == Some(uid));
     let mut lists = plan.status.uncounted_terminated_pods.take().unwrap_or_default();
     let mut total = [0, 0];
-    for (index, (list, counter)) in
+    for (index, (list, so_far)) in
         [(&mut lists.succeeded, &mut plan.status.succeeded), (&mut lists.failed, &mut plan.status.failed)]
             .into_iter()
             .enumerate()
     {
-        let list = list.get_or_insert_default();
-        let before = list.len();
-        list.retain(tracked_uid);
-        let counted = counter.unwrap_or(0).saturating_add(number(before - list.len()));
+        let mut uids = list.take().unwrap_or_default();
+        let before = uids.len();
+        uids.retain(tracked_uid);
+        let counted = so_far.unwrap_or(0).saturating_add(number(before - uids.len()));
         // Those whose UID is stored may go now; the others once the status is written.
         for pod in pods.iter().filter(|pod| is_tracked(pod) && ended(pod) == Some(index == 0)) {
             let uid = pod.metadata.uid.clone().unwrap_or_default();
-            if !list.contains(&uid) {
-                list.push(uid);
+            if !uids.contains(&uid) {
+                uids.push(uid);
             }
             plan.release.push(pod.name_any());
         }
-        *counter = Some(counted);
-        total[index] = counted.saturating_add(number(list.len()));
+        *so_far = counter(counted);
+        total[index] = counted.saturating_add(number(uids.len()));
+        *list = (!uids.is_empty()).then_some(uids);
     }
     plan.status.uncounted_terminated_pods =
         Some(UncountedTerminatedPods { succeeded: lists.succeeded, failed: lists.failed });

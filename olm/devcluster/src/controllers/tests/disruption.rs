@@ -124,30 +124,14 @@ async fn where_pods_cannot_be_counted_none_may_go() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kubectl_drains_the_node() {
-    if std::process::Command::new("kubectl").args(["version", "--client"]).output().is_err() {
-        eprintln!("skipped: there is no kubectl");
-        return;
-    }
     let cluster = Cluster::with_node().await;
+    let Some(kubectl) = Kubectl::of(&cluster) else { return };
     deployed(&cluster, 2).await;
     budget(&cluster, web_budget(json!({"maxUnavailable": 2}))).await;
     allowed(&cluster, 2).await;
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.set_nonblocking(true).unwrap();
-    let address = listener.local_addr().unwrap();
-    cluster._server.serve(listener).unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let config = folder.path().join("kubeconfig");
-    std::fs::write(&config, cluster._server.admin_kubeconfig(address)).unwrap();
-    let output = tokio::process::Command::new("kubectl")
-        .arg("--kubeconfig")
-        .arg(&config)
-        .args(["drain", NODE, "--timeout=20s", "--ignore-daemonsets"])
-        .output()
-        .await
-        .unwrap();
-    let text =
-        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success() && text.contains("drained"), "{text}");
+    let drain = format!("drain {NODE} --timeout=20s --ignore-daemonsets");
+    let (ok, out, err) = kubectl.run(&drain, String::new()).await;
+    let text = out + &err;
+    assert!(ok && text.contains("drained"), "{text}");
     assert!(cluster.running().await.is_empty());
 }

@@ -92,7 +92,6 @@ fn conditions(snapshot: &Snapshot<'_>, phase: &str) -> Vec<PodCondition> {
             .collect();
         bad.join(" ")
     };
-    let succeeded = phase == "Succeeded";
     let initialized = if snapshot.initialized {
         (true, None, None)
     } else {
@@ -103,8 +102,10 @@ fn conditions(snapshot: &Snapshot<'_>, phase: &str) -> Vec<PodCondition> {
         (false, Some("ContainersNotInitialized"), Some(text))
     };
     let unready = names(&snapshot.containers, |report| report.ready);
-    let containers_ready = if succeeded {
+    let containers_ready = if phase == "Succeeded" {
         (false, Some("PodCompleted"), None)
+    } else if phase == "Failed" {
+        (false, Some("PodFailed"), None)
     } else if unready.is_empty() && !snapshot.terminating && snapshot.initialized {
         (true, None, None)
     } else {

@@ -74,7 +74,13 @@ impl Worker {
         let slot = &mut self.slots[index];
         let first = slot.waiting.is_none();
         slot.not_before = Some(Instant::now() + slot.backoff.after_failure());
-        if first {
+        if slot.container.image_pull_policy.as_deref() == Some("Never") {
+            slot.waiting = Some(("ErrImageNeverPull", message.to_owned()));
+            if first {
+                let text = format!("Error: ErrImageNeverPull: {message}");
+                self.event(Some(index), Severity::Warning, "ErrImageNeverPull", text);
+            }
+        } else if first {
             slot.waiting = Some(("ErrImagePull", message.to_owned()));
             self.event(
                 Some(index),

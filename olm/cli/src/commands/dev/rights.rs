@@ -1,0 +1,35 @@
+//! `olm dev rights`: what a ServiceAccount asked the dev cluster for.
+
+use olm_devcluster::rights::{Rights, Used};
+
+use super::elsewhere;
+use crate::{
+    args::{Global, OutputArgs},
+    context,
+    exit::Failure,
+    output::Listing,
+};
+
+pub async fn run(global: &Global, account: &str, out: &OutputArgs) -> Result<(), Failure> {
+    let config = context::config(global).await?;
+    let namespace = global.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
+    let rights = Rights::new(context::connect(global).await?);
+    let used = rights.of(&namespace, account).await.map_err(|error| match error {
+        kube::Error::Api(status) if status.code == 404 => elsewhere("rights are counted on"),
+        other => other.into(),
+    })?;
+    Listing {
+        header: &["GROUP", "RESOURCE", "VERB", "WHERE", "ALLOWED", "FORBIDDEN"],
+        items: &used,
+        row: |used| {
+            let right = &used.right;
+            let place = if right.cluster_wide { "cluster" } else { "namespace" };
+            let counts = [used.allowed.to_string(), used.forbidden.to_string()];
+            let words = [right.group.as_str(), &right.resource, &right.verb, place];
+            words.map(str::to_owned).into_iter().chain(counts).collect()
+        },
+        name: |used: &Used| format!("{}.{}:{}", used.right.resource, used.right.group, used.right.verb),
+        empty: "It has asked for nothing.",
+    }
+    .print(out.output, !out.no_headers)
+}
