@@ -102,8 +102,8 @@ fn every_upstream_version_has_an_edge_to_ours_in_its_own_channel() {
 fn channels_lead_to_their_heads() {
     let ours = olm_catalog::shipped().package("etcd").unwrap().unwrap();
     for (channel, expected) in [
-        ("alpha", vec!["etcdoperator.v0.10.1", "etcdoperator.v0.10.0"]),
-        ("singlenamespace-alpha", vec!["etcdoperator.v0.10.1", "etcdoperator.v0.10.0"]),
+        ("alpha", vec!["etcdoperator.v0.11.0", "etcdoperator.v0.10.1"]),
+        ("singlenamespace-alpha", vec!["etcdoperator.v0.11.0", "etcdoperator.v0.10.1"]),
         ("clusterwide-alpha", vec!["etcdoperator.v0.11.0-clusterwide", "etcdoperator.v0.10.1"]),
         ("stable", vec!["etcdoperator.v0.11.0", "etcdoperator.v0.10.1"]),
     ] {
@@ -142,9 +142,8 @@ fn upstreams_bundles_and_ours_make_one_valid_package() {
     let package = catalog.package("etcd").unwrap().unwrap();
     for channel in package.channels.values() {
         let head = match channel.name.as_str() {
-            "stable" => "etcdoperator.v0.11.0",
             "clusterwide-alpha" => "etcdoperator.v0.11.0-clusterwide",
-            _ => "etcdoperator.v0.10.1",
+            _ => "etcdoperator.v0.11.0",
         };
         assert_eq!(channel.head().unwrap().name, head, "{}", channel.name);
     }

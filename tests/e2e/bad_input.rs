@@ -104,7 +104,7 @@ fn the_api_refuses_bad_etcdclusters_by_field() {
         let ns = "bad-etcd";
         namespace(&cluster, ns)?;
         cluster.kubectl_in(&["apply", "-f", "-"], Some(&subscription(ns, "Automatic", None)))?;
-        csv_succeeded(&cluster, ns, "etcdoperator.v0.10.1").await?;
+        csv_succeeded(&cluster, ns, "etcdoperator.v0.11.0").await?;
         let version = "3.4.23";
         let long = "n".repeat(53);
         let cases = [

@@ -139,7 +139,7 @@ async fn one_click(cluster: &Cluster, page: &mut Page, link: &str, version: &str
     let path = page.eval("location.pathname").await?;
     let path = path.as_str().context("path")?.to_string();
     let ns = path.split('/').nth(2).context("namespace in the address")?.to_string();
-    csv_succeeded(cluster, &ns, "etcdoperator.v0.10.1").await?;
+    csv_succeeded(cluster, &ns, "etcdoperator.v0.11.0").await?;
 
     page.click("Create EtcdCluster").await?;
     page.wait_for("document.querySelector('form input[name*=\"size\"]')", PATIENCE).await?;
@@ -161,6 +161,7 @@ async fn one_click(cluster: &Cluster, page: &mut Page, link: &str, version: &str
     shot(page, "6-instance").await?;
     page.goto(&format!("{}/installed", link.split("/login").next().unwrap_or_default())).await?;
     shot(page, "7-installed-list").await?;
+    backups_and_restores(cluster, page, link, &ns).await?;
 
     // The link works once.
     page.goto(link).await?;
@@ -170,6 +171,26 @@ async fn one_click(cluster: &Cluster, page: &mut Page, link: &str, version: &str
     cluster.kubectl(&["delete", "etcdcluster", "--all", "-n", &ns])?;
     cluster.olm_ok(&["uninstall", "etcd", "-n", &ns, "--instances", "delete", "--yes"])?;
     delete_namespace(cluster, &ns)
+}
+
+/// The forms of the other kinds ask for what an author offers and no more; what an order says of itself is on its page.
+async fn backups_and_restores(cluster: &Cluster, page: &mut Page, link: &str, ns: &str) -> Result<()> {
+    let base = link.split("/login").next().unwrap_or_default();
+    for (kind, field) in [("etcdbackups", "storageType"), ("etcdrestores", "backupStorageType")] {
+        page.goto(&format!("{base}/instances/new/{kind}.etcd.database.coreos.com?ns={ns}")).await?;
+        let options = format!("[...document.querySelectorAll('select[name=\"/spec/{field}\"] option')]");
+        page.wait_for(&format!("{options}.length > 0"), PATIENCE).await?;
+        let offered = page.eval(&format!("{options}.map(o => o.value).filter(v => v).join(' ')")).await?;
+        ensure!(offered == "S3 GCS ABS Local", "{kind}: {offered}");
+        shot(page, &format!("7-{kind}-form")).await?;
+    }
+    let backup = format!(
+        "apiVersion: etcd.database.coreos.com/v1beta2\nkind: EtcdBackup\nmetadata: {{name: save, namespace: {ns}}}\nspec: {{clusterName: example-etcd-cluster, storageType: Local, local: {{path: etcd/save.db}}}}\n"
+    );
+    cluster.kubectl_in(&["apply", "-f", "-"], Some(&backup))?;
+    page.goto(&format!("{base}/instances/etcdbackups.etcd.database.coreos.com/{ns}/save")).await?;
+    says(page, "this operator has no folder for backups").await?;
+    shot(page, "7-etcdbackups-page").await
 }
 
 /// A Manual subscription stops at its plan; the button approves that plan; the next version waits again; uninstalling
@@ -187,7 +208,7 @@ fn the_approve_button_approves_and_uninstall_asks_for_the_name() {
         namespace(&cluster, ns)?;
         cluster.kubectl_in(
             &["apply", "-f", "-"],
-            Some(&subscription(ns, "Manual", Some("etcdoperator.v0.10.0"))),
+            Some(&subscription(ns, "Manual", Some("etcdoperator.v0.10.1"))),
         )?;
         page.goto(&format!("{base}/installed/{ns}/etcd")).await?;
         says(&mut page, "A plan waits for you").await?;
@@ -196,13 +217,13 @@ fn the_approve_button_approves_and_uninstall_asks_for_the_name() {
             "installed unasked"
         );
         shot(&mut page, "8-needs-approval").await?;
-        page.click("Approve 0.10.0").await?;
-        csv_succeeded(&cluster, ns, "etcdoperator.v0.10.0").await?;
-
-        says(&mut page, "Approve 0.10.1").await?;
-        shot(&mut page, "9-upgrade-waits").await?;
         page.click("Approve 0.10.1").await?;
         csv_succeeded(&cluster, ns, "etcdoperator.v0.10.1").await?;
+
+        says(&mut page, "Approve 0.11.0").await?;
+        shot(&mut page, "9-upgrade-waits").await?;
+        page.click("Approve 0.11.0").await?;
+        csv_succeeded(&cluster, ns, "etcdoperator.v0.11.0").await?;
         page.wait_for("/Healthy\\s+0\\.10\\.1/.test(document.querySelector('h1 + .row').innerText)", LIMIT)
             .await?;
 

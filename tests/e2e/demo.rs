@@ -34,7 +34,7 @@ async fn run(data: &std::path::Path) -> Result<()> {
     for needle in [
         "export KUBECONFIG=",
         "/login?code=",
-        "etcdoperator.v0.10.1",
+        "etcdoperator.v0.11.0",
         "example-etcd-cluster",
         "NAME",
         "READY",

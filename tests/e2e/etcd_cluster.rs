@@ -25,6 +25,11 @@ fn client_pod(ns: &str, version: &str) -> String {
     )
 }
 
+/// A cluster whose members have their data in their pods: a pod that is lost is a member that is lost.
+fn without_volumes(ns: &str, name: &str, size: i64, version: &str) -> String {
+    format!("{}  storage: {{mode: Pod}}\n", etcd::manifest(ns, name, size, version))
+}
+
 /// Writes one key after another through the client Service until told to stop; a failed write counts for its second.
 struct Writer {
     stop: Arc<AtomicBool>,
@@ -90,8 +95,8 @@ fn a_lost_member_is_replaced_and_size_changes_one_at_a_time() {
         let (ns, name) = ("life", "example-etcd-cluster");
         namespace(&cluster, ns)?;
         cluster.kubectl_in(&["apply", "-f", "-"], Some(&subscription(ns, "Automatic", None)))?;
-        csv_succeeded(&cluster, ns, "etcdoperator.v0.10.1").await?;
-        cluster.kubectl_in(&["apply", "-f", "-"], Some(&etcd::manifest(ns, name, 3, &version)))?;
+        csv_succeeded(&cluster, ns, "etcdoperator.v0.11.0").await?;
+        cluster.kubectl_in(&["apply", "-f", "-"], Some(&without_volumes(ns, name, 3, &version)))?;
         cluster.kubectl_in(&["apply", "-f", "-"], Some(&client_pod(ns, &version)))?;
         let before = cluster.wait_members(ns, name, 3, LIMIT).await?;
         cluster.kubectl(&["wait", "--for=condition=Ready", "pod/client", "-n", ns, "--timeout=30s"])?;
@@ -130,7 +135,7 @@ fn a_lost_member_is_replaced_and_size_changes_one_at_a_time() {
         // Five, then three: one at a time, a voter majority of ready members at every look.
         for size in [5_usize, 3] {
             cluster
-                .kubectl_in(&["apply", "-f", "-"], Some(&etcd::manifest(ns, name, size as i64, &version)))?;
+                .kubectl_in(&["apply", "-f", "-"], Some(&without_volumes(ns, name, size as i64, &version)))?;
             let start = Instant::now();
             let mut last = usize::MAX;
             loop {

@@ -20,7 +20,7 @@ fn the_etcdcluster_crd_explains_itself() {
         let ns = "explain";
         namespace(&cluster, ns)?;
         cluster.kubectl_in(&["apply", "-f", "-"], Some(&subscription(ns, "Automatic", None)))?;
-        csv_succeeded(&cluster, ns, "etcdoperator.v0.10.1").await?;
+        csv_succeeded(&cluster, ns, "etcdoperator.v0.11.0").await?;
 
         let crd = cluster.kubectl(&["get", "crd", "etcdclusters.etcd.database.coreos.com"])?;
         ensure!(crd.contains("etcdclusters.etcd.database.coreos.com"), "{crd}");

@@ -56,7 +56,7 @@ fn the_road_shows_in_kubectl() {
             &["apply", "--validate=strict", "-f", "-"],
             Some(&subscription(ns, "Automatic", None)),
         )?;
-        csv_succeeded(&cluster, ns, "etcdoperator.v0.10.1").await?;
+        csv_succeeded(&cluster, ns, "etcdoperator.v0.11.0").await?;
 
         let table = cluster.kubectl(&["get", "catalogsources,subscriptions,installplans,csv", "-A"])?;
         for column in
@@ -64,7 +64,7 @@ fn the_road_shows_in_kubectl() {
         {
             ensure!(table.contains(column), "no column {column} in:\n{table}");
         }
-        let csv = table.lines().find(|l| l.contains("etcdoperator.v0.10.1") && l.contains("Succeeded"));
+        let csv = table.lines().find(|l| l.contains("etcdoperator.v0.11.0") && l.contains("Succeeded"));
         ensure!(csv.is_some(), "no succeeded CSV in:\n{table}");
 
         // Short names of the API, as OLM's users type them.
@@ -94,7 +94,7 @@ fn an_upgrade_waits_for_approval_and_leaves_members_alone() {
         namespace(&cluster, ns)?;
         cluster.kubectl_in(
             &["apply", "-f", "-"],
-            Some(&subscription(ns, "Manual", Some("etcdoperator.v0.10.0"))),
+            Some(&subscription(ns, "Manual", Some("etcdoperator.v0.10.1"))),
         )?;
         // It stops at the plan.
         let plan = eventually("a plan that waits", LIMIT, async || waiting_plan(&cluster, ns)).await?;
@@ -106,9 +106,9 @@ fn an_upgrade_waits_for_approval_and_leaves_members_alone() {
         ensure!(listed.contains("Needs approval"), "{listed}");
 
         cluster.olm_ok(&["approve", "etcd", "-n", ns, "--wait", "--timeout", "60s"])?;
-        csv_succeeded(&cluster, ns, "etcdoperator.v0.10.0").await?;
+        csv_succeeded(&cluster, ns, "etcdoperator.v0.10.1").await?;
 
-        // A running etcd cluster under 0.10.0.
+        // A running etcd cluster under 0.10.1.
         cluster.kubectl_in(&["apply", "-f", "-"], Some(&etcd::manifest(ns, "kept", 1, &version)))?;
         let members = cluster.wait_members(ns, "kept", 1, Duration::from_secs(60)).await?;
         let before = pod_identity(&cluster, ns, &members[0])?;
@@ -122,7 +122,7 @@ fn an_upgrade_waits_for_approval_and_leaves_members_alone() {
         ensure!(
             object["spec"]["clusterServiceVersionNames"]
                 .as_array()
-                .is_some_and(|l| l.contains(&"etcdoperator.v0.10.1".into())),
+                .is_some_and(|l| l.contains(&"etcdoperator.v0.11.0".into())),
             "{}",
             object["spec"]
         );
@@ -137,8 +137,8 @@ fn an_upgrade_waits_for_approval_and_leaves_members_alone() {
             "-p",
             r#"{"spec":{"approved":true}}"#,
         ])?;
-        csv_succeeded(&cluster, ns, "etcdoperator.v0.10.1").await?;
-        eventually("0.10.0 to be gone", LIMIT, async || {
+        csv_succeeded(&cluster, ns, "etcdoperator.v0.11.0").await?;
+        eventually("0.10.1 to be gone", LIMIT, async || {
             let list = get(&cluster, &["csv", "-n", ns])?;
             Ok((list["items"].as_array().context("items")?.len() == 1).then_some(()))
         })
@@ -146,7 +146,7 @@ fn an_upgrade_waits_for_approval_and_leaves_members_alone() {
         let deployment = get(&cluster, &["deployment", "etcd-operator", "-n", ns])?;
         let image =
             deployment["spec"]["template"]["spec"]["containers"][0]["image"].as_str().unwrap_or_default();
-        ensure!(image.ends_with("etcd-operator:0.10.1"), "{image}");
+        ensure!(image.ends_with("etcd-operator:0.11.0"), "{image}");
 
         ensure!(
             pod_identity(&cluster, ns, &members[0])? == before,
@@ -184,20 +184,20 @@ fn the_command_line_installs_and_uninstalls() {
         let out = cluster.olm_ok(&["search", "etcd"])?;
         ensure!(out.contains("etcd"), "{out}");
         let out = cluster.olm_ok(&["show", "etcd"])?;
-        ensure!(out.contains("singlenamespace-alpha") && out.contains("0.10.1"), "{out}");
+        ensure!(out.contains("singlenamespace-alpha") && out.contains("0.11.0"), "{out}");
 
         let plan = cluster.olm_ok(&["install", "etcd", "-n", ns, "--dry-run", "-o", "json"])?;
         let plan: Value = serde_json::from_str(&plan)?;
-        ensure!(plan["apiVersion"] == "plan.olm/v1" && plan["to"] == "0.10.1", "{plan}");
+        ensure!(plan["apiVersion"] == "plan.olm/v1" && plan["to"] == "0.11.0", "{plan}");
         ensure!(cluster.kubectl(&["get", "namespace", ns]).is_err(), "a dry run made the namespace");
 
         cluster.olm_ok(&["install", "etcd", "-n", ns, "--wait", "--timeout", "60s"])?;
         // Twice is once.
         cluster.olm_ok(&["install", "etcd", "-n", ns, "--wait", "--timeout", "60s"])?;
         let listed: Value = serde_json::from_str(&cluster.olm_ok(&["list", "-n", ns, "-o", "json"])?)?;
-        ensure!(listed[0]["status"] == "Healthy" && listed[0]["version"] == "0.10.1", "{listed}");
+        ensure!(listed[0]["status"] == "Healthy" && listed[0]["version"] == "0.11.0", "{listed}");
         let status = cluster.olm_ok(&["status", "etcd", "-n", ns])?;
-        ensure!(status.contains("etcdoperator.v0.10.1"), "{status}");
+        ensure!(status.contains("etcdoperator.v0.11.0"), "{status}");
 
         // A second installation elsewhere has nothing to do with these instances: it goes without touching them.
         let other = "by-cli-2";

@@ -22,8 +22,8 @@ fn a_plan_is_read_before_it_is_carried_out() {
     scenario("a_plan_is_read_before_it_is_carried_out", async |cluster| {
         let ns = "plan-cli";
         // given nothing but a wish
-        let plan = olm(&cluster, &["plan", "install", "etcd", "-n", ns, "--version", "0.10.0"], 0)?;
-        ensure!(plan.contains("install etcd 0.10.0 in namespace plan-cli"), "{plan}");
+        let plan = olm(&cluster, &["plan", "install", "etcd", "-n", ns, "--version", "0.10.1"], 0)?;
+        ensure!(plan.contains("install etcd 0.10.1 in namespace plan-cli"), "{plan}");
         olm(&cluster, &["plan", "install", "etcd", "-n", ns, "--exit-code"], 1)?;
         ensure!(cluster.kubectl(&["get", "namespace", ns]).is_err(), "a plan made the namespace");
         olm(&cluster, &["plan", "install", "ectd", "-n", ns], 3)?;
@@ -32,7 +32,7 @@ fn a_plan_is_read_before_it_is_carried_out() {
         ensure!(why.contains("hint:"), "{why}");
 
         // when it is carried out
-        let install = ["install", "etcd", "-n", ns, "--version", "0.10.0", "--approval", "manual"];
+        let install = ["install", "etcd", "-n", ns, "--version", "0.10.1", "--approval", "manual"];
         cluster.olm_ok(&install)?;
         eventually("a plan that waits", LIMIT, async || {
             let listed = cluster.olm_ok(&["list", "-n", ns])?;
@@ -49,27 +49,27 @@ fn a_plan_is_read_before_it_is_carried_out() {
         // then the next one is said to be held back, and by what
         let why = olm(&cluster, &["why", "etcd", "-n", ns], 0)?;
         for part in
-            ["etcd 0.10.0 installed in namespace plan-cli", "updates: ask", "[Pinned]", "version 0.10.0"]
+            ["etcd 0.10.1 installed in namespace plan-cli", "updates: ask", "[Pinned]", "version 0.10.1"]
         {
             ensure!(why.contains(part), "no {part:?} in {why}");
         }
         let graph = olm(&cluster, &["graph", "etcd", "-n", ns, "-c", "singlenamespace-alpha"], 0)?;
-        ensure!(graph.contains("etcdoperator.v0.10.0  installed"), "{graph}");
+        ensure!(graph.contains("etcdoperator.v0.10.1  installed"), "{graph}");
 
         // and the upgrade can be looked at from every side
-        let upgrade = ["plan", "upgrade", "etcd", "-n", ns, "--version", "0.10.1", "-o", "json"];
+        let upgrade = ["plan", "upgrade", "etcd", "-n", ns, "--version", "0.11.0", "-o", "json"];
         let planned: Value = serde_json::from_str(&olm(&cluster, &upgrade, 0)?)?;
-        ensure!(planned["from"] == "0.10.0" && planned["to"] == "0.10.1", "{planned}");
+        ensure!(planned["from"] == "0.10.1" && planned["to"] == "0.11.0", "{planned}");
         for against in ["live", "installed"] {
-            let args = ["diff", "etcd", "-n", ns, "--to", "0.10.1", "--against", against];
+            let args = ["diff", "etcd", "-n", ns, "--to", "0.11.0", "--against", against];
             let diff = olm(&cluster, &args, 1)?;
             ensure!(diff.contains("Deployment plan-cli/etcd-operator changed"), "{against}: {diff}");
         }
-        let way = olm(&cluster, &["graph", "etcd", "-n", ns, "--from", "0.10.0", "--to", "0.10.1"], 0)?;
-        ensure!(way.contains("way: etcdoperator.v0.10.0 -> etcdoperator.v0.10.1"), "{way}");
+        let way = olm(&cluster, &["graph", "etcd", "-n", ns, "--from", "0.10.1", "--to", "0.11.0"], 0)?;
+        ensure!(way.contains("way: etcdoperator.v0.10.1 -> etcdoperator.v0.11.0"), "{way}");
 
         // and the plan that comes of it is the one that was shown
-        cluster.olm_ok(&["upgrade", "etcd", "-n", ns, "--to", "0.10.1", "--wait", "--timeout", "60s"])?;
+        cluster.olm_ok(&["upgrade", "etcd", "-n", ns, "--to", "0.11.0", "--wait", "--timeout", "60s"])?;
         let plans = cluster.kubectl(&["get", "installplans", "-n", ns, "-o", "json"])?;
         let digest = planned["digest"].as_str().unwrap_or_default();
         ensure!(!digest.is_empty() && plans.contains(digest), "{digest} is not in {plans}");
@@ -77,12 +77,12 @@ fn a_plan_is_read_before_it_is_carried_out() {
         // and afterwards there is nothing left to do
         olm(&cluster, &["plan", "upgrade", "etcd", "-n", ns, "--exit-code"], 0)?;
         let back = olm(&cluster, &["plan", "rollback", "etcd", "-n", ns], 0)?;
-        ensure!(back.contains("rollback etcd 0.10.1 -> 0.10.0"), "{back}");
+        ensure!(back.contains("rollback etcd 0.11.0 -> 0.10.1"), "{back}");
 
         // when it is to go, then what goes and what stays is said, and nothing is gone
         let plan = olm(&cluster, &["plan", "uninstall", "etcd", "-n", ns], 0)?;
-        ensure!(plan.contains("uninstall etcd 0.10.1") && plan.contains("- Deployment"), "{plan}");
-        cluster.kubectl(&["get", "csv", "etcdoperator.v0.10.1", "-n", ns])?;
+        ensure!(plan.contains("uninstall etcd 0.11.0") && plan.contains("- Deployment"), "{plan}");
+        cluster.kubectl(&["get", "csv", "etcdoperator.v0.11.0", "-n", ns])?;
         cluster.olm_ok(&["uninstall", "etcd", "-n", ns, "--yes"])?;
         delete_namespace(&cluster, ns)
     });

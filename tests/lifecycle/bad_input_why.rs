@@ -122,7 +122,8 @@ fn an_unsupported_kind() {
     a is not installed in namespace ns (channel stable, updates: automatic, catalog
       olm/catalog@…)
     status: Failed: bundle a.v1.0.0 cannot be rendered: Job a-job: bundles cannot
-      hold this kind (olm show a # choose another version)
+      hold this kind; let the operator make it, and take the manifest out of the
+      bundle (olm show a # choose another version)
     install: 1.0.0, first in the order of channel stable
     constraints in force: channel stable; no pin, no range; no skip list
     "#);
@@ -259,6 +260,7 @@ fn an_approval_without_the_right() {
     shows!(text, @r#"
     $ olm approve a -n ns
     error: failed to approve InstallPlan ns/install-…: installplans.operators.coreos.com "install-…" is forbidden: User "visitor" cannot patch resource "installplans" in API group "operators.coreos.com" in the namespace "ns"
+    hint: an administrator can give that right: `kubectl create role patch-installplans -n ns --verb=patch --resource=installplans.operators.coreos.com && kubectl create rolebinding patch-installplans -n ns --role=patch-installplans --user=visitor`
     $ olm why a -n ns
     a is not installed in namespace ns (channel stable, updates: ask, catalog
       olm/catalog@…)

@@ -248,6 +248,32 @@ fn crds_of_earlier_versions_go_too() {
     });
 }
 
+/// A CRD stays as long as another namespace has the operator, and goes with the last, though labels tell where else it was.
+#[test]
+fn crds_go_with_the_last_who_needs_them() {
+    scenario(async |world, _manager| {
+        // given
+        world.publish("catalog", &Catalog::chain(&[&wide()])).await?;
+        for ns in ["one", "two"] {
+            world.home(ns).await?;
+            world.subscribe(ns, "a").await?;
+            world.installed(ns, "a", "a.v1.0.0").await?;
+        }
+        let options =
+            UninstallOptions { operands: Operands::Keep, delete_crds: true, ..UninstallOptions::default() };
+        // when the first goes, then its CRD is needed in the other
+        let report = ops::uninstall(&world.client, Some("one"), "a", &options).await?;
+        let kept: Vec<&String> = report.kept.iter().filter(|kept| kept.contains("as.a.example.com")).collect();
+        ensure!(kept.iter().any(|kept| kept.contains("namespace two needs it")), "{report:?}");
+        let crd = world.get("CustomResourceDefinition", "", "as.a.example.com").await?;
+        ensure!(crd["metadata"]["labels"].get("operators.coreos.com/a.one").is_some(), "{}", crd["metadata"]);
+        // when the second goes, then nobody needs it, whatever the label of the first says
+        let report = ops::uninstall(&world.client, Some("two"), "a", &options).await?;
+        ensure!(report.removed.iter().any(|gone| gone.contains("as.a.example.com")), "{report:?}");
+        world.gone("CustomResourceDefinition", "", "as.a.example.com").await
+    });
+}
+
 /// What was installed for another operator goes with it, if that is wanted and nothing else needs it.
 #[test]
 fn what_was_installed_for_it_goes_with_it() {

@@ -59,7 +59,7 @@ pub(crate) fn cluster() -> Fake {
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": ns}}),
         );
     }
-    let bundle = etcd().bundles["etcdoperator.v0.10.0"].bundle().unwrap();
+    let bundle = etcd().bundles["etcdoperator.v0.10.1"].bundle().unwrap();
     let mut csv = bundle.csv_raw.clone();
     csv["metadata"]["namespace"] = "etcd".into();
     csv["metadata"]["uid"] = "u2".into();
@@ -73,22 +73,22 @@ pub(crate) fn cluster() -> Fake {
             "metadata": {"name": "all", "namespace": "etcd"}, "spec": {}, "status": {"namespaces": [""]}}),
     );
     let base = "/apis/operators.coreos.com/v1alpha1/namespaces/etcd";
-    fake.put(&format!("{base}/clusterserviceversions/etcdoperator.v0.10.0"), csv);
+    fake.put(&format!("{base}/clusterserviceversions/etcdoperator.v0.10.1"), csv);
     fake.put(&format!("{base}/subscriptions/etcd"), json!({
         "apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription",
         "metadata": {"name": "etcd", "namespace": "etcd", "uid": "u1", "creationTimestamp": "2026-11-21T09:00:00Z"},
         "spec": {"name": "etcd", "source": "community", "sourceNamespace": "olm", "channel": etcd().default_channel, "installPlanApproval": "Manual"},
-        "status": {"installedCSV": "etcdoperator.v0.10.0", "currentCSV": "etcdoperator.v0.10.1", "state": "UpgradePending",
+        "status": {"installedCSV": "etcdoperator.v0.10.1", "currentCSV": "etcdoperator.v0.11.0", "state": "UpgradePending",
             "installPlanRef": {"name": "install-abc", "namespace": "etcd", "kind": "InstallPlan"}, "installplan": {"name": "install-abc", "kind": "InstallPlan"}},
     }));
     fake.put(&format!("{base}/installplans/install-abc"), json!({
         "apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan",
         "metadata": {"name": "install-abc", "namespace": "etcd", "resourceVersion": "5", "creationTimestamp": "2026-11-21T09:30:00Z",
             "ownerReferences": [{"apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription", "name": "etcd", "uid": "u1"}]},
-        "spec": {"approval": "Manual", "approved": false, "clusterServiceVersionNames": ["etcdoperator.v0.10.1"],
+        "spec": {"approval": "Manual", "approved": false, "clusterServiceVersionNames": ["etcdoperator.v0.11.0"],
             "planDigest": "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"},
         "status": {"phase": "RequiresApproval", "catalogSources": [], "plan": [
-            {"resolving": "etcdoperator.v0.10.1", "status": "Unknown", "resource": {"group": "apps", "version": "v1", "kind": "Deployment", "name": "etcd-operator", "manifest": ""}}]},
+            {"resolving": "etcdoperator.v0.11.0", "status": "Unknown", "resource": {"group": "apps", "version": "v1", "kind": "Deployment", "name": "etcd-operator", "manifest": ""}}]},
     }));
     for crd in crds() {
         let name = crd["metadata"]["name"].as_str().unwrap().to_owned();

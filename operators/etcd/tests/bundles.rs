@@ -44,7 +44,7 @@ const SHIPPED: [Shipped; 4] = [
         version: "0.11.0",
         replaces: "etcdoperator.v0.10.1",
         image: "0.11.0",
-        channels: "stable",
+        channels: "stable,singlenamespace-alpha,alpha",
         all_kinds: true,
         clusterwide: false,
     },

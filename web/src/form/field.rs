@@ -146,7 +146,9 @@ fn widget(
     match kind {
         "string" => {
             if let Some(options) = schema.get("enum").and_then(texts) {
-                return Widget::Select(options);
+                // An author may offer less than is accepted.
+                let offered = !x.options.is_empty() && x.options.iter().all(|option| options.contains(option));
+                return Widget::Select(if offered { x.options.clone() } else { options });
             }
             if !x.options.is_empty() {
                 return Widget::Select(x.options.clone());

@@ -190,7 +190,7 @@ async fn every_page_has_a_json_twin() {
     assert_eq!(browser.json("/catalog").await["packages"][0]["package"], "etcd");
     assert_eq!(browser.json("/catalog?q=EtcdCluster").await["packages"][0]["package"], "etcd");
     assert_eq!(browser.json("/catalog?q=zzzzzz").await["packages"].as_array().unwrap().len(), 0);
-    assert_eq!(browser.json("/catalog/olm.community/etcd").await["version"], "0.10.1");
+    assert_eq!(browser.json("/catalog/olm.community/etcd").await["version"], "0.11.0");
     assert_eq!(
         browser.json("/install/olm.community/etcd?namespace=fresh").await["request"]["createNamespace"],
         true
@@ -240,13 +240,13 @@ async fn an_older_version_is_a_start_that_asks_before_it_updates() {
     let done = browser
         .post(
             "/install/olm.community/etcd",
-            &[("namespace", "old"), ("version", "0.10.0"), ("updates", "automatic")],
+            &[("namespace", "old"), ("version", "0.10.1"), ("updates", "automatic")],
         )
         .await;
     assert_eq!(done.status, StatusCode::SEE_OTHER, "{}", done.text);
     let made = fake.get("/apis/operators.coreos.com/v1alpha1/namespaces/old/subscriptions/etcd").unwrap();
     assert_eq!(made["spec"]["installPlanApproval"], "Manual");
-    assert_eq!(made["spec"]["startingCSV"], "etcdoperator.v0.10.0");
+    assert_eq!(made["spec"]["startingCSV"], "etcdoperator.v0.10.1");
 }
 
 #[tokio::test]
@@ -381,7 +381,7 @@ async fn an_uninstall_shows_its_plan_and_carries_out_no_other() {
         })
         .collect()
     };
-    let operator = ["Subscription etcd".to_owned(), "ClusterServiceVersion etcdoperator.v0.10.0".to_owned()];
+    let operator = ["Subscription etcd".to_owned(), "ClusterServiceVersion etcdoperator.v0.10.1".to_owned()];
     assert_eq!(deleted("operator")[..2], operator);
     assert_eq!(deleted("instances")[0], "EtcdCluster example-etcd-cluster");
     assert!(deleted("crds").iter().any(|o| o.starts_with("CustomResourceDefinition ")));

@@ -34,7 +34,7 @@ impl Fake {
 pub(super) fn scene() -> Fake {
     let fake = super::cluster();
     for (name, version, generation, approved_by) in
-        [("install-one", "0.9.4", 1, Some("ada")), ("install-two", "0.10.0", 2, None)]
+        [("install-one", "0.9.4", 1, Some("ada")), ("install-two", "0.10.1", 2, None)]
     {
         let mut plan = json!({
             "apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan",
@@ -71,21 +71,21 @@ pub(super) fn installed_along(fake: &Fake) {
     }));
 }
 
-/// 0.10.1 is installed, after 0.10.0, which the catalog still has.
+/// 0.11.0 is installed, after 0.10.1, which the catalog still has.
 pub(super) fn upgraded(fake: &Fake) {
     // the older version watches one namespace alone
     fake.change("/apis/operators.coreos.com/v1/namespaces/etcd/operatorgroups/all", |group| {
         group["spec"] = json!({"targetNamespaces": ["etcd"]});
         group["status"] = json!({"namespaces": ["etcd"]});
     });
-    let mut csv = etcd().bundles["etcdoperator.v0.10.1"].bundle().unwrap().csv_raw.clone();
-    let old = fake.remove(&format!("{BASE}/clusterserviceversions/etcdoperator.v0.10.0"));
+    let mut csv = etcd().bundles["etcdoperator.v0.11.0"].bundle().unwrap().csv_raw.clone();
+    let old = fake.remove(&format!("{BASE}/clusterserviceversions/etcdoperator.v0.10.1"));
     csv["metadata"] = old["metadata"].clone();
-    csv["metadata"]["name"] = "etcdoperator.v0.10.1".into();
+    csv["metadata"]["name"] = "etcdoperator.v0.11.0".into();
     csv["status"] = old["status"].clone();
-    fake.put(&format!("{BASE}/clusterserviceversions/etcdoperator.v0.10.1"), csv);
+    fake.put(&format!("{BASE}/clusterserviceversions/etcdoperator.v0.11.0"), csv);
     fake.change(&format!("{BASE}/subscriptions/etcd"), |s| {
-        s["status"] = json!({"installedCSV": "etcdoperator.v0.10.1", "currentCSV": "etcdoperator.v0.10.1", "state": "AtLatestKnown"});
+        s["status"] = json!({"installedCSV": "etcdoperator.v0.11.0", "currentCSV": "etcdoperator.v0.11.0", "state": "AtLatestKnown"});
     });
     fake.change(&format!("{BASE}/installplans/install-abc"), |plan| {
         plan["spec"]["approved"] = true.into();
@@ -130,9 +130,9 @@ async fn what_is_said_already_is_offered_the_other_way_round() {
     let (browser, _) = Browser::at(|fake| {
         fake.change(&format!("{BASE}/subscriptions/etcd"), |s| {
             s["spec"]["paused"] = true.into();
-            s["spec"]["version"] = "=0.10.0".into();
+            s["spec"]["version"] = "=0.10.1".into();
             s["spec"]["skipVersions"] = json!(["0.9.9"]);
-            s["spec"]["snooze"] = json!({"newest": "etcdoperator.v0.10.1"});
+            s["spec"]["snooze"] = json!({"newest": "etcdoperator.v0.11.0"});
             s["status"]["state"] = "AtLatestKnown".into();
         });
         fake.change(&format!("{BASE}/installplans/install-abc"), |plan| {
@@ -152,11 +152,11 @@ async fn each_wish_is_shown_before_it_is_written_and_then_written() {
         ("pause", &[], "is changed until", json!(null), "/spec/paused", json!(true)),
         (
             "skip",
-            &[("version", "0.10.1")],
-            "never goes to 0.10.1",
+            &[("version", "0.11.0")],
+            "never goes to 0.11.0",
             json!(null),
             "/spec/skipVersions",
-            json!(["0.10.1"]),
+            json!(["0.11.0"]),
         ),
         (
             "unskip",
@@ -166,7 +166,7 @@ async fn each_wish_is_shown_before_it_is_written_and_then_written() {
             "/spec/skipVersions",
             json!([]),
         ),
-        ("unpin", &[], "follows its channel", json!({"version": "=0.10.0"}), "/spec/version", json!(null)),
+        ("unpin", &[], "follows its channel", json!({"version": "=0.10.1"}), "/spec/version", json!(null)),
         ("resume", &[], "goes on", json!({"paused": true}), "/spec/paused", json!(null)),
         (
             "channel",
@@ -213,11 +213,11 @@ async fn what_follows_from_a_wish_is_the_plan_of_the_command_line() {
     // a pause stops everything: there is no plan
     let pause = browser.json(&format!("{HOME}/change?what=pause")).await;
     assert!(pause["plan"].is_null() && pause["problem"].is_null() && pause["changed"] == true);
-    // without 0.10.1 what is installed is the newest
-    let skip = browser.json(&format!("{HOME}/change?what=skip&version=0.10.1")).await;
+    // without 0.11.0 what is installed is the newest
+    let skip = browser.json(&format!("{HOME}/change?what=skip&version=0.11.0")).await;
     assert_eq!(skip["plan"]["action"], "none", "{skip}");
     let resume = browser.json(&format!("{HOME}/change?what=resume")).await;
-    assert_eq!((&resume["plan"]["to"], &resume["changed"]), (&json!("0.10.1"), &json!(false)), "{resume}");
+    assert_eq!((&resume["plan"]["to"], &resume["changed"]), (&json!("0.11.0"), &json!(false)), "{resume}");
     // a channel that is none
     let none = browser.get(&format!("{HOME}/change?what=channel&channel=nowhere")).await;
     assert!(none.status == StatusCode::OK && none.text.contains("no version fits"), "{}", none.text);
@@ -233,8 +233,8 @@ async fn a_snooze_names_what_is_newest_and_needs_something_to_snooze() {
     let (browser, fake) = Browser::at(|_| {}).await;
     let done = browser.post(&format!("{HOME}/change"), &[("what", "snooze")]).await;
     assert_eq!(done.status, StatusCode::SEE_OTHER, "{}", done.text);
-    assert_eq!(fake.subscription()["spec"]["snooze"]["newest"], "etcdoperator.v0.10.1");
-    fake.change(&format!("{BASE}/subscriptions/etcd"), |s| s["spec"]["skipVersions"] = json!(["0.10.1"]));
+    assert_eq!(fake.subscription()["spec"]["snooze"]["newest"], "etcdoperator.v0.11.0");
+    fake.change(&format!("{BASE}/subscriptions/etcd"), |s| s["spec"]["skipVersions"] = json!(["0.11.0"]));
     let refused = browser.get(&format!("{HOME}/change?what=snooze")).await;
     assert_eq!(refused.status, StatusCode::CONFLICT);
     assert!(refused.text.contains("no newer version"), "{}", refused.text);
@@ -244,7 +244,7 @@ async fn a_snooze_names_what_is_newest_and_needs_something_to_snooze() {
 async fn a_rollback_is_the_plan_that_was_looked_at_or_none() {
     let (browser, fake) = Browser::at(upgraded).await;
     let path = format!("{HOME}/rollback");
-    let to = "etcdoperator.v0.10.0";
+    let to = "etcdoperator.v0.10.1";
     let was = fake.subscription();
     // given its page
     let page = browser.get(&format!("{path}?to={to}")).await;
@@ -263,7 +263,7 @@ async fn a_rollback_is_the_plan_that_was_looked_at_or_none() {
     let done = browser.post(&path, &[("to", to), ("digest", &digest)]).await;
     assert_eq!((done.status, done.location()), (StatusCode::SEE_OTHER, HOME), "{}", done.text);
     let spec = &fake.subscription()["spec"];
-    assert_eq!((&spec["version"], &spec["paused"]), (&json!("=0.10.0"), &json!(true)));
+    assert_eq!((&spec["version"], &spec["paused"]), (&json!("=0.10.1"), &json!(true)));
     let unknown = browser.get(&format!("{path}?to=7.7.7")).await;
     assert_eq!(unknown.status, StatusCode::NOT_FOUND);
     // one that ran, and that the catalog has no more
@@ -294,14 +294,14 @@ async fn a_rollback_that_would_lose_data_cannot_be_pressed_and_says_why() {
     })
     .await;
     let path = format!("{HOME}/rollback");
-    let page = browser.get(&format!("{path}?to=0.10.0")).await;
+    let page = browser.get(&format!("{path}?to=0.10.1")).await;
     assert!(page.text.contains("Stands in the way") && page.text.contains(" disabled"), "{}", page.text);
     let digest =
-        browser.json(&format!("{path}?to=0.10.0")).await["plan"]["digest"].as_str().unwrap().to_owned();
+        browser.json(&format!("{path}?to=0.10.1")).await["plan"]["digest"].as_str().unwrap().to_owned();
     let was = fake.subscription();
-    let refused = browser.post(&path, &[("to", "0.10.0"), ("digest", &digest)]).await;
+    let refused = browser.post(&path, &[("to", "0.10.1"), ("digest", &digest)]).await;
     assert_eq!(refused.status, StatusCode::CONFLICT, "{}", refused.text);
-    assert!(refused.text.contains("annot go back to etcdoperator.v0.10.0"), "{}", refused.text);
+    assert!(refused.text.contains("annot go back to etcdoperator.v0.10.1"), "{}", refused.text);
     assert_eq!(fake.subscription(), was);
 }
 
@@ -316,7 +316,7 @@ async fn who_may_not_is_told_before_pressing() {
     .await;
     for (path, why) in [
         ("change?what=pause", "You may not patch subscriptions in namespace etcd"),
-        ("rollback?to=0.10.0", "You may not patch subscriptions in namespace etcd"),
+        ("rollback?to=0.10.1", "You may not patch subscriptions in namespace etcd"),
         ("uninstall", "You may not delete clusterserviceversions in namespace etcd"),
     ] {
         let page = browser.get(&format!("{HOME}/{path}")).await;
@@ -386,7 +386,7 @@ pub(super) fn failing(fake: &Fake) {
         plan["status"]["conditions"] = json!([{"type": "Installed", "status": "False", "reason": "InstallComponentFailed",
             "message": "failed to apply Deployment etcd/etcd-operator: exceeded quota: pods"}]);
     });
-    fake.change(&format!("{BASE}/clusterserviceversions/etcdoperator.v0.10.0"), |csv| {
+    fake.change(&format!("{BASE}/clusterserviceversions/etcdoperator.v0.10.1"), |csv| {
         csv["status"] = json!({"phase": "Pending", "reason": "RequirementsNotMet", "message": "one or more requirements couldn't be found",
             "requirementStatus": [{"group": "apiextensions.k8s.io", "version": "v1", "kind": "CustomResourceDefinition",
                 "name": "issuers.cert-manager.io", "status": "NotPresent", "message": "CRD is not present"}]});
@@ -435,9 +435,9 @@ async fn without_anything_along_there_is_no_such_choice() {
 #[tokio::test]
 async fn the_doctor_finds_and_removes_only_what_it_finds() {
     let copy =
-        "/apis/operators.coreos.com/v1alpha1/namespaces/default/clusterserviceversions/etcdoperator.v0.10.0";
+        "/apis/operators.coreos.com/v1alpha1/namespaces/default/clusterserviceversions/etcdoperator.v0.10.1";
     let (browser, fake) = Browser::at(|fake| {
-        let mut csv = fake.get(&format!("{BASE}/clusterserviceversions/etcdoperator.v0.10.0")).unwrap();
+        let mut csv = fake.get(&format!("{BASE}/clusterserviceversions/etcdoperator.v0.10.1")).unwrap();
         csv["metadata"]["namespace"] = "default".into();
         csv["metadata"]["uid"] = "copy".into();
         csv["metadata"]["labels"] = json!({"olm.copiedFrom": "etcd"});
@@ -462,7 +462,7 @@ async fn nothing_of_this_can_be_sent_from_elsewhere() {
     let was = fake.subscription();
     for (path, fields) in [
         (format!("{HOME}/change"), "what=pause"),
-        (format!("{HOME}/rollback"), "to=0.10.0&digest=sha256:0123456789abcdef"),
+        (format!("{HOME}/rollback"), "to=0.10.1&digest=sha256:0123456789abcdef"),
         (format!("{HOME}/uninstall"), "what=operator"),
         ("/doctor".to_owned(), "uid=u1"),
     ] {

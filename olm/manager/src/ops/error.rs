@@ -158,6 +158,7 @@ impl Error {
                 Some(format!("run `olm approve {package} -n {namespace}`"))
             }
             Self::Timeout(diagnosis) => diagnosis.next.clone(),
+            Self::Forbidden { text } => missing_right(text),
             _ => None,
         }
     }
@@ -174,6 +175,35 @@ impl Error {
     }
 }
 
+/// How an administrator gives the right that is missing, read from the API server's words. Admission plugins refuse in words of their
+/// own: what they miss cannot be given so.
+fn missing_right(text: &str) -> Option<String> {
+    let (_, rest) = text.split_once("User \"")?;
+    let (user, rest) = rest.split_once("\" cannot ")?;
+    let (verb, rest) = rest.split_once(" resource \"")?;
+    let (resource, rest) = rest.split_once("\" in API group \"")?;
+    let (group, rest) = rest.split_once('"')?;
+    let namespace = rest.strip_prefix(" in the namespace \"").and_then(|rest| rest.split_once('"'));
+    let namespace = namespace.map(|(namespace, _)| namespace);
+    // It becomes a command: only words that a shell takes as they are.
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-._:@/".contains(c);
+    let mut words = [user, verb, resource, group].into_iter().chain(namespace);
+    if !words.all(|word| word.chars().all(plain)) {
+        return Some("ask an administrator for that right".into());
+    }
+    let name = format!("{verb}-{}", resource.replace('/', "-"));
+    let (plural, subresource) = resource.split_at(resource.find('/').unwrap_or(resource.len()));
+    let group = if group.is_empty() { String::new() } else { format!(".{group}") };
+    let (role, place) = match namespace {
+        Some(namespace) => ("role", format!(" -n {namespace}")),
+        None => ("clusterrole", String::new()),
+    };
+    Some(format!(
+        "an administrator can give that right: `kubectl create {role} {name}{place} --verb={verb} \
+         --resource={plural}{group}{subresource} && kubectl create {role}binding {name}{place} --{role}={name} --user={user}`"
+    ))
+}
+
 fn in_words(names: &[String]) -> String {
     let quoted: Vec<String> = names.iter().map(|n| format!("`{n}`")).collect();
     match quoted.as_slice() {
@@ -186,6 +216,25 @@ fn in_words(names: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_missing_right_is_answered_with_how_it_is_given() {
+        let hint = |text: &str| Error::Forbidden { text: text.into() }.hint();
+        let words = "pods is forbidden: User \"ada\" cannot get resource \"pods/log\" in API group \"\"";
+        assert_eq!(
+            hint(&format!("{words} in the namespace \"ns\"")).as_deref(),
+            Some(
+                "an administrator can give that right: `kubectl create role get-pods-log -n ns --verb=get \
+                 --resource=pods/log && kubectl create rolebinding get-pods-log -n ns --role=get-pods-log --user=ada`"
+            )
+        );
+        let everywhere = hint(&format!("{words} at the cluster scope")).unwrap_or_default();
+        assert!(everywhere.contains("create clusterrolebinding get-pods-log --clusterrole=get-pods-log"));
+        // nobody's name runs a command
+        let hostile = words.replace("ada", "`rm`");
+        assert_eq!(hint(&hostile).as_deref(), Some("ask an administrator for that right"));
+        assert_eq!(hint("admission webhook \"x\" denied the request"), None);
+    }
 
     #[test]
     fn an_unknown_name_is_answered_with_the_nearest() {

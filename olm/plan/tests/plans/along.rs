@@ -237,7 +237,7 @@ fn what_keeps_one_from_being_installed_keeps_all_from_it() {
     assert_eq!(blocking(&case.plan())[0].code, FindingCode::DependencyMissing);
 }
 
-fn shared(path: &str) -> Option<PathBuf> {
+pub(crate) fn shared(path: &str) -> Option<PathBuf> {
     let default = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
     let root = std::env::var_os("OLM_SHARED_DATA").map_or_else(|| PathBuf::from(default), PathBuf::from);
     let file = root.join(path);

@@ -4,6 +4,7 @@
 
 mod along;
 mod installs;
+mod predecessor;
 mod properties;
 mod real;
 mod schema;

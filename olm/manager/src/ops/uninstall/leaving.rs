@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::{
     UninstallOptions,
+    elsewhere::forget_traces,
     owned::{Owned, known},
     remains::Remains,
 };
@@ -132,6 +133,9 @@ impl Leaving {
         let wanted = self.with_input(&everything, uninstall_reads);
         let seen = engine::look(&Resources::new(client.clone()), wanted).await;
         (self.live, self.unreadable) = seen.map_err(engine::Refusal::from)?;
+        let dependencies = self.dependencies.iter().map(|needed| needed.installed.package.as_str());
+        let packages = dependencies.chain([self.installed.package.as_str()]).collect();
+        forget_traces(client, &mut self.live, &packages, &self.installed.namespace).await?;
         Ok(self)
     }
 

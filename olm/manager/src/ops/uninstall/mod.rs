@@ -4,6 +4,7 @@
 //! [`uninstall`] carries that plan out and nothing else. A Subscription that is deleted with a `deletionPolicy` takes the same way
 //! ([`advance`]), with the rights of the manager and without waiting. Both can be interrupted anywhere: what is left is planned anew.
 
+mod elsewhere;
 mod leaving;
 mod owned;
 mod remains;
