@@ -11,8 +11,8 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use etcd_client::{Client, ConnectOptions, GetOptions, WatchOptions};
-use olm_tests::etcd_stage::{Handle, Kubelet};
+use etcd_client::{Client, GetOptions, WatchOptions};
+use olm_tests::etcd_stage::{Entry, Handle, Kubelet};
 use tokio::task::JoinHandle;
 
 use crate::{
@@ -44,14 +44,21 @@ pub(crate) enum Ended<T> {
 /// One client with a connection to each member that it met.
 pub(crate) struct Caller {
     kubelet: Kubelet,
+    entry: Entry,
     cluster: String,
     connections: HashMap<Ipv4Addr, Client>,
     turn: usize,
 }
 
 impl Caller {
-    fn new(kubelet: Kubelet, cluster: &str, turn: usize) -> Self {
-        Self { kubelet, cluster: cluster.to_owned(), connections: HashMap::new(), turn }
+    fn new(cluster: &Handle<'_>, turn: usize) -> Self {
+        Self {
+            kubelet: cluster.stage.kubelet.clone(),
+            entry: cluster.stage.entry.clone(),
+            cluster: cluster.name.clone(),
+            connections: HashMap::new(),
+            turn,
+        }
     }
 
     /// Goes on to another member.
@@ -68,10 +75,9 @@ impl Caller {
         }
         // The library hides a refusal behind its own retries.
         let here = tokio::time::timeout(ANSWER, tokio::net::TcpStream::connect((*ip, 2379))).await;
-        let options = ConnectOptions::new().with_connect_timeout(ANSWER).with_timeout(ANSWER);
         match here {
             Ok(Ok(_)) => {
-                let client = Client::connect([format!("http://{ip}:2379")], Some(options)).await.ok()?;
+                let client = self.entry.client(*ip, ANSWER).await.ok()?;
                 self.connections.insert(*ip, client.clone());
                 Some((*ip, client))
             }
@@ -162,7 +168,7 @@ impl Clients {
     /// Starts them: a writer, a watcher, and so many clients that check.
     pub fn start(cluster: &Handle<'_>, checkers: usize, seed: u64) -> Self {
         let (stop, history) = (Arc::new(AtomicBool::new(false)), Arc::new(History::default()));
-        let caller = |turn| Caller::new(cluster.stage.kubelet.clone(), &cluster.name, turn);
+        let caller = |turn| Caller::new(cluster, turn);
         let writer = tokio::spawn(write(caller(0), Arc::clone(&stop)));
         let watcher = tokio::spawn(watch(caller(1), Arc::clone(&stop)));
         let checkers = (0..checkers)
@@ -240,7 +246,7 @@ async fn write(mut caller: Caller, stop: Arc<AtomicBool>) -> Written {
 /// # Errors
 /// When there is none for a minute.
 pub async fn read_all(cluster: &Handle<'_>, prefix: &str) -> Result<BTreeMap<String, String>> {
-    let mut caller = Caller::new(cluster.stage.kubelet.clone(), &cluster.name, 0);
+    let mut caller = Caller::new(cluster, 0);
     let begun = Instant::now();
     loop {
         let options = GetOptions::new().with_prefix();

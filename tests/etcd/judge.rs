@@ -7,11 +7,14 @@ use std::{
 
 use anyhow::{Context as _, Result, bail, ensure};
 use olm_tests::{
-    etcd_stage::{Handle, Rpc, audit::Change, facts, facts::Facts, settled},
+    etcd_stage::{Handle, Rpc, audit::Change, facts::Facts, settled},
     inprocess::Call,
 };
 
 use crate::clients::{Clients, Seen};
+
+/// A member that is asked for a sum over its data has this long.
+const ANSWER: Duration = Duration::from_secs(5);
 
 /// What a scenario promises beyond what always holds.
 #[derive(Debug, Clone, Copy)]
@@ -95,7 +98,7 @@ async fn same_data(cluster: &Handle<'_>) -> Result<()> {
     ensure!(revision == newest, "revisions {revision} to {newest}");
     let mut hashes = BTreeMap::new();
     for name in cluster.names().await? {
-        let mut client = facts::client(cluster.stage.net.inside(&name)).await?;
+        let mut client = cluster.stage.entry.client(cluster.stage.net.inside(&name), ANSWER).await?;
         let hash = match client.hash_kv(revision).await {
             // All that is there was compacted away: there is nothing to compare before the next write.
             Err(error) if error.to_string().contains("compacted") => {

@@ -2,24 +2,21 @@
 //!
 //! What a dead operator leaves is what it did, so a death between two reads is the death after the change before. In the normal
 //! run lives take turns: one dies right before its first change, the next right after it, so that one cluster sees a death on both
-//! sides of every change. `make test-long` kills in addition at every single call, each time with a cluster of its own.
-
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
-};
+//! sides of every change. Beside that an operator is killed at single calls ([`at_every_call`]): at a few of them, and in
+//! `make test-long` at each, every time with a cluster of its own.
 
 use anyhow::{Context as _, Result, ensure};
 use olm_tests::{
-    etcd_stage::{Handle, Operator, Stage},
+    etcd_stage::{Handle, Operator, Stage, newer},
     inprocess::{Call, Fault},
 };
 use serde_json::json;
 
 use crate::{
     clients::Clients,
+    deaths::{Work, at_every_call},
     judge::{Promise, judge},
-    long, made, scenario, spec,
+    made, scenario, spec,
 };
 
 /// Lives are short; more of them would mean that nothing moves.
@@ -75,82 +72,103 @@ fn s14_an_operator_that_dies_at_every_change_makes_progress() {
     });
 }
 
-/// What is done while the operator dies at one call.
-#[derive(Clone, Copy, Debug)]
-enum Work {
+/// What is asked of an operator that dies.
+enum Asked {
+    /// A cluster of two.
     Create,
+    /// A second member.
     Grow,
+    /// One member less, which is the leader where it can be.
     Shrink,
+    /// Another version, for two members.
+    Upgrade(String),
 }
 
-impl Work {
-    async fn begin<'a>(self, stage: &'a Stage) -> Result<(Option<Operator>, Handle<'a>)> {
+impl Asked {
+    const fn size(&self) -> usize {
+        match self {
+            Self::Create | Self::Grow | Self::Upgrade(_) => 2,
+            Self::Shrink => 1,
+        }
+    }
+}
+
+impl Work for Asked {
+    fn name(&self) -> String {
+        let what = match self {
+            Self::Create => "create",
+            Self::Grow => "grow",
+            Self::Shrink => "shrink",
+            Self::Upgrade(_) => "upgrade",
+        };
+        format!("S14 {what}")
+    }
+
+    fn sample(&self) -> &[usize] {
+        match self {
+            Self::Create => &[7, 23],
+            Self::Grow => &[9],
+            Self::Shrink => &[5],
+            Self::Upgrade(_) => &[4, 19],
+        }
+    }
+
+    async fn before<'a>(&self, stage: &'a Stage) -> Result<(Option<Operator>, Handle<'a>)> {
         Ok(match self {
             Self::Create => (None, stage.create("c", spec(2)).await?),
-            Self::Grow | Self::Shrink => {
-                let (operator, cluster) = made(stage, if matches!(self, Self::Grow) { 1 } else { 2 }).await?;
-                (Some(operator), cluster)
+            Self::Grow => made(stage, 1).await.map(|(operator, cluster)| (Some(operator), cluster))?,
+            Self::Shrink | Self::Upgrade(_) => {
+                made(stage, 2).await.map(|(operator, cluster)| (Some(operator), cluster))?
             }
         })
     }
 
-    const fn size(self) -> usize {
-        if matches!(self, Self::Shrink) { 1 } else { 2 }
+    async fn begin(&self, cluster: &Handle<'_>) -> Result<()> {
+        match self {
+            Self::Create => Ok(()),
+            Self::Grow | Self::Shrink => cluster.spec(json!({ "size": self.size() })).await,
+            Self::Upgrade(version) => cluster.spec(json!({ "version": version })).await,
+        }
+    }
+
+    async fn done(&self, cluster: &Handle<'_>) -> Result<()> {
+        if let Self::Upgrade(version) = self {
+            cluster
+                .until("the new version", |object| object["status"]["currentVersion"] == **version)
+                .await?;
+        }
+        cluster.steady(self.size()).await
+    }
+
+    async fn judge(&self, cluster: &Handle<'_>) -> Result<()> {
+        self.done(cluster).await?;
+        let clients = Clients::start(cluster, 2, 14);
+        // Clusters of two stand still while one of them is taken to another version.
+        judge(cluster, clients, Promise::of(self.size()).untold()).await?;
+        let pods = cluster.stage.list("Pod", "ns").await?.len();
+        ensure!(pods == self.size(), "{pods} pods");
+        Ok(())
     }
 }
 
-/// Kills the operator at the n-th call of a piece of work; false when there was no such call.
-async fn killed_at(stage: &Stage, work: Work, n: usize) -> Result<bool> {
-    let (operator, cluster) = work.begin(stage).await?;
-    let (from, seen) = (stage.faults[0].count(), Arc::new(AtomicUsize::new(0)));
-    stage.faults[0].add(Fault::KillAfter, 1, move |call| {
-        call.number >= from && !call.is_lease() && seen.fetch_add(1, Ordering::Relaxed) == n
-    });
-    let operator = match operator {
-        Some(operator) => {
-            cluster.spec(json!({ "size": work.size() })).await?;
-            operator
-        }
-        None => stage.operator()?,
-    };
-    let died = tokio::select! {
-        () = operator.killed() => true,
-        done = cluster.steady(work.size()) => {
-            done?;
-            false
-        }
-    };
-    operator.kill();
-    stage.faults[0].heal();
-    let _next = stage.operator()?;
-    let clients = Clients::start(&cluster, 2, n as u64);
-    judge(&cluster, clients, Promise::of(work.size()).untold()).await?;
-    Ok(died)
-}
-
-/// S14, all of it: a cluster for each call. Only the long run has the time.
+/// S14, at single calls: a cluster that is created.
 #[test]
-fn s14_an_operator_that_dies_at_any_call_leaves_nothing_behind() {
-    if !long() {
-        olm_tests::skipped("S14 at every single call", "part of make test-long");
-        return;
-    }
-    for work in [Work::Create, Work::Grow, Work::Shrink] {
-        let died = Arc::new(AtomicUsize::new(0));
-        for n in 0.. {
-            let died = Arc::clone(&died);
-            let before = died.load(Ordering::Relaxed);
-            scenario(&format!("S14 {work:?} call {n}"), async |stage| {
-                if killed_at(stage, work, n).await? {
-                    died.fetch_add(1, Ordering::Relaxed);
-                }
-                Ok(())
-            });
-            if died.load(Ordering::Relaxed) == before {
-                break;
-            }
-        }
-        println!("{work:?}: killed at {} calls", died.load(Ordering::Relaxed));
-        assert!(died.load(Ordering::Relaxed) > 10, "{work:?}");
+fn s14_an_operator_dies_at_a_call_of_a_creation() {
+    at_every_call(&Asked::Create);
+}
+
+/// S14, at single calls: a cluster that grows, and one that shrinks.
+#[test]
+fn s14_an_operator_dies_at_a_call_of_a_change_of_size() {
+    at_every_call(&Asked::Grow);
+    at_every_call(&Asked::Shrink);
+}
+
+/// S14, at single calls: a cluster that is taken to another version.
+#[test]
+fn s14_an_operator_dies_at_a_call_of_an_upgrade() {
+    match newer() {
+        Ok(version) => at_every_call(&Asked::Upgrade(version)),
+        Err(why) => olm_tests::skipped("S14 upgrade", &why),
     }
 }

@@ -9,11 +9,14 @@
 #![allow(clippy::panic, reason = "a scenario that fails is a test that fails")]
 
 mod clients;
+mod deaths;
 mod history;
 mod judge;
 mod linear;
 mod random;
+mod tasks;
 
+mod backups;
 mod chaos;
 mod create;
 mod heal;
@@ -21,6 +24,9 @@ mod kills;
 mod operators;
 mod quorum;
 mod resize;
+mod restore_deaths;
+mod restores;
+mod secured;
 mod upgrades;
 mod volumes;
 
@@ -34,24 +40,10 @@ use olm_tests::etcd_stage::{Handle, Operator, Stage};
 use serde_json::{Value, json};
 
 /// Scenarios that cannot be played, and why.
-const SKIPPED: &[(&str, &str)] = &[
-    (
-        "S04, the deadline of a learner",
-        "it is ten minutes; the plan's tests have it with a clock of their own",
-    ),
-    ("S11, the restore that heals", "the controllers of backups and restores are not on this stage yet"),
-    (
-        "S19, no way back when all members run the new version",
-        "the plan's tests have it; here nobody gets that far with a broken image",
-    ),
-    (
-        "S20",
-        "the eyes and the clients of this stage speak no TLS; operators/etcd tests certificates against real etcds (real_secured)",
-    ),
-    ("S21", "the controllers of backups and restores are not on this stage yet"),
-    ("S22", "the controllers of backups and restores are not on this stage yet"),
-    ("S23", "the controllers of backups and restores are not on this stage yet"),
-];
+const SKIPPED: &[(&str, &str)] = &[(
+    "S19, no way back when all members run the new version",
+    "the plan's tests have it; here nobody gets that far with a broken image",
+)];
 
 /// How many scenarios run at the same time: they wait for etcd's five seconds more than they work.
 const AT_ONCE: usize = 3;

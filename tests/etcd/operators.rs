@@ -72,7 +72,7 @@ fn s16_a_paused_cluster_is_left_alone() {
         let (from, calls) = (stage.audit.count(), stage.faults[0].count());
         let lost = cluster.followers().await?.remove(0);
         stage.delete("Pod", "ns", &lost).await?;
-        cluster.spec(json!({ "size": 5 })).await?;
+        cluster.spec(json!({ "size": 4 })).await?;
         // It sees all of it.
         cluster
             .until("the lost member and the new size to be seen", |object| {
@@ -94,7 +94,7 @@ fn s16_a_paused_cluster_is_left_alone() {
             cluster.names().await?
         );
         cluster.spec(json!({ "paused": false })).await?;
-        judge(&cluster, clients, Promise::of(5)).await.map(drop)
+        judge(&cluster, clients, Promise::of(4)).await.map(drop)
     });
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use etcd_client::MemberAddOptions;
-use olm_tests::etcd_stage::{Handle, audit::Change, facts};
+use olm_tests::etcd_stage::{Handle, audit::Change, condition, facts};
 use serde_json::json;
 
 use crate::{
@@ -47,7 +47,8 @@ async fn waiting_learner(cluster: &Handle<'_>) -> Result<String> {
         .await
 }
 
-/// S04: the next pod never starts: those with a vote go on, and when the size is taken back the learner goes.
+/// S04: the next pod never starts: those with a vote go on, and the learner goes when the size is taken back, or after its ten
+/// minutes; then the next try follows a change of the spec.
 #[test]
 fn s04_a_new_member_that_never_starts_harms_nobody() {
     scenario("S04", async |stage| {
@@ -65,12 +66,29 @@ fn s04_a_new_member_that_never_starts_harms_nobody() {
         let voters = cluster.facts().await.voters();
         ensure!(voters.len() == 3, "{voters:?}");
         cluster.spec(json!({ "size": 3 })).await?;
-        judge(&cluster, clients, Promise::of(3)).await?;
-        ensure!(!cluster.names().await?.contains(&learner), "{learner} is still there");
-        // Room again: the same change goes through.
-        stage.kubelet.accept();
+        let gone = async |learner: &str| {
+            stage
+                .eventually("the learner to be gone", async || {
+                    let members = cluster.facts().await.members();
+                    ensure!(members.len() == 3 && members.iter().all(|m| !m.learner), "{members:?}");
+                    ensure!(!cluster.names().await?.contains(learner), "{learner} is still there");
+                    Ok(())
+                })
+                .await
+        };
+        gone(&learner).await?;
+        // Once more, until its time is over.
         cluster.spec(json!({ "size": 4 })).await?;
-        cluster.steady(4).await
+        let learner = waiting_learner(&cluster).await?;
+        stage.clock.set(Duration::from_secs(605));
+        let told = cluster.condition("Scaling", "False", "LearnerFailed").await?;
+        ensure!(told["message"].as_str().is_some_and(|text| text.contains("Insufficient cpu")), "{told}");
+        gone(&learner).await?;
+        // Room again, and a change, so that it is not waited for the next try's time.
+        stage.clock.set(Duration::ZERO);
+        stage.kubelet.accept();
+        cluster.spec(json!({ "pod": { "labels": { "try": "another" } } })).await?;
+        judge(&cluster, clients, Promise::of(4)).await.map(drop)
     });
 }
 
@@ -117,7 +135,38 @@ fn s26_a_slow_learner_waits_for_its_vote() {
     });
 }
 
-/// S27: a member that somebody else adds is told of and left alone; when it is gone all goes on.
+/// The etcd of somebody else, at an address of its own, which joins the members of a cluster. It ends when it is dropped.
+async fn strangers_process(cluster: &Handle<'_>, name: &str) -> Result<tokio::process::Child> {
+    let (stage, own) = (cluster.stage, cluster.stage.net.outside(name));
+    let mut initial = vec![format!("{name}=http://{own}:2380")];
+    for member in cluster.facts().await.members().into_iter().filter(|m| !m.name.is_empty()) {
+        initial.push(format!("{}={}", member.name, member.peer_urls.join(",")));
+    }
+    let log = std::fs::File::create(stage.folder().join(format!("{name}.log")))?;
+    let mut command = tokio::process::Command::new(olm_tests::program("etcd").context("etcd")?);
+    command
+        .args([format!("--name={name}"), format!("--initial-cluster={}", initial.join(","))])
+        .arg(format!("--data-dir={}", stage.folder().join(name).display()))
+        .args(["peer", "client"].map(|kind| {
+            let port = if kind == "peer" { 2380 } else { 2379 };
+            format!("--listen-{kind}-urls=http://{own}:{port}")
+        }))
+        .args([
+            format!("--initial-advertise-peer-urls=http://{own}:2380"),
+            format!("--advertise-client-urls=http://{own}:2379"),
+            "--initial-cluster-state=existing".to_owned(),
+        ])
+        .env("ETCD_HEARTBEAT_INTERVAL", "200")
+        .env("ETCD_ELECTION_TIMEOUT", "2000")
+        .stdin(std::process::Stdio::null())
+        .stdout(log.try_clone()?)
+        .stderr(log)
+        .kill_on_drop(true);
+    command.spawn().context("failed to start etcd")
+}
+
+/// S27: a member that somebody else adds is told of and left alone, whether it never starts, learns, or votes; when it is gone
+/// all goes on.
 #[test]
 fn s27_members_of_somebody_else_are_left_alone() {
     scenario("S27", async |stage| {
@@ -138,6 +187,24 @@ fn s27_members_of_somebody_else_are_left_alone() {
         let from = stage.audit.count();
         let told = cluster.condition("Degraded", "True", "ForeignMember").await?;
         ensure!(told["message"].as_str().is_some_and(|text| text.contains(&format!("{id:x}"))), "{told}");
+        // It starts, and gets a vote.
+        let _process = strangers_process(&cluster, "somebody-else").await?;
+        stage
+            .eventually("the member of somebody else to be given its vote", async || {
+                client.clone().member_promote(id).await.map(drop).map_err(Into::into)
+            })
+            .await?;
+        stage
+            .eventually("four voters", async || {
+                let voters = cluster.facts().await.voters();
+                ensure!(voters.len() == 4 && voters.iter().all(|m| !m.name.is_empty()), "{voters:?}");
+                Ok(())
+            })
+            .await?;
+        let four = |object: &serde_json::Value| {
+            object["status"]["size"] == 4 && condition(object, "Degraded")["reason"] == "ForeignMember"
+        };
+        cluster.until("the fourth voter to be told of", four).await?;
         // Even when members are wanted.
         cluster.spec(json!({ "size": 5 })).await?;
         cluster

@@ -43,8 +43,7 @@ fn s17_an_upgrade_takes_the_leader_last() {
             // The oldest, the one in the middle, the newest.
             let order: Vec<String> = starts_in_order(cluster);
             let wanted = order.get(place).context("three members")?.clone();
-            let facts = cluster.facts().await;
-            let (leader, id) = (cluster.leader().await?, facts.0[&wanted].id);
+            let (leader, id) = (cluster.leader().await?, cluster.ids().await?[&wanted]);
             if leader != wanted {
                 facts::client(stage.net.inside(&leader)).await?.move_leader(id).await?;
             }

@@ -18,8 +18,7 @@ fn s06_a_pod_with_a_volume_comes_back_as_the_same_member() {
         let cluster = stage.create("c", with_volumes(3)).await?;
         cluster.steady(3).await?;
         let clients = Clients::start(&cluster, 4, 60);
-        let before: Vec<(String, u64)> =
-            cluster.facts().await.0.into_iter().map(|(name, said)| (name, said.id)).collect();
+        let before = cluster.ids().await?;
         let from = stage.audit.count();
         let follower = cluster.followers().await?.remove(0);
         for name in [follower, cluster.leader().await?] {
@@ -34,8 +33,7 @@ fn s06_a_pod_with_a_volume_comes_back_as_the_same_member() {
                 .await?;
             cluster.steady(3).await?;
         }
-        let after: Vec<(String, u64)> =
-            cluster.facts().await.0.into_iter().map(|(name, said)| (name, said.id)).collect();
+        let after = cluster.ids().await?;
         ensure!(before == after, "{before:?} became {after:?}");
         let changes: Vec<String> = stage.audit.membership_since(from).iter().map(|rpc| rpc.brief()).collect();
         ensure!(changes.is_empty(), "membership was changed: {changes:?}");

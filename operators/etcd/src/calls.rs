@@ -44,7 +44,7 @@ pub const CALLS: &[(&str, &str, &str)] = &[
 
 /// What backups and restores need beside it. Where it is missing, they wait and clusters are looked after all the same.
 pub const BACKUP_CALLS: &[(&str, &str, &str)] = &[
-    // backup: watch, read again before a backup begins, take upstream's finalizer from what is deleted
+    // backup: watch (the controller of clusters too, for BackedUp), read again before a backup begins, take upstream's finalizer from what is deleted
     ("etcd.database.coreos.com", "etcdbackups", "list"),
     ("etcd.database.coreos.com", "etcdbackups", "watch"),
     ("etcd.database.coreos.com", "etcdbackups", "get"),

@@ -123,6 +123,14 @@ fn recovering(facts: &Facts<'_>, conditions: &mut Conditions<'_>) {
 
 /// True while what was written an interval ago could be restored.
 fn backed_up(facts: &Facts<'_>, conditions: &mut Conditions<'_>) {
+    if facts.seen.backups_unknown {
+        // What was known stays: an operator that just began knows less than the last one did.
+        if !conditions.has("BackedUp") {
+            let text = "the EtcdBackups were not listed yet, or this operator may not";
+            conditions.set("BackedUp", false, "Unknown", text);
+        }
+        return;
+    }
     let Some(backup) = &facts.seen.backup else {
         return conditions.set("BackedUp", false, "NoBackup", "no EtcdBackup names this cluster");
     };

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Service};
 use kube::api::{Patch, PatchParams};
 use kube::core::DeserializeGuard;
-use kube::runtime::controller::{Action as Requeue, Config, Controller};
+use kube::runtime::controller::{Action as Requeue, Config, Controller, Error as ControllerError};
 use kube::runtime::events::{Recorder, Reporter};
 use kube::runtime::watcher;
 use kube::{Api, Client, Resource, ResourceExt};
@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::addressing::Addressing;
 use crate::apply::{ApplyError, Hands, why};
+use crate::crd::backup::EtcdBackup;
 use crate::crd::{EtcdCluster, EtcdClusterStatus};
 use crate::dereference::{self, Around, LookError};
 use crate::disruption;
@@ -41,9 +42,10 @@ const CALM: Duration = Duration::from_secs(32);
 const CALM_AFTER: u32 = 4;
 /// So many clusters are worked on at the same time.
 const CONCURRENCY: u16 = 64;
-/// The first wait after a failure; each further one is twice as long.
-const BACKOFF: Duration = Duration::from_millis(500);
-const BACKOFF_MAX: Duration = Duration::from_secs(30);
+/// The first wait after a failure; each further one is twice as long, up to the pace of a cluster with which all is well: where
+/// an API server refuses every third call, longer waits would add up to minutes in which nothing is healed.
+const BACKOFF: Duration = Duration::from_millis(100);
+const BACKOFF_MAX: Duration = STEADY;
 /// The data of members is compared this often: each of them reads all of it for that.
 const COMPARE: Duration = Duration::from_secs(1800);
 /// Whether there is a default StorageClass is asked this often.
@@ -83,6 +85,21 @@ impl Scope {
     }
 }
 
+/// Says what time it is, where decisions depend on it. Tests have clocks of their own.
+pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// What is kept of a cluster from one look to the next, as long as the cluster is there.
+#[derive(Debug, Default)]
+struct Kept {
+    uid: String,
+    /// How many looks in a row came to nothing.
+    failures: u32,
+    /// How many in a row found nothing to do and nothing new.
+    quiet: u32,
+    /// When the data of its members was last compared.
+    compared: Option<Instant>,
+}
+
 /// What every look needs.
 pub struct Context {
     /// Kubernetes.
@@ -105,11 +122,9 @@ pub struct Context {
     pub recorder: Recorder,
     /// What backups have to say to clusters.
     pub backups: Arc<crate::backup::Board>,
-    failures: Mutex<HashMap<String, u32>>,
-    /// How many looks at a cluster found nothing to do and nothing new.
-    quiet: Mutex<HashMap<String, u32>>,
-    /// When the data of the members of a cluster was last compared.
-    compared: Mutex<HashMap<String, Instant>>,
+    clock: Clock,
+    /// By namespace and name of a cluster.
+    kept: Mutex<HashMap<String, Kept>>,
     /// Whether Kubernetes has a default StorageClass, and when somebody looked.
     default_class: tokio::sync::Mutex<Option<(Instant, bool)>>,
 }
@@ -138,9 +153,8 @@ impl Context {
             budgets: disruption::Budgets::default(),
             recorder,
             backups: Arc::default(),
-            failures: Mutex::default(),
-            quiet: Mutex::default(),
-            compared: Mutex::default(),
+            clock: Arc::new(Timestamp::now),
+            kept: Mutex::default(),
             default_class: tokio::sync::Mutex::default(),
         }
     }
@@ -148,40 +162,64 @@ impl Context {
     /// The same, for a controller behind another fence: with the same connections, Secrets and numbers.
     #[must_use]
     pub fn behind(&self, elector: Elector) -> Self {
+        let (client, addressing) = (self.client.clone(), self.addressing.clone());
         Self {
-            client: self.client.clone(),
-            addressing: self.addressing.clone(),
-            elector,
-            metrics: self.metrics.clone(),
-            scope: self.scope.clone(),
             etcd: self.etcd.clone(),
             tls: self.tls.clone(),
-            budgets: disruption::Budgets::default(),
             recorder: self.recorder.clone(),
             backups: self.backups.clone(),
-            failures: Mutex::default(),
-            quiet: Mutex::default(),
-            compared: Mutex::default(),
-            default_class: tokio::sync::Mutex::default(),
+            clock: self.clock.clone(),
+            ..Self::new(client, addressing, elector, self.metrics.clone(), self.scope.clone(), None)
+        }
+    }
+
+    /// The same by another clock.
+    #[must_use]
+    pub fn with_clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        (self.clock)()
+    }
+
+    fn keep<T>(&self, key: &str, change: impl FnOnce(&mut Kept) -> T) -> T {
+        // The map is whole after every change, whoever panicked.
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        change(kept.entry(key.to_owned()).or_default())
+    }
+
+    /// A cluster is gone: pods and Services have owners and are taken by the garbage collector, the rest goes here.
+    fn forget(&self, key: &str) {
+        self.metrics.gone(key);
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+        if let Some(Kept { uid, .. }) = kept {
+            self.tls.forget(&uid);
+            self.budgets.forget(&uid);
         }
     }
 
     /// What a look at a cluster takes in besides its members.
     pub(crate) async fn around(&self, cluster: &Validated) -> Around {
         let asks = cluster.storage.when == Volumes::WithDefaultClass;
+        let backup = self.backups.view(&cluster.namespace, &cluster.name, self.now());
         Around {
+            now: self.now(),
             default_class: asks && self.default_class().await,
-            compare: self.compare(&format!("{}/{}", cluster.namespace, cluster.name)),
-            backup: self.backups.view(&cluster.namespace, &cluster.name, Timestamp::now()),
+            compare: self.compare(&key_of(Some(&cluster.namespace), &cluster.name)),
+            backups_unknown: backup.is_err(),
+            backup: backup.ok().flatten(),
         }
     }
 
     /// When a cluster with which all is well is looked at again.
     fn pace(&self, key: &str, quiet: bool) -> Duration {
-        let mut looks = self.quiet.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = looks.entry(key.to_owned()).or_default();
-        *count = if quiet { count.saturating_add(1) } else { 0 };
-        if *count > CALM_AFTER { CALM } else { STEADY }
+        let looks = self.keep(key, |kept| {
+            kept.quiet = if quiet { kept.quiet.saturating_add(1) } else { 0 };
+            kept.quiet
+        });
+        if looks > CALM_AFTER { CALM } else { STEADY }
     }
 
     pub(crate) async fn default_class(&self) -> bool {
@@ -198,19 +236,16 @@ impl Context {
 
     /// The first comparison comes an interval after the operator's start, so that not all clusters are compared at once.
     fn compare(&self, key: &str) -> bool {
-        let mut compared = self.compared.lock().unwrap_or_else(PoisonError::into_inner);
-        let last = compared.entry(key.to_owned()).or_insert_with(|| {
-            Instant::now().checked_sub(COMPARE.mul_f64(rand::random())).unwrap_or_else(Instant::now)
-        });
-        let due = last.elapsed() >= COMPARE;
-        if due {
-            *last = Instant::now();
-        }
-        due
-    }
-
-    fn failures(&self) -> std::sync::MutexGuard<'_, HashMap<String, u32>> {
-        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
+        self.keep(key, |kept| {
+            let last = kept.compared.get_or_insert_with(|| {
+                Instant::now().checked_sub(COMPARE.mul_f64(rand::random())).unwrap_or_else(Instant::now)
+            });
+            let due = last.elapsed() >= COMPARE;
+            if due {
+                *last = Instant::now();
+            }
+            due
+        })
     }
 }
 
@@ -250,6 +285,8 @@ pub async fn run(context: Arc<Context>, shutdown: CancellationToken) {
             let config = Config::default().concurrency(CONCURRENCY);
             let stop = async move { shutdown.cancelled().await };
             let ours = watcher::Config::default().labels("app=etcd");
+            let backups = api::<DeserializeGuard<EtcdBackup>>(&client, namespace.as_deref());
+            let backups = context.backups.follow(backups, namespace.as_deref());
             Controller::new(
                 api::<DeserializeGuard<EtcdCluster>>(&client, namespace.as_deref()),
                 watcher::Config::default(),
@@ -257,13 +294,20 @@ pub async fn run(context: Arc<Context>, shutdown: CancellationToken) {
             .owns(api::<Pod>(&client, namespace.as_deref()), ours.clone())
             .owns(api::<PersistentVolumeClaim>(&client, namespace.as_deref()), ours.clone())
             .owns(api::<Service>(&client, namespace.as_deref()), ours)
+            .watches_stream(backups, crate::backup::of_backup)
             .with_config(config)
             .graceful_shutdown_on(stop)
-            .run(reconcile, error_policy, context)
-            .for_each(|result| async move {
-                if let Err(error) = result {
-                    tracing::debug!(%error, "a look came to nothing");
+            .run(reconcile, error_policy, context.clone())
+            .for_each(|result| {
+                match result {
+                    // A pod of it went after it, or its next look was due.
+                    Err(ControllerError::ObjectNotFound(gone)) => {
+                        context.forget(&key_of(gone.namespace.as_deref(), &gone.name));
+                    }
+                    Err(error) => tracing::debug!(%error, "a look came to nothing"),
+                    Ok(_) => {}
                 }
+                std::future::ready(())
             })
             .await;
         }
@@ -284,7 +328,11 @@ where
 
 pub(crate) fn key<K: Resource>(object: &K) -> String {
     let meta = object.meta();
-    format!("{}/{}", meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default())
+    key_of(meta.namespace.as_deref(), meta.name.as_deref().unwrap_or_default())
+}
+
+fn key_of(namespace: Option<&str>, name: &str) -> String {
+    format!("{}/{name}", namespace.unwrap_or_default())
 }
 
 fn error_policy(
@@ -298,10 +346,11 @@ fn error_policy(
         tracing::error!(cluster = key, %error, "the cluster is left alone until it changes");
         return Requeue::await_change();
     }
-    let mut failures = context.failures();
-    let count = failures.entry(key.clone()).or_default();
-    let wait = BACKOFF.saturating_mul(1 << (*count).min(10)).min(BACKOFF_MAX);
-    *count += 1;
+    let failures = context.keep(&key, |kept| {
+        kept.failures = kept.failures.saturating_add(1);
+        kept.failures
+    });
+    let wait = BACKOFF.saturating_mul(1 << (failures - 1).min(10)).min(BACKOFF_MAX);
     tracing::warn!(cluster = key, %error, ?wait, "will try again");
     Requeue::requeue(wait)
 }
@@ -313,24 +362,21 @@ async fn reconcile(
     let key = key(&*object);
     let cluster = object.0.as_ref().map_err(|error| ReconcileError::Unreadable(error.error.clone()))?;
     if cluster.metadata.deletion_timestamp.is_some() {
-        // Pods and Services have owners: the garbage collector takes them.
-        context.metrics.gone(&key);
-        context.failures().remove(&key);
-        if let Some(uid) = cluster.uid() {
-            context.tls.forget(&uid);
-            context.budgets.forget(&uid);
-        }
-        context.compared.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
-        context.quiet.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+        context.forget(&key);
         return Ok(Requeue::await_change());
     }
     if !context.scope.includes(cluster) || !context.elector.leads() {
         return Ok(Requeue::await_change());
     }
-    let begin = Instant::now();
+    let (begin, uid) = (Instant::now(), cluster.uid().unwrap_or_default());
+    // Another one of the same name: what was kept is not of this one.
+    if context.keep(&key, |kept| !kept.uid.is_empty() && kept.uid != uid) {
+        context.forget(&key);
+    }
+    context.keep(&key, |kept| kept.uid = uid);
     let requeue = Pass::new(&context).run(cluster.clone()).await?;
     context.metrics.reconciled(&key, cluster.metadata.generation, begin.elapsed());
-    context.failures().remove(&key);
+    context.keep(&key, |kept| kept.failures = 0);
     Ok(requeue)
 }
 
@@ -352,7 +398,7 @@ impl<'a> Pass<'a> {
             Ok(valid) => valid,
             Err(error) => {
                 let old = cluster.status.clone().unwrap_or_default();
-                let new = status::refused(&old, &error, cluster.metadata.generation, Timestamp::now());
+                let new = status::refused(&old, &error, cluster.metadata.generation, self.context.now());
                 self.report(&cluster, &old, &new).await?;
                 return Ok(Requeue::await_change());
             }
@@ -362,7 +408,8 @@ impl<'a> Pass<'a> {
             Err(error) => {
                 tracing::warn!(cluster = key(&cluster), %error, "the members cannot be talked to");
                 let old = cluster.status.clone().unwrap_or_default();
-                let new = tls::insecure(&old, &error, cluster.metadata.generation, Timestamp::now());
+                let now = self.context.now();
+                let new = tls::insecure(&old, &error, cluster.metadata.generation, now);
                 self.report(&cluster, &old, &new).await?;
                 return Ok(Requeue::requeue(INSECURE));
             }
@@ -456,7 +503,7 @@ impl<'a> Pass<'a> {
         if let Some(error) = &failure {
             // Users see why nothing moves without reading our log: a quota, an admission webhook, a missing right.
             decision.blocked = Some("ActionFailed");
-            decision.message = told_lately(old, Timestamp::now()).unwrap_or_else(|| error.to_string());
+            decision.message = told_lately(old, seen.now).unwrap_or_else(|| error.to_string());
         }
         let mut new = status::status(old, valid, seen, &decision);
         if let Some(Action::Maintain(step)) = &done {
@@ -510,7 +557,7 @@ impl<'a> Pass<'a> {
             }
             Err(ApplyError::Etcd(ChangeError::NotYet(reason))) => {
                 tracing::debug!(cluster = key(cluster), action = action.kind(), reason, "not yet");
-                decision.message = format!("{}; {reason}", decision.message);
+                put_off(decision, &reason);
                 Ok(())
             }
             Err(error) => Err(error),
@@ -544,6 +591,12 @@ impl<'a> Pass<'a> {
         events::send(&self.context.recorder, &cluster.object_ref(&()), &events::of_status(old, new)).await;
         Ok(())
     }
+}
+
+/// etcd does not do it yet. So it was not done, and nothing that follows from it holds.
+fn put_off(decision: &mut Decision, reason: &str) {
+    decision.action = None;
+    decision.message = format!("{}; {reason}", decision.message);
 }
 
 /// What was told of a failure lately. Every try fails in words of its own, about a pod of another name; were they told each

@@ -29,12 +29,16 @@ pub struct LookError {
 /// What a look takes in besides the members.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Around {
+    /// When it is.
+    pub(crate) now: Timestamp,
     /// Kubernetes has a StorageClass for who names none.
     pub(crate) default_class: bool,
     /// Compare the data of the members in this look.
     pub(crate) compare: bool,
     /// What is known of backups.
     pub(crate) backup: Option<BackupView>,
+    /// Nothing is known of them.
+    pub(crate) backups_unknown: bool,
 }
 
 /// One look. Pods and claims are listed anew and not taken from a cache: a decision about a member must not rest on
@@ -66,7 +70,7 @@ pub(crate) async fn observe(
         BTreeMap::new()
     };
     Ok(Observed {
-        now: Timestamp::now(),
+        now: around.now,
         pods,
         claims,
         endpoints,
@@ -74,6 +78,7 @@ pub(crate) async fn observe(
         fresh_name: names::fresh_member(&cluster.name),
         volumes: volumes(cluster, around),
         backup: around.backup.clone(),
+        backups_unknown: around.backups_unknown,
     })
 }
 

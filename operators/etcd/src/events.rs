@@ -73,6 +73,10 @@ pub(crate) fn of_action(action: &Action, done: Changed) -> Vec<Note> {
             );
             match why {
                 Removal::ScaleDown => vec![removed],
+                Removal::Renewed(why) => {
+                    let text = format!("Member {name} ({id:x}) is being replaced: {why}");
+                    vec![Note::about(name, "ReplacingMember", text), removed]
+                }
                 Removal::Dead(why) => {
                     let text = format!("The dead member {name} ({id:x}) is being replaced: {why}");
                     vec![Note::about(name, "ReplacingDeadMember", text), removed]

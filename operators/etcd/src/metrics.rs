@@ -54,8 +54,9 @@ impl Metrics {
     /// A cluster was looked at and found like this.
     pub(crate) fn reconciled(&self, key: &str, generation: Option<i64>, took: Duration) {
         let mut inner = self.lock();
-        let known = inner.clusters.contains_key(key);
         let cluster = inner.clusters.entry(key.to_owned()).or_default();
+        // Its members may have been counted before: that is part of a look.
+        let known = cluster.count > 0;
         let modified = known && cluster.generation != generation;
         cluster.generation = generation;
         let seconds = took.as_secs_f64();
@@ -256,5 +257,16 @@ mod tests {
         }
         metrics.gone("shop/orders");
         assert!(metrics.render().contains("etcd_operator_controller_clusters_deleted 1"));
+    }
+
+    #[test]
+    fn a_cluster_is_created_once_although_its_members_are_told_of_before_the_look_ends() {
+        let (metrics, key) = (Metrics::default(), "shop/orders");
+        for _ in 0..2 {
+            metrics.members(key, 3, 3, true, false);
+            metrics.reconciled(key, Some(1), Duration::ZERO);
+        }
+        let text = metrics.render();
+        assert!(text.contains("\netcd_operator_controller_clusters_created 1\n"), "{text}");
     }
 }

@@ -22,6 +22,8 @@ pub struct Observed {
     pub volumes: bool,
     /// What is known about backups of this cluster; none when nobody makes any.
     pub backup: Option<BackupView>,
+    /// The EtcdBackups were not listed yet, or cannot be: `backup` says nothing.
+    pub backups_unknown: bool,
     /// A name that no member ever had, for the case that one is needed.
     pub fresh_name: String,
 }
@@ -113,8 +115,8 @@ pub struct BackupView {
     pub overdue_since: Option<Timestamp>,
     /// Why the last try failed, if it did, with the name of the EtcdBackup.
     pub failing: Option<String>,
-    /// Where the last one is, in the words of an EtcdRestore: `s3.path` and its value, say.
-    pub place: Option<String>,
+    /// What the spec of an EtcdRestore says to take the last one: where it is, and how to get there.
+    pub source: Option<serde_json::Value>,
 }
 
 /// What one etcd member says.

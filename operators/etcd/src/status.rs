@@ -197,11 +197,11 @@ fn message(cluster: &Validated, decision: &Decision, seen: &Observed) -> String 
     let (namespace, name, text) = (&cluster.namespace, &cluster.name, &decision.message);
     let hint = match decision.progress {
         Progress::DataLost => {
-            let place = seen.backup.as_ref().and_then(|backup| backup.place.as_deref());
+            let source = seen.backup.as_ref().and_then(|backup| backup.source.as_ref());
             format!(
                 ". Nothing is changed, because what is left of the data may be all there is. To restore a backup: kubectl -n {namespace} apply -f - <<<'{}'. \
                  To start again empty: kubectl -n {namespace} delete etcdcluster {name}, then apply its manifest again",
-                restore_manifest(name, place)
+                restore_manifest(name, source)
             )
         }
         Progress::QuorumLost => {
@@ -214,22 +214,14 @@ fn message(cluster: &Validated, decision: &Decision, seen: &Observed) -> String 
     if text.ends_with(&hint) { text.clone() } else { format!("{text}{hint}") }
 }
 
-/// An EtcdRestore to copy: of the last backup that is known (`s3.path: bucket/key`), else with words to replace.
-fn restore_manifest(name: &str, place: Option<&str>) -> String {
-    let (store, path) = place.and_then(|place| place.split_once(".path: ")).unwrap_or(("s3", "BUCKET/KEY"));
-    let (kind, secret) = match store {
-        "gcs" => ("GCS", Some("gcpSecret")),
-        "abs" => ("ABS", Some("absSecret")),
-        "local" => ("Local", None),
-        _ => ("S3", Some("awsSecret")),
-    };
-    let mut source = serde_json::json!({ "path": path });
-    if let Some(secret) = secret {
-        source[secret] = "SECRET".into();
-    }
+/// An EtcdRestore to copy: of the last backup that is known, else with words to replace.
+fn restore_manifest(name: &str, source: Option<&serde_json::Value>) -> String {
+    let unknown = || serde_json::json!({ "backupStorageType": "S3", "s3": { "path": "BUCKET/KEY", "awsSecret": "SECRET" } });
+    let mut spec = source.cloned().unwrap_or_else(unknown);
+    spec["etcdCluster"] = serde_json::json!({ "name": name });
     serde_json::json!({
-        "apiVersion": "etcd.database.coreos.com/v1beta2", "kind": "EtcdRestore", "metadata": { "name": name },
-        "spec": { "etcdCluster": { "name": name }, "backupStorageType": kind, store: source },
+        "apiVersion": "etcd.database.coreos.com/v1beta2", "kind": "EtcdRestore",
+        "metadata": { "name": name }, "spec": spec,
     })
     .to_string()
 }
@@ -256,6 +248,11 @@ pub(crate) struct Conditions<'a> {
 }
 
 impl Conditions<'_> {
+    /// Whether something was said of it, now or before.
+    pub(crate) fn has(&self, type_: &str) -> bool {
+        self.new.iter().any(|condition| condition.type_ == type_)
+    }
+
     pub(crate) fn set(&mut self, type_: &str, holds: bool, reason: &str, message: &str) {
         let status = if holds { "True" } else { "False" };
         let old = self.old.condition(type_);
@@ -332,8 +329,8 @@ mod tests {
         assert_eq!(new.cluster_id.as_deref(), Some("abc"));
 
         // With a backup that is known, the command names it.
-        let backup =
-            crate::observed::BackupView { place: Some("local.path: a/b".into()), ..Default::default() };
+        let source = serde_json::json!({ "backupStorageType": "Local", "local": { "path": "a/b" } });
+        let backup = crate::observed::BackupView { source: Some(source), ..Default::default() };
         let seen = Observed { backup: Some(backup), ..seen };
         let told = status(&old, &cluster, &seen, &decision).reason;
         assert!(told.contains(r#""backupStorageType":"Local","local":{"path":"a/b"}"#), "{told}");
@@ -415,7 +412,17 @@ mod tests {
         let done = crate::observed::BackupView { last_success: at("2025-12-31T00:00:00Z"), ..view() };
         assert_eq!(told(Some(done.clone())), "True BackedUp");
         let late = crate::observed::BackupView { overdue_since: at("2025-12-31T12:00:00Z"), ..done };
-        assert_eq!(told(Some(late)), "False BackupOverdue");
+        assert_eq!(told(Some(late.clone())), "False BackupOverdue");
+
+        // Before the first list nothing is known, and what was said stays.
+        let unknown = Observed { backups_unknown: true, ..nothing_seen() };
+        let look = |old: &EtcdClusterStatus, seen: &Observed| {
+            status(old, &cluster, seen, &decide(&cluster, old, seen))
+        };
+        let first = look(&EtcdClusterStatus::default(), &unknown);
+        assert_eq!(first.condition("BackedUp").unwrap().reason, "Unknown");
+        let told = look(&first, &Observed { backup: Some(late), ..nothing_seen() });
+        assert_eq!(look(&told, &unknown).condition("BackedUp"), told.condition("BackedUp"));
     }
 
     #[test]

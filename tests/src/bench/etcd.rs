@@ -3,6 +3,9 @@
 //! The floor is measured in the same run, with the same processes and no operator: members are added, started and promoted
 //! as soon as etcd lets them be.
 
+mod idle;
+mod member;
+
 use std::{
     net::Ipv4Addr,
     process::{Child, Command, Stdio},
@@ -15,7 +18,7 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 use etcd_client::MemberAddOptions;
-use olm_tests::etcd_stage::{Handle, Net, Stage, facts};
+use olm_tests::etcd_stage::{Entry, Handle, Net, Stage, facts};
 use serde_json::{Value, json};
 
 use super::table::Row;
@@ -124,7 +127,7 @@ async fn floor() -> Result<(Duration, Duration)> {
     let create = begun.elapsed();
     // etcd counts connections as good when they are older than five seconds.
     tokio::time::sleep(Duration::from_secs(6)).await;
-    let id = facts::ask(bare.net.outside("c")).await?.id;
+    let id = facts::ask(&Entry::default(), bare.net.outside("c")).await?.id;
     let (_, mut child) = bare.members.pop().context("a member")?;
     let begun = Instant::now();
     child.kill()?;
@@ -179,6 +182,13 @@ async fn writes(stage: &Stage, cluster: &str, stop: &AtomicBool) -> Vec<Duration
 
 /// The rows.
 pub(crate) async fn rows() -> Result<Vec<Row>> {
+    let mut rows = measured().await?;
+    rows.extend(idle::rows().await?);
+    Ok(rows)
+}
+
+/// What clusters of real etcds take.
+async fn measured() -> Result<Vec<Row>> {
     if olm_tests::etcd::version().is_none() {
         olm_tests::skipped("bench: etcd", "etcd is not installed");
         return Ok(Vec::new());

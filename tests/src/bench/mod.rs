@@ -2,6 +2,7 @@
 //! ([`rows`]), and resolved ([`resolver`]); installing and upgrading ([`lifecycle`]), also in many namespaces ([`many`],
 //! [`scale`]); the etcd operator ([`etcd`]); what the manager takes, and how long nobody leads ([`manager`]).
 
+mod backup;
 mod etcd;
 mod grow;
 mod lifecycle;
@@ -80,7 +81,9 @@ pub(crate) fn lifecycle_rows(part: Option<&str>, namespaces: Option<&String>) ->
 
 /// What the etcd operator adds to the time that etcd itself takes.
 pub(crate) fn etcd_rows() -> Result<Vec<Row>> {
-    in_runtime(etcd::rows())
+    let mut rows = in_runtime(etcd::rows())?;
+    rows.extend(in_runtime(backup::rows())?);
+    Ok(rows)
 }
 
 /// In a runtime of its own, which takes along what still runs.

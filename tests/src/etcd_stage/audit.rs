@@ -22,7 +22,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
 pub use super::grpc::Change;
-use super::{facts::Facts, net::Net, wire::Wires};
+use super::{entry::Entry, facts::Facts, net::Net, wire::Wires};
 use crate::inprocess::{Fault, Faults};
 
 type Body = UnsyncBoxBody<Bytes, io::Error>;
@@ -109,6 +109,11 @@ impl Audit {
         *lock(&self.disturbed) = Some(Instant::now());
     }
 
+    /// Until this is cancelled the operator of a slot lives.
+    pub(super) fn life(&self, slot: u16) -> CancellationToken {
+        lock(&self.lives).get(&slot).cloned().unwrap_or_default()
+    }
+
     /// The operator of a slot lives until this is cancelled.
     pub(super) fn lives(&self, slot: u16, dead: CancellationToken) {
         lock(&self.lives).insert(slot, dead);
@@ -148,7 +153,7 @@ impl Audit {
             return Ok(());
         }
         if first == [0x16] {
-            // TLS: what is said is between the two.
+            // TLS: what is said is between the two, and not in the audit.
             tokio::io::copy_bidirectional(&mut stream, &mut inside).await?;
             return Ok(());
         }
@@ -178,7 +183,7 @@ impl Audit {
         slot: u16,
         via: &str,
     ) -> io::Result<Response<Body>> {
-        let dead = lock(&self.lives).get(&slot).cloned().unwrap_or_default();
+        let dead = self.life(slot);
         if dead.is_cancelled() {
             return std::future::pending().await;
         }
@@ -192,7 +197,7 @@ impl Audit {
             let answer = sender.send_request(request).await.map_err(io::Error::other)?;
             return Ok(answer.map(|body| body.map_err(io::Error::other).boxed_unsync()));
         };
-        let facts = Facts::of(self.siblings(via)).await;
+        let facts = Facts::of(&Entry::default(), self.siblings(via)).await;
         let wrong = broken_rules(&change, &facts);
         let excused = lock(&self.disturbed).is_some_and(|at| at.elapsed() < LOOK);
         let faults = self.faults.get(&slot).ok_or_else(|| io::Error::other("no such slot"))?;

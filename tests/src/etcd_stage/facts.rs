@@ -3,9 +3,11 @@
 use std::{collections::BTreeMap, net::Ipv4Addr, time::Duration};
 
 use anyhow::{Context as _, Result};
-use etcd_client::{Client, ConnectOptions};
+use etcd_client::Client;
 use futures::future::join_all;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use super::entry::Entry;
 
 /// A member that does not answer within this time does not answer.
 const ANSWER: Duration = Duration::from_millis(1500);
@@ -56,24 +58,23 @@ pub struct Said {
 #[derive(Debug, Clone, Default)]
 pub struct Facts(pub BTreeMap<String, Said>);
 
-/// A client of one member, at an address with port 2379.
+/// A client of one member without TLS, at an address with port 2379.
 ///
 /// # Errors
 /// When the address is none.
 pub async fn client(ip: Ipv4Addr) -> Result<Client> {
-    let options = ConnectOptions::new().with_connect_timeout(ANSWER).with_timeout(ANSWER);
-    Ok(Client::connect([format!("http://{ip}:2379")], Some(options)).await?)
+    Entry::default().client(ip, ANSWER).await
 }
 
 /// Asks one member.
 ///
 /// # Errors
 /// When it does not answer.
-pub async fn ask(ip: Ipv4Addr) -> Result<Said> {
+pub async fn ask(entry: &Entry, ip: Ipv4Addr) -> Result<Said> {
     let asked = async {
         // The client hides a refusal behind its own retries.
         drop(tokio::net::TcpStream::connect((ip, 2379)).await?);
-        let client = client(ip).await?;
+        let client = entry.client(ip, ANSWER).await?;
         let (mut maintenance, mut cluster) = (client.maintenance_client(), client.cluster_client());
         let (status, list) = tokio::join!(maintenance.status(), cluster.member_list());
         let status = status?;
@@ -131,8 +132,9 @@ pub async fn cluster_version(ip: Ipv4Addr) -> Result<String> {
 
 impl Facts {
     /// Asks members, all at the same time.
-    pub async fn of(members: impl IntoIterator<Item = (String, Ipv4Addr)>) -> Self {
-        let asked = members.into_iter().map(|(name, ip)| async move { Some((name, ask(ip).await.ok()?)) });
+    pub async fn of(entry: &Entry, members: impl IntoIterator<Item = (String, Ipv4Addr)>) -> Self {
+        let asked =
+            members.into_iter().map(|(name, ip)| async move { Some((name, ask(entry, ip).await.ok()?)) });
         Self(join_all(asked).await.into_iter().flatten().collect())
     }
 

@@ -13,7 +13,10 @@ fn target() -> PathBuf {
     crate::bin_dir().parent().map_or_else(|| PathBuf::from("target/etcd"), |target| target.join("etcd"))
 }
 
-/// The table of images: etcds that are installed, named by `OLM_ETCD_DIRS`, or were got by the script.
+/// The image of the operator: the program that was built beside this test. Pods that are restored run it.
+pub(super) const OPERATOR: &str = "stage/etcd-operator:built";
+
+/// The table of images: the operator, and etcds that are installed, named by `OLM_ETCD_DIRS`, or were got by the script.
 pub(super) fn table() -> ImageTable {
     let got = std::fs::read_dir(target()).into_iter().flatten().flatten();
     let images = got.filter(|entry| entry.path().join("etcd").is_file()).map(|entry| {
@@ -28,7 +31,14 @@ pub(super) fn table() -> ImageTable {
             description: format!("etcd {version}"),
         }
     });
-    ImageTable::discover(images.collect())
+    let operator = Image {
+        pattern: OPERATOR.to_owned(),
+        programs: vec![("etcd-operator".to_owned(), crate::bin_dir().join("etcd-operator"))],
+        entrypoint: Vec::new(),
+        default_args: Vec::new(),
+        description: "the etcd operator".to_owned(),
+    };
+    ImageTable::discover(images.chain([operator]).collect())
 }
 
 /// The newest etcd 3.5 to be had on this machine; the script is asked for it once, where there is none yet.

@@ -29,13 +29,13 @@ use super::{
     audit::Audit,
     net::Net,
     pod,
-    told::{now, running, tail, waiting},
+    told::{now, running, waiting},
     wire::{Use, Wires},
 };
 
 /// A container that ended is started again after this long; each further time after twice as long.
-const BACKOFF: Duration = Duration::from_millis(200);
-const BACKOFF_MAX: Duration = Duration::from_secs(2);
+pub(super) const BACKOFF: Duration = Duration::from_millis(200);
+pub(super) const BACKOFF_MAX: Duration = Duration::from_secs(2);
 /// One that ran for this long begins anew with its waits.
 const RAN_WELL: Duration = Duration::from_secs(10);
 /// Between two looks at readiness. A real kubelet takes the probe's period, which is a second.
@@ -304,8 +304,12 @@ impl Kubelet {
             if run.ending.is_cancelled() {
                 return;
             }
+            if !initialised && !self.initialise(run, reported).await {
+                return;
+            }
+            initialised = true;
             let begun = Instant::now();
-            let started = self.begin(run, &mut initialised).await;
+            let started = self.begin(run).await;
             let why = match started {
                 Ok(mut child) => match self.runs(run, &mut child, reported, &last).await {
                     Some(code) => format!("exit code {code}"),
@@ -361,8 +365,8 @@ impl Kubelet {
         rule.and_then(|rule| rule(&pod)).map(|why| ("ContainerCreating", why))
     }
 
-    /// Folders, init containers, and the process.
-    async fn begin(&self, run: &Run, initialised: &mut bool) -> Result<Child> {
+    /// Folders and the process.
+    async fn begin(&self, run: &Run) -> Result<Child> {
         let pod = lock(&run.pod).clone();
         let spec = pod.spec.as_ref().context("a pod without a spec")?;
         let volumes = self.volumes(run).await?;
@@ -381,19 +385,6 @@ impl Kubelet {
         }
         lock(&run.state).data = data;
         let images = &self.inner.images;
-        if !*initialised {
-            for init in spec.init_containers.iter().flatten() {
-                let mounts = pod::mounts(init, &volumes)?;
-                let log = self.log(&format!("{}-{}", run.name, init.name));
-                let mut child = pod::start(images, &pod, init, &mounts, run.inside, &log)?;
-                let status = child.wait().await?;
-                if !status.success() {
-                    let said = std::fs::read_to_string(&log).unwrap_or_default();
-                    bail!("init container {} ended with {status}: {}", init.name, tail(&said, 3));
-                }
-            }
-            *initialised = true;
-        }
         let image = container.image.clone().unwrap_or_default();
         let broken = lock(&self.inner.broken).as_ref().is_some_and(|broken| image.contains(broken.as_str()));
         let started = Start {
@@ -465,7 +456,7 @@ impl Kubelet {
         None
     }
 
-    async fn report(&self, run: &Run, reported: &mut Value, status: &Value) {
+    pub(super) async fn report(&self, run: &Run, reported: &mut Value, status: &Value) {
         let mut status = status.clone();
         let ready = status["ready"] == true;
         let text = if ready { "True" } else { "False" };

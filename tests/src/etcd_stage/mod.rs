@@ -9,22 +9,31 @@
 //! * [`facts`]: what members say for themselves
 
 pub mod audit;
+mod clock;
+mod entry;
 pub mod facts;
 mod grpc;
 mod images;
+mod init;
 mod kubelet;
 mod net;
 mod operator;
 mod pod;
+/// The S3 server of the operator's own tests.
+#[path = "../../../operators/etcd/src/storage/tests/s3.rs"]
+pub mod s3;
 mod stage;
+mod store;
 mod told;
 mod tricks;
 mod volumes;
 pub mod wire;
 
 pub use audit::{Audit, Rpc};
+pub use clock::Ahead;
+pub use entry::Entry;
 pub use images::newer;
 pub use kubelet::{Kubelet, Start};
 pub use net::Net;
-pub use operator::Operator;
+pub use operator::{Duties, Operator};
 pub use stage::{Handle, PATIENCE, Stage, condition, settled};

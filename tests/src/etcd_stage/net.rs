@@ -4,12 +4,9 @@
 //! belongs to the test.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     net::{Ipv4Addr, TcpListener},
-    sync::{
-        Arc, LazyLock, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU8, Ordering},
-    },
+    sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError},
 };
 
 use anyhow::{Context as _, Result, bail};
@@ -32,13 +29,24 @@ static PROCESS: LazyLock<Option<(u8, TcpListener)>> = LazyLock::new(|| {
         TcpListener::bind((Ipv4Addr::new(127, number, 0, 1), 2379)).ok().map(|held| (number, held))
     })
 });
-static STAGES: AtomicU8 = AtomicU8::new(1);
+/// The number that was given to a stage last, and those that are in use.
+static STAGES: Mutex<(u8, BTreeSet<u8>)> = Mutex::new((0, BTreeSet::new()));
+
+fn stages() -> MutexGuard<'static, (u8, BTreeSet<u8>)> {
+    STAGES.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// The addresses of one stage.
 pub struct Net {
     process: u8,
     stage: u8,
     given: Mutex<BTreeMap<String, u8>>,
+}
+
+impl Drop for Net {
+    fn drop(&mut self) {
+        stages().1.remove(&self.stage);
+    }
 }
 
 impl Net {
@@ -48,10 +56,14 @@ impl Net {
     /// When all are in use.
     pub fn claim() -> Result<Arc<Self>> {
         let (process, _) = PROCESS.as_ref().context("no addresses 127.100.0.0 to 127.199.0.0 are free")?;
-        let stage = STAGES.fetch_add(1, Ordering::Relaxed);
-        if !(1..INSIDE).contains(&stage) {
-            bail!("{INSIDE} stages in one process are too many");
-        }
+        let mut stages = stages();
+        // One that was in use is used again as late as can be: what listened there takes a while to end.
+        let (last, used) = &mut *stages;
+        let free =
+            (1..INSIDE).map(|next| (*last + next - 1) % (INSIDE - 1) + 1).find(|stage| !used.contains(stage));
+        let Some(stage) = free else { bail!("{INSIDE} stages at a time are too many in one process") };
+        used.insert(stage);
+        *last = stage;
         Ok(Arc::new(Self { process: *process, stage, given: Mutex::default() }))
     }
 
@@ -99,6 +111,7 @@ impl Net {
 }
 
 /// How the operator of a slot finds members.
+#[derive(Clone)]
 pub(super) struct View {
     pub(super) net: Arc<Net>,
     pub(super) slot: u16,

@@ -1,6 +1,7 @@
 //! One life of the etcd operator, in this process: it can be asked to stop, killed, and frozen.
 
 use std::{
+    path::PathBuf,
     sync::{
         Arc, Condvar, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -10,15 +11,18 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use etcd_operator::{
+    backup,
     controller::{self, Context, Scope},
-    lease::Elector,
+    lease::{BACKUP_NAME, Elector, NAME, RESTORE_NAME},
     metrics::Metrics,
+    restore::{self, Place},
 };
+use futures::future::join_all;
 use kube::Client;
 use tokio::{runtime::Runtime, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
-use super::net::View;
+use super::{clock::Ahead, net::View};
 use crate::inprocess::Faults;
 
 /// How long an operator that ended by itself stays away.
@@ -35,6 +39,29 @@ pub(super) struct Needs {
     pub(super) view: View,
     pub(super) namespace: &'static str,
     pub(super) identity: String,
+    pub(super) duties: Duties,
+    pub(super) clock: Ahead,
+    /// Where local backups are.
+    pub(super) folder: PathBuf,
+}
+
+/// What an operator does: all of it, or one thing alone, as the three programs do it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Duties {
+    clusters: bool,
+    backups: bool,
+    restores: bool,
+}
+
+impl Duties {
+    /// `etcd-operator`.
+    pub const ALL: Self = Self { clusters: true, backups: true, restores: true };
+    /// Clusters alone: what most scenarios are about.
+    pub const CLUSTERS: Self = Self { clusters: true, backups: false, restores: false };
+    /// `etcd-backup-operator`.
+    pub const BACKUPS: Self = Self { clusters: false, backups: true, restores: false };
+    /// `etcd-restore-operator`.
+    pub const RESTORES: Self = Self { clusters: false, backups: false, restores: true };
 }
 
 /// One life of an operator, in a runtime of its own: what it spawned goes with it.
@@ -60,29 +87,9 @@ impl Operator {
         let elected = Arc::new(AtomicUsize::new(0));
         let (shutdown, gate, counted) = (stop.clone(), dead.clone(), Arc::clone(&elected));
         let task = runtime.spawn(async move {
-            let addressing = Arc::new(needs.view);
             while !shutdown.is_cancelled() {
                 // As the command does; the kubelet starts one that lost its lease again.
-                let client = needs.faults.client(needs.client.clone(), gate.clone());
-                let elector = Elector::new(client.clone(), needs.namespace, &needs.identity);
-                if !elector.acquire(&shutdown).await {
-                    return;
-                }
-                counted.fetch_add(1, Ordering::Relaxed);
-                let metrics = Arc::new(Metrics::default());
-                let name = Some(needs.identity.clone());
-                let context =
-                    Context::new(client, addressing.clone(), elector.clone(), metrics, Scope::All, name);
-                let stop = shutdown.child_token();
-                let work = tokio::spawn(controller::run(Arc::new(context), stop.clone()));
-                let kept = elector.hold(&shutdown).await;
-                stop.cancel();
-                if kept {
-                    let _ = tokio::time::timeout(FINISH, work).await;
-                    elector.release().await;
-                } else {
-                    work.abort();
-                }
+                process(&needs, &gate, &shutdown, &counted).await;
                 tokio::time::sleep(RESTART).await;
             }
         });
@@ -146,6 +153,78 @@ impl Operator {
             let gone = std::thread::spawn(move || runtime.shutdown_timeout(GONE));
             let _ = gone.join();
         }
+    }
+}
+
+/// One process: its controllers, each behind a lease of its own. It ends when it is told to, or lost one of them.
+async fn process(
+    needs: &Needs,
+    gate: &CancellationToken,
+    shutdown: &CancellationToken,
+    elected: &Arc<AtomicUsize>,
+) {
+    let client = needs.faults.client(needs.client.clone(), gate.clone());
+    let elector = |name| Elector::named(client.clone(), needs.namespace, name, &needs.identity);
+    let (metrics, instance) = (Arc::new(Metrics::default()), Some(needs.identity.clone()));
+    let view = Arc::new(needs.view.clone());
+    let first = Context::new(client.clone(), view, elector(NAME), metrics, Scope::All, instance)
+        .with_clock(needs.clock.clock());
+    let stop = shutdown.child_token();
+    let folder = Some(needs.folder.clone());
+    let mut held = Vec::new();
+    if needs.duties.backups {
+        let context = Arc::new(first.behind(elector(BACKUP_NAME)));
+        let (elector, folder) = (context.elector.clone(), folder.clone());
+        held.push(tokio::spawn(hold(elector, stop.clone(), move |token| {
+            backup::run(context, folder, token)
+        })));
+    }
+    if needs.duties.restores {
+        let context = Arc::new(first.behind(elector(RESTORE_NAME)));
+        let elector = context.elector.clone();
+        // Each life is somewhere else, as pods are.
+        let Ok(listener) = tokio::net::TcpListener::bind("127.0.0.1:0").await else { return };
+        let Ok(address) = listener.local_addr() else { return };
+        let place = Place::new(
+            Some(address.to_string()),
+            address.port(),
+            Some(super::images::OPERATOR.to_owned()),
+            None,
+        );
+        tokio::spawn(restore::serve(listener, Arc::clone(&context), folder.clone(), stop.clone()));
+        held.push(tokio::spawn(hold(elector, stop.clone(), move |token| {
+            restore::run(context, folder, Arc::new(place), token)
+        })));
+    }
+    if needs.duties.clusters {
+        let (elector, elected) = (first.elector.clone(), Arc::clone(elected));
+        held.push(tokio::spawn(hold(elector, stop.clone(), move |token| {
+            elected.fetch_add(1, Ordering::Relaxed);
+            controller::run(Arc::new(first), token)
+        })));
+    }
+    join_all(held).await;
+}
+
+/// Works while the lease is held; what loses one takes the others along.
+async fn hold<F, W>(elector: Elector, stop: CancellationToken, work: F)
+where
+    F: FnOnce(CancellationToken) -> W,
+    W: Future<Output = ()> + Send + 'static,
+{
+    if !elector.acquire(&stop).await {
+        return;
+    }
+    let token = stop.child_token();
+    let work = tokio::spawn(work(token.clone()));
+    let kept = elector.hold(&stop).await;
+    token.cancel();
+    if kept {
+        let _ = tokio::time::timeout(FINISH, work).await;
+        elector.release().await;
+    } else {
+        work.abort();
+        stop.cancel();
     }
 }
 

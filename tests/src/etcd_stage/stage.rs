@@ -5,13 +5,14 @@ use std::{
     future::Future,
     path::{Path, PathBuf},
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, Result, bail, ensure};
+use etcd_operator::crd;
 use kube::{
     Api, Client,
     api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
@@ -23,14 +24,18 @@ use olm_devcluster::{
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
 use super::{
     audit::Audit,
+    clock::Ahead,
+    entry::Entry,
     facts::Facts,
     kubelet::Kubelet,
     net::{Net, View},
-    operator::{Needs, Operator},
+    operator::{Duties, Needs, Operator},
+    s3::S3,
     wire::Wires,
 };
 use crate::inprocess::Faults;
@@ -44,7 +49,7 @@ const NODE: &str = "olm-node";
 /// Where the operators are.
 const OPERATORS: &str = "operators";
 /// How many operators there can be at a time.
-const SLOTS: u16 = 2;
+const SLOTS: u16 = 3;
 /// Memory that a file system in memory must have left for the data of etcds, which take 128 MB each for their logs.
 const ROOM: u64 = 4 << 30;
 
@@ -80,9 +85,15 @@ pub struct Stage {
     pub wires: Arc<Wires>,
     /// What operators did to clusters.
     pub audit: Arc<Audit>,
+    /// How the test's own clients and eyes get in to members.
+    pub entry: Entry,
+    /// What the operators' clocks say.
+    pub clock: Ahead,
+    pub(super) s3: OnceCell<S3>,
     server: ApiServer,
     stop: CancellationToken,
     lives: AtomicUsize,
+    duties: Mutex<Duties>,
     folder: TempDir,
 }
 
@@ -128,8 +139,24 @@ impl Stage {
         let images = super::images::table();
         let parts = (Arc::clone(&net), Arc::clone(&wires), Arc::clone(&audit));
         let kubelet = Kubelet::start(client.clone(), parts, images, folder.path(), NODE, stop.child_token());
-        let lives = AtomicUsize::new(0);
-        let stage = Self { client, faults, kubelet, net, wires, audit, server, stop, lives, folder };
+        let (lives, s3, duties) = (AtomicUsize::new(0), OnceCell::new(), Mutex::new(Duties::CLUSTERS));
+        let (entry, clock) = (Entry::default(), Ahead::default());
+        let stage = Self {
+            client,
+            faults,
+            kubelet,
+            net,
+            wires,
+            audit,
+            entry,
+            clock,
+            s3,
+            server,
+            stop,
+            lives,
+            duties,
+            folder,
+        };
         stage.furnish().await?;
         Ok(stage)
     }
@@ -141,11 +168,18 @@ impl Stage {
             "conditions": [{ "type": "Ready", "status": "True" }] } });
         let node = self.api("Node", "")?;
         node.patch_status(NODE, &PatchParams::default(), &Patch::Merge(&ready)).await?;
-        self.apply(&serde_json::to_value(etcd_operator::crd::crd())?).await?;
+        for crd in [crd::crd(), crd::backup::crd(), crd::restore::crd()] {
+            self.apply(&serde_json::to_value(crd)?).await?;
+        }
         self.namespace(OPERATORS).await?;
         self.namespace("ns").await?;
-        self.eventually("the API of EtcdClusters", async || self.list("EtcdCluster", "ns").await.map(drop))
-            .await
+        self.eventually("the API of EtcdClusters and their backups", async || {
+            for kind in ["EtcdCluster", "EtcdBackup", "EtcdRestore"] {
+                self.list(kind, "ns").await?;
+            }
+            Ok(())
+        })
+        .await
     }
 
     /// A namespace in which pods can be made.
@@ -166,6 +200,11 @@ impl Stage {
         self.folder.path()
     }
 
+    /// From now on operators that are started have these duties. Without it they look after clusters.
+    pub fn employ(&self, duties: Duties) {
+        *self.duties.lock().unwrap_or_else(PoisonError::into_inner) = duties;
+    }
+
     /// Starts an operator. A later life in the same slot has the same identity: it knows that the one before is gone.
     ///
     /// # Errors
@@ -179,6 +218,7 @@ impl Stage {
     /// # Errors
     /// When the machine has no room for it.
     pub fn operator_in(&self, slot: u16) -> Result<Operator> {
+        let duties = *self.duties.lock().unwrap_or_else(PoisonError::into_inner);
         self.lives.fetch_add(1, Ordering::Relaxed);
         let faults = self.faults.get(usize::from(slot)).context("there is no such slot")?.clone();
         let operator = Operator::start(Needs {
@@ -187,9 +227,18 @@ impl Stage {
             view: View { net: Arc::clone(&self.net), slot },
             namespace: OPERATORS,
             identity: format!("operator-{slot}"),
+            duties,
+            clock: self.clock.clone(),
+            folder: self.folder.path().join("backups"),
         })?;
         self.audit.lives(slot, operator.dead.clone());
         Ok(operator)
+    }
+
+    /// From now on the test gets in to members with the certificate of a Secret in namespace `ns`, and expects them to show one
+    /// for the name `server`.
+    pub fn enter_through(&self, secret: &str, server: &str) {
+        self.entry.set(Api::namespaced(self.client.clone(), "ns"), secret, server);
     }
 
     /// How many lives of operators there were.
@@ -296,7 +345,19 @@ impl Stage {
     ///
     /// # Errors
     /// When the patience is over.
-    pub async fn eventually<T, F, Fut>(&self, what: &str, mut probe: F) -> Result<T>
+    pub async fn eventually<T, F, Fut>(&self, what: &str, probe: F) -> Result<T>
+    where
+        F: FnMut() -> Fut,
+        Fut: Future<Output = Result<T>>,
+    {
+        self.within(PATIENCE, what, probe).await
+    }
+
+    /// The same for what takes longer.
+    ///
+    /// # Errors
+    /// When the patience is over.
+    pub async fn within<T, F, Fut>(&self, patience: Duration, what: &str, mut probe: F) -> Result<T>
     where
         F: FnMut() -> Fut,
         Fut: Future<Output = Result<T>>,
@@ -305,7 +366,7 @@ impl Stage {
         loop {
             match probe().await {
                 Ok(found) => return Ok(found),
-                Err(error) if start.elapsed() > PATIENCE => {
+                Err(error) if start.elapsed() > patience => {
                     bail!("waited for {what}; last: {error:#}\n{}", self.report().await)
                 }
                 Err(_) => tokio::time::sleep(LOOK).await,
@@ -322,6 +383,11 @@ impl Stage {
                 cluster["metadata"]["name"], cluster["spec"], cluster["status"]
             ));
         }
+        for kind in ["EtcdBackup", "EtcdRestore"] {
+            for task in self.list(kind, "").await.unwrap_or_default() {
+                out.push_str(&format!("  {kind} {} status {}\n", task["metadata"]["name"], task["status"]));
+            }
+        }
         for pod in self.list("Pod", "").await.unwrap_or_default() {
             let name = pod["metadata"]["name"].as_str().unwrap_or_default();
             let status = &pod["status"];
@@ -337,7 +403,7 @@ impl Stage {
             ));
         }
         let members = self.net.names().into_iter().map(|name| (name.clone(), self.net.inside(&name)));
-        out.push_str(&format!("  etcd: {}\n", Facts::of(members).await.brief()));
+        out.push_str(&format!("  etcd: {}\n", Facts::of(&self.entry, members).await.brief()));
         for rpc in self.audit.log().iter().rev().take(12).rev() {
             out.push_str(&format!("  {}\n", rpc.brief()));
         }
@@ -376,6 +442,17 @@ impl Handle<'_> {
     /// When it is not there.
     pub async fn object(&self) -> Result<Value> {
         self.stage.get("EtcdCluster", "ns", &self.name).await
+    }
+
+    /// Has the operator look at it now, whenever it would have looked by itself.
+    ///
+    /// # Errors
+    /// The API's refusal.
+    pub async fn poke(&self) -> Result<()> {
+        static POKES: AtomicUsize = AtomicUsize::new(0);
+        let count = POKES.fetch_add(1, Ordering::Relaxed).to_string();
+        let patch = json!({ "metadata": { "annotations": { "test/pokes": count } } });
+        self.stage.patch("EtcdCluster", "ns", &self.name, &patch).await
     }
 
     /// A change of its spec.
@@ -435,14 +512,22 @@ impl Handle<'_> {
     pub async fn facts(&self) -> Facts {
         let of = |name: &String| name.rsplit_once('-').is_some_and(|(cluster, _)| cluster == self.name);
         let names = self.stage.net.names().into_iter().filter(of);
-        Facts::of(names.map(|name| (name.clone(), self.stage.net.inside(&name)))).await
+        Facts::of(&self.stage.entry, names.map(|name| (name.clone(), self.stage.net.inside(&name)))).await
     }
 
-    /// The member that leads, by its name.
+    /// The member that leads, by its name; waits while nobody says so.
     ///
     /// # Errors
     /// When nobody does.
     pub async fn leader(&self) -> Result<String> {
+        self.stage.eventually("a leader", async || self.leads().await).await
+    }
+
+    /// The member that leads at this moment.
+    ///
+    /// # Errors
+    /// When nobody does, or does not answer just now.
+    pub async fn leads(&self) -> Result<String> {
         let facts = self.facts().await;
         let id = facts.leader().context("nobody leads")?;
         let found = facts.0.iter().find(|(_, said)| said.id == id);
@@ -456,6 +541,20 @@ impl Handle<'_> {
     pub async fn followers(&self) -> Result<Vec<String>> {
         let leader = self.leader().await?;
         Ok(self.names().await?.into_iter().filter(|name| *name != leader).collect())
+    }
+
+    /// Names and ids of the members, as etcd knows them; waits while nobody tells.
+    ///
+    /// # Errors
+    /// When nobody answers.
+    pub async fn ids(&self) -> Result<BTreeMap<String, u64>> {
+        self.stage
+            .eventually("a list of members", async || {
+                let members = self.facts().await.members();
+                ensure!(!members.is_empty(), "nobody answers");
+                Ok(members.into_iter().map(|m| (m.name, m.id)).collect())
+            })
+            .await
     }
 
     /// Waits until the object says that all is as wanted with so many members, and etcd says the same.

@@ -130,6 +130,8 @@ impl Kubelet {
         let ip = match image {
             // Served by this process.
             _ if image.contains("local") => local_address().to_string(),
+            // Where somebody of this machine listens, each at an address of its own.
+            _ if image.contains("loopback") => format!("127.60.{}.{}", number / 250, number % 250 + 1),
             _ => format!("10.244.{}.{}", number / 250, number % 250 + 1),
         };
         let now = "2026-01-01T00:00:00Z";

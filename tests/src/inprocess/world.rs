@@ -200,6 +200,14 @@ impl World {
         Served::start(self.server.dev()?, self.server.client(identity)?, faults, self.folder.path())
     }
 
+    /// As [`Self::serve`], for a program that may do anything.
+    ///
+    /// # Errors
+    /// When there is no port to be had.
+    pub fn serve_as_admin(&self, faults: &Faults) -> Result<Served> {
+        Served::start(self.server.dev()?, self.server.client(Identity::admin())?, faults, self.folder.path())
+    }
+
     /// Serves the API at a port for somebody's programs, with the manager that listens there behind its Service.
     ///
     /// # Errors

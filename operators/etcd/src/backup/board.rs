@@ -1,56 +1,117 @@
-//! What the backups of a cluster have to say to the cluster: kept in memory, read at every look at the cluster.
+//! What the backups of a cluster have to say to the cluster: read from the EtcdBackups in the API, whichever process works
+//! on them.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use futures::{Stream, StreamExt, TryStreamExt};
 use jiff::{SignedDuration, Timestamp};
-use kube::ResourceExt;
+use kube::core::DeserializeGuard;
+use kube::runtime::reflector::{self, ObjectRef, Store};
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, ResourceExt};
 
+use crate::crd::EtcdCluster;
 use crate::crd::backup::EtcdBackup;
 use crate::observed::BackupView;
 
 /// A backup that is so much later than its schedule is overdue.
 const LATE: SignedDuration = SignedDuration::from_secs(300);
+/// What a Service for clients is called after the name of its cluster; see [`crate::names::client_service`].
+const SERVICE_SUFFIX: &str = "-client";
 
-/// By namespace and name of the EtcdBackup.
-#[derive(Debug, Default)]
+type Guarded = DeserializeGuard<EtcdBackup>;
+
+/// The EtcdBackups of the namespaces that are watched.
+#[derive(Default)]
 pub struct Board {
-    backups: Mutex<HashMap<(String, String), EtcdBackup>>,
+    watched: Mutex<Vec<Watched>>,
+}
+
+struct Watched {
+    /// None: all.
+    namespace: Option<String>,
+    store: Store<Guarded>,
+    /// All of them were listed once. Without the right to, or without the kind, that never comes.
+    listed: Arc<AtomicBool>,
+}
+
+impl std::fmt::Debug for Board {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Board").finish_non_exhaustive()
+    }
 }
 
 impl Board {
-    pub(crate) fn put(&self, backup: &EtcdBackup) {
-        let key = (backup.namespace().unwrap_or_default(), backup.name_any());
-        self.lock().insert(key, backup.clone());
+    /// Knows the EtcdBackups of a namespace from now on, as long as somebody reads the stream of those that change.
+    pub(crate) fn follow(
+        &self,
+        api: Api<Guarded>,
+        namespace: Option<&str>,
+    ) -> impl Stream<Item = Result<Guarded, watcher::Error>> + Send + use<> {
+        let (store, writer) = reflector::store();
+        let listed = Arc::new(AtomicBool::new(false));
+        self.add(namespace, store, listed.clone());
+        let events = watcher(api, watcher::Config::default()).default_backoff();
+        reflector::reflector(writer, events)
+            .inspect_ok(move |event| {
+                if matches!(event, watcher::Event::InitDone) {
+                    listed.store(true, Ordering::Relaxed);
+                }
+            })
+            .touched_objects()
+            .boxed()
     }
 
-    pub(crate) fn remove(&self, namespace: &str, name: &str) {
-        self.lock().remove(&(namespace.to_owned(), name.to_owned()));
+    fn add(&self, namespace: Option<&str>, store: Store<Guarded>, listed: Arc<AtomicBool>) {
+        let new = Watched { namespace: namespace.map(str::to_owned), store, listed };
+        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        watched.retain(|known| known.namespace != new.namespace);
+        watched.push(new);
     }
 
-    /// What the backups of a cluster say; none when it has none.
-    pub(crate) fn view(&self, namespace: &str, cluster: &str, now: Timestamp) -> Option<BackupView> {
-        let backups = self.lock();
-        let of_cluster =
-            |backup: &&EtcdBackup| backup.namespace().as_deref() == Some(namespace) && is_of(backup, cluster);
-        let mut own: Vec<&EtcdBackup> = backups.values().filter(of_cluster).collect();
+    /// What the backups of a cluster say, none when it has none; an error while nobody knows.
+    pub(crate) fn view(
+        &self,
+        namespace: &str,
+        cluster: &str,
+        now: Timestamp,
+    ) -> Result<Option<BackupView>, Unknown> {
+        let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        let here = watched.iter().find(|w| w.namespace.as_deref().is_none_or(|known| known == namespace));
+        let here = here.filter(|w| w.listed.load(Ordering::Relaxed)).ok_or(Unknown)?;
+        let own = here.store.state_filter(|backup| {
+            let named = |backup: &EtcdBackup| clusters(backup).any(|name| name == cluster);
+            backup.0.as_ref().is_ok_and(|b| b.namespace().as_deref() == Some(namespace) && named(b))
+        });
+        let mut own: Vec<&EtcdBackup> = own.iter().filter_map(|backup| backup.0.as_ref().ok()).collect();
         own.sort_by_key(|backup| backup.name_any());
-        view(&own, now)
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<(String, String), EtcdBackup>> {
-        self.backups.lock().unwrap_or_else(PoisonError::into_inner)
+        Ok(view(&own, now))
     }
 }
 
-/// By name, or by the Service that the cluster has for clients.
-fn is_of(backup: &EtcdBackup, cluster: &str) -> bool {
+/// The EtcdBackups were not listed yet, or cannot be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Unknown;
+
+/// The clusters that a backup is of.
+pub(crate) fn of_backup(backup: Guarded) -> Vec<ObjectRef<DeserializeGuard<EtcdCluster>>> {
+    let Ok(backup) = backup.0 else { return Vec::new() };
     let namespace = backup.namespace().unwrap_or_default();
-    let service = format!("{}.{namespace}.svc", crate::names::client_service(cluster));
-    backup.spec.cluster_name.as_deref() == Some(cluster)
-        || backup.spec.etcd_endpoints.iter().any(|endpoint| {
-            super::source::address(endpoint, &namespace).is_ok_and(|(_, _, host)| host.starts_with(&service))
-        })
+    clusters(&backup).map(|name| ObjectRef::new(&name).within(&namespace)).collect()
+}
+
+/// Their names: as the spec says, or by the Service that a cluster has for clients.
+fn clusters(backup: &EtcdBackup) -> impl Iterator<Item = String> {
+    let namespace = backup.namespace().unwrap_or_default();
+    let by_service = backup.spec.etcd_endpoints.iter().filter_map(move |endpoint| {
+        let (_, _, host) = super::source::address(endpoint, &namespace).ok()?;
+        let (service, rest) = host.split_once('.')?;
+        let here = format!("{namespace}.svc");
+        let here = rest == here || rest.starts_with(&format!("{here}."));
+        service.strip_suffix(SERVICE_SUFFIX).filter(|_| here).map(str::to_owned)
+    });
+    backup.spec.cluster_name.clone().into_iter().chain(by_service)
 }
 
 fn view(own: &[&EtcdBackup], now: Timestamp) -> Option<BackupView> {
@@ -68,20 +129,22 @@ fn view(own: &[&EtcdBackup], now: Timestamp) -> Option<BackupView> {
         last_success: good.last_success_date.map(|time| time.0),
         overdue_since: overdue,
         failing: failing.map(|b| format!("EtcdBackup {}: {}", b.name_any(), status(b).reason)),
-        place: place(newest, &good.object),
+        source: source(newest, &good.object),
     })
 }
 
 /// In the words of an EtcdRestore.
-fn place(backup: &EtcdBackup, object: &str) -> Option<String> {
+fn source(backup: &EtcdBackup, object: &str) -> Option<serde_json::Value> {
     let path = object.split_once("://")?.1;
-    let block = match backup.spec.storage_type.as_str() {
-        "S3" => "s3",
-        "GCS" => "gcs",
-        "ABS" => "abs",
-        _ => "local",
-    };
-    Some(format!("{block}.path: {path}"))
+    let spec = serde_json::to_value(&backup.spec).ok()?;
+    let kind = spec["storageType"].as_str()?;
+    let block = kind.to_lowercase();
+    let mut source = serde_json::json!({ "backupStorageType": kind, &block: spec.get(&block)? });
+    source[&block]["path"] = path.into();
+    if let Some(encryption) = spec.get("encryption") {
+        source["encryption"] = encryption.clone();
+    }
+    Some(source)
 }
 
 #[cfg(test)]
@@ -97,33 +160,81 @@ mod tests {
         .unwrap()
     }
 
+    /// What the API has, as a watch brings it.
+    fn listed(backups: &[EtcdBackup]) -> Board {
+        let (store, mut writer) = reflector::store();
+        writer.apply_watcher_event(&watcher::Event::Init);
+        for backup in backups {
+            writer.apply_watcher_event(&watcher::Event::InitApply(DeserializeGuard(Ok(backup.clone()))));
+        }
+        writer.apply_watcher_event(&watcher::Event::InitDone);
+        let board = Board::default();
+        board.add(None, store, Arc::new(AtomicBool::new(true)));
+        board
+    }
+
     #[test]
     fn a_cluster_sees_the_newest_good_backup_and_the_trouble_of_any() {
-        let board = Board::default();
         let now: Timestamp = "2026-01-02T00:00:00Z".parse().unwrap();
-        assert_eq!(board.view("shop", "orders", now), None);
-        board.put(&backup(
-            "a",
-            json!({ "storageType": "S3", "clusterName": "orders" }),
-            json!({ "phase": "Succeeded", "lastSuccessDate": "2026-01-01T00:00:00Z", "object": "s3://bucket/key" }),
-        ));
-        board.put(&backup(
-            "b",
-            json!({ "storageType": "S3", "etcdEndpoints": ["http://orders-client:2379"] }),
-            json!({ "phase": "Failed", "reason": "AccessDenied", "nextBackup": "2026-01-01T12:00:00Z" }),
-        ));
-        board.put(&backup(
-            "c",
-            json!({ "storageType": "S3", "clusterName": "other" }),
-            json!({ "phase": "Failed", "reason": "no" }),
-        ));
-        let view = board.view("shop", "orders", now).unwrap();
+        assert_eq!(listed(&[]).view("shop", "orders", now), Ok(None));
+        let board = listed(&[
+            backup(
+                "a",
+                json!({ "storageType": "S3", "clusterName": "orders", "encryption": { "secret": "keys" },
+                        "s3": { "path": "bucket/key", "awsSecret": "aws", "endpoint": "http://s3", "forcePathStyle": true } }),
+                json!({ "phase": "Succeeded", "lastSuccessDate": "2026-01-01T00:00:00Z", "object": "s3://bucket/key_v1" }),
+            ),
+            backup(
+                "b",
+                json!({ "storageType": "S3", "etcdEndpoints": ["http://orders-client:2379"] }),
+                json!({ "phase": "Failed", "reason": "AccessDenied", "nextBackup": "2026-01-01T12:00:00Z" }),
+            ),
+            backup(
+                "c",
+                json!({ "storageType": "S3", "clusterName": "other" }),
+                json!({ "phase": "Failed", "reason": "no" }),
+            ),
+        ]);
+        let view = board.view("shop", "orders", now).unwrap().unwrap();
         assert_eq!(view.last_success, Some("2026-01-01T00:00:00Z".parse().unwrap()));
-        assert_eq!(view.place.as_deref(), Some("s3.path: bucket/key"));
+        let source = json!({
+            "backupStorageType": "S3", "encryption": { "secret": "keys" },
+            "s3": { "path": "bucket/key_v1", "awsSecret": "aws", "endpoint": "http://s3", "forcePathStyle": true },
+        });
+        assert_eq!(view.source, Some(source), "what is told can be copied as it is");
         assert_eq!(view.failing.as_deref(), Some("EtcdBackup b: AccessDenied"));
         assert_eq!(view.overdue_since, Some("2026-01-01T12:00:00Z".parse().unwrap()));
-        board.remove("shop", "a");
-        board.remove("shop", "b");
-        assert_eq!(board.view("shop", "orders", now), None);
+        assert_eq!(
+            board.view("other", "orders", now),
+            Ok(None),
+            "the same name elsewhere is another cluster"
+        );
+    }
+
+    #[test]
+    fn what_was_not_listed_yet_is_unknown_and_not_absent() {
+        let now: Timestamp = "2026-01-02T00:00:00Z".parse().unwrap();
+        assert_eq!(Board::default().view("shop", "orders", now), Err(Unknown));
+        let board = Board::default();
+        board.add(Some("shop"), reflector::store().0, Arc::default());
+        assert_eq!(board.view("shop", "orders", now), Err(Unknown));
+        board.add(Some("shop"), reflector::store().0, Arc::new(AtomicBool::new(true)));
+        assert_eq!(board.view("shop", "orders", now), Ok(None));
+        assert_eq!(board.view("other", "orders", now), Err(Unknown));
+    }
+
+    #[test]
+    fn a_backup_names_its_cluster_or_the_service_of_it() {
+        let named = |spec: serde_json::Value| clusters(&backup("b", spec, json!({}))).collect::<Vec<_>>();
+        let by = |endpoint: &str| named(json!({ "storageType": "S3", "etcdEndpoints": [endpoint] }));
+        assert_eq!(named(json!({ "storageType": "S3", "clusterName": "orders" })), ["orders"]);
+        for endpoint in ["http://orders-client:2379", "https://orders-client.shop.svc.cluster.local:2379"] {
+            assert_eq!(by(endpoint), ["orders"], "{endpoint}");
+        }
+        for endpoint in ["http://orders-client.other.svc:2379", "http://10.0.0.1:2379", "http://orders:2379"]
+        {
+            assert!(by(endpoint).is_empty(), "{endpoint}");
+        }
+        assert_eq!(crate::names::client_service("orders"), format!("orders{SERVICE_SUFFIX}"));
     }
 }

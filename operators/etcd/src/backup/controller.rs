@@ -26,8 +26,9 @@ use crate::apply::why;
 use crate::controller::{Context as Base, api, differences, key};
 use crate::crd::EtcdCluster;
 use crate::crd::backup::{EtcdBackup, EtcdBackupStatus, Upload};
+use crate::crd::stores::Encryption;
 use crate::events::{self, Note};
-use crate::storage::{Began, SecretData, Store, Target, UploadNotes};
+use crate::storage::{Began, Keys, SecretData, Store, Target, UploadNotes};
 use crate::{dereference, validate};
 
 /// So many backups run at the same time in one watched namespace; each needs 40 MiB at the most.
@@ -107,14 +108,12 @@ async fn reconcile(
     let (namespace, name) = (cached.namespace().unwrap_or_default(), cached.name_any());
     let api: Api<EtcdBackup> = Api::namespaced(base.client.clone(), &namespace);
     if cached.metadata.deletion_timestamp.is_some() {
-        base.backups.remove(&namespace, &name);
         base.metrics.backups.gone(&key(cached));
         if cached.finalizers().iter().any(|finalizer| finalizer == UPSTREAM_FINALIZER) {
             release(&api, cached).await?;
         }
         return Ok(Requeue::await_change());
     }
-    base.backups.put(cached);
     let known = cached.status.clone().unwrap_or_default();
     base.metrics.backups.known(&key(cached), known.last_success_date.map(|time| time.0), known.size_bytes);
     let turn = Turn { context: &context, api: &api };
@@ -269,7 +268,8 @@ impl Turn<'_> {
     ) -> Result<Good, String> {
         let namespace = backup.namespace().unwrap_or_default();
         let base = &self.context.base;
-        let store = open(base, self.context.folder.as_deref(), &namespace, target).await?;
+        let encryption = backup.spec.encryption.as_ref();
+        let store = open(base, self.context.folder.as_deref(), &namespace, target, encryption).await?;
         self.take_back(backup, &store, status).await?;
         let notes = UploadNotes {
             cancel: self.context.shutdown.child_token(),
@@ -413,23 +413,32 @@ pub(crate) async fn secret(base: &Base, namespace: &str, name: &str) -> Result<S
     }
 }
 
-/// Opens the store of a target with the credentials that it names.
+/// What a Secret that the user named holds.
+async fn secret_data(base: &Base, namespace: &str, name: &str) -> Result<SecretData, String> {
+    let data = secret(base, namespace, name).await?.data.unwrap_or_default();
+    Ok(data.into_iter().map(|(key, value)| (key, value.0)).collect())
+}
+
+/// Opens the store of a target with the credentials that it names, and with the keys that its objects are encrypted with.
 pub(crate) async fn open(
     base: &Base,
     folder: Option<&std::path::Path>,
     namespace: &str,
     target: &Target,
+    encryption: Option<&Encryption>,
 ) -> Result<Store, String> {
     let data: Option<SecretData> = match &target.secret {
-        Some(name) => {
-            let secret = secret(base, namespace, name).await?;
-            Some(secret.data.unwrap_or_default().into_iter().map(|(key, value)| (key, value.0)).collect())
-        }
+        Some(name) => Some(secret_data(base, namespace, name).await?),
         None => None,
     };
     // A namespace has a folder of its own: what its users write into a path never leads to another's.
     let folder = folder.map(|folder| folder.join(namespace));
-    Store::open(target, data.as_ref(), folder.as_deref())
+    let store = Store::open(target, data.as_ref(), folder.as_deref())?;
+    let Some(encryption) = encryption else { return Ok(store) };
+    let data = secret_data(base, namespace, &encryption.secret).await;
+    let data = data.map_err(|why| format!("spec.encryption: {why}"))?;
+    let keys = Keys::read(&encryption.secret, encryption.key.as_deref(), &data);
+    Ok(store.with_keys(keys.map_err(|fault| format!("spec.encryption: {fault}"))?))
 }
 
 /// Where the members of an EtcdCluster are, and connections that they accept.

@@ -14,6 +14,7 @@ mod status;
 pub(crate) mod tests;
 
 pub use board::Board;
+pub(crate) use board::of_backup;
 pub(crate) use controller::open;
 pub use controller::run;
 pub use numbers::Numbers;

@@ -3,14 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::future::join_all;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::source::{Answer, Door, judge};
 use crate::storage::{
-    Began, Failure, LABEL_CLUSTER, LABEL_NAME, LABEL_OWNER, LABEL_REVISION, LABEL_VERSION, Labels, Periodic,
-    Store, Target, UploadNotes, Whole, store_snapshot, surplus,
+    Began, Failure, LABEL_CLUSTER, LABEL_KEY, LABEL_NAME, LABEL_OWNER, LABEL_REVISION, LABEL_VERSION, Labels,
+    Periodic, Store, Stored, Target, UploadNotes, Whole, store_snapshot, surplus,
 };
 
+/// So many names are tried for one periodic backup: as many EtcdBackups may write to one path at the same time.
+const NAMES: i64 = 16;
 /// So many objects are looked at the same time when old ones are counted.
 const LOOKS: usize = 8;
 
@@ -44,6 +46,8 @@ pub(crate) struct Good {
     pub(crate) cluster_id: String,
     pub(crate) endpoint: String,
     pub(crate) skipped: Vec<String>,
+    /// Name of the key that it is encrypted with; empty when it is not.
+    pub(crate) key: String,
     /// Why old ones could not be deleted.
     pub(crate) retention: String,
 }
@@ -92,7 +96,7 @@ impl Attempt<'_> {
     ) -> Result<Good, Wrong> {
         let revision = door.fresh(endpoint).await.map_err(Wrong::Member)?;
         let key = match self.periodic {
-            true => Periodic::new(revision, Timestamp::now()).key(&self.target.key),
+            true => self.free_key(revision).await.map_err(Wrong::Other)?,
             false => self.target.key.clone(),
         };
         let target = self.target.at(key.clone());
@@ -105,6 +109,7 @@ impl Attempt<'_> {
             (LABEL_CLUSTER, cluster_id.clone()),
         ]
         .into_iter()
+        .chain(Some((LABEL_KEY, self.store.key_name())).filter(|(_, name)| !name.is_empty()))
         .map(|(name, value)| (name.to_owned(), value))
         .collect();
         let pieces = door.snapshot(endpoint).await.map_err(Wrong::Member)?;
@@ -132,8 +137,26 @@ impl Attempt<'_> {
             cluster_id,
             endpoint: endpoint.to_owned(),
             skipped: Vec::new(),
+            key: self.store.key_name(),
             retention: retention.err().map(|failure| failure.to_string()).unwrap_or_default(),
         })
+    }
+
+    /// A key for a periodic backup that begins now. Names have whole seconds, and another EtcdBackup may write beside us,
+    /// also one of another cluster: what it wrote is not written over, so ours is called after a later second.
+    async fn free_key(&self, revision: i64) -> Result<String, Failure> {
+        let now = Timestamp::now();
+        let mut key = String::new();
+        for later in 0..NAMES {
+            key = Periodic::new(revision, now + SignedDuration::from_secs(later)).key(&self.target.key);
+            let there = self.store.head(&key).await?;
+            let ours = |stored: &Stored| stored.labels.get(LABEL_OWNER) == Some(&self.owner.uid);
+            if there.as_ref().is_none_or(ours) {
+                return Ok(key);
+            }
+        }
+        let why = "it is somebody else's, as are the names of the seconds before it; give each EtcdBackup a path of its own";
+        Err(Failure::Key { key, why: why.into() })
     }
 }
 

@@ -48,6 +48,7 @@ pub(crate) fn succeeded(old: &EtcdBackupStatus, good: &Good, now: Timestamp) -> 
         cluster_id: good.cluster_id.clone(),
         endpoint: good.endpoint.clone(),
         skipped_endpoints: good.skipped.clone(),
+        encryption_key: good.key.clone(),
         progress_bytes: 0,
         failures: 0,
         upload: None,
@@ -106,6 +107,7 @@ mod tests {
             cluster_id: "7".into(),
             endpoint: "a:2379".into(),
             skipped: vec!["b:2379: refused".into()],
+            key: String::new(),
             retention: String::new(),
         }
     }

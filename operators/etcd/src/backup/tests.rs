@@ -83,9 +83,19 @@ pub(crate) async fn back_up(
     periodic: bool,
     endpoints: &[&str],
 ) -> Result<Good, String> {
+    back_up_for("u-1", store, target, periodic, endpoints).await
+}
+
+async fn back_up_for(
+    uid: &str,
+    store: &Store,
+    target: &Target,
+    periodic: bool,
+    endpoints: &[&str],
+) -> Result<Good, String> {
     let etcd = Etcd::default();
     let door = Door { etcd: &etcd, entry: Entry::Plain };
-    let owner = Owner { uid: "u-1".into(), name: "shop/nightly".into() };
+    let owner = Owner { uid: uid.into(), name: "shop/nightly".into() };
     let notes = UploadNotes::default();
     let attempt = Attempt { store, target, owner: &owner, periodic, keep: 2, notes: &notes };
     let endpoints: BTreeSet<String> = endpoints.iter().map(|e| (*e).to_owned()).collect();
@@ -118,7 +128,7 @@ async fn a_real_etcd_is_backed_up_although_one_endpoint_is_dead() {
         .output()
         .unwrap();
     assert!(status.status.success(), "{}", String::from_utf8_lossy(&status.stderr));
-    let verified = crate::restore::verify_for_tests(&store, "dir/etcd").await.unwrap();
+    let verified = crate::restore::verify_for_tests(&store, "dir/etcd", crate::storage::STALL).await.unwrap();
     assert_eq!((verified.sha256, verified.revision), (good.whole.sha256, Some(revision)));
     assert_eq!(verified.cluster_id, good.cluster_id);
 
@@ -130,6 +140,17 @@ async fn a_real_etcd_is_backed_up_although_one_endpoint_is_dead() {
     }
     assert_eq!(store.list("dir/etcd").await.unwrap().len(), 2);
     assert!(store.head("dir/etcd").await.unwrap().is_some(), "the one-shot backup is not periodic");
+
+    // Two that write to one path: names have whole seconds, and the second one does not write over the first.
+    let mut objects = BTreeSet::new();
+    for uid in ["u-2", "u-3", "u-4"] {
+        let good = back_up_for(uid, &store, &target, true, &[&member.endpoint]).await.unwrap();
+        let key = good.uri.trim_start_matches("s3://bucket/").to_owned();
+        assert!(objects.insert(key), "{} was written over", good.uri);
+    }
+    for key in &objects {
+        assert!(store.head(key).await.unwrap().is_some(), "{key}");
+    }
 
     let error = back_up(&store, &target, false, &["127.78.1.9:2379"]).await.unwrap_err();
     assert!(error.contains("no member can be backed up: 127.78.1.9:2379: "), "{error}");

@@ -28,6 +28,58 @@ fn a_failure_is_told_again_after_a_while_only() {
 }
 
 #[test]
+fn what_etcd_does_not_do_yet_counts_as_done_nowhere() {
+    use crate::maintenance::Step;
+    use crate::plan::{Progress, Removal};
+    let late = Action::RemoveMember {
+        id: 7,
+        name: "orders-bcdfghjklm".into(),
+        via: "orders-mlkjhgfdcb".into(),
+        why: Removal::LateLearner("it did not catch up".into()),
+    };
+    let compact = Action::Maintain(Step::Compact { revision: 5, via: "orders-mlkjhgfdcb".into() });
+    let cluster = validate(&crate::validate::tests::cluster(json!({ "size": 3 }))).unwrap();
+    let (old, seen) = (EtcdClusterStatus { size: 2, ..EtcdClusterStatus::default() }, Observed::default());
+    for action in [late, compact] {
+        let mut decision = Decision::act(Progress::ScalingUp, action.clone(), "adding a member");
+        let told = status::status(&old, &cluster, &seen, &decision).learner_failure.is_some();
+        assert_eq!(told, matches!(action, Action::RemoveMember { .. }));
+        put_off(&mut decision, "etcdserver: unhealthy cluster");
+        // `finish` takes what was done from here, and so does the status.
+        assert_eq!(decision.action, None);
+        assert_eq!(decision.message, "adding a member; etcdserver: unhealthy cluster");
+        assert_eq!(status::status(&old, &cluster, &seen, &decision).learner_failure, None);
+    }
+}
+
+#[tokio::test]
+async fn what_is_kept_of_a_cluster_is_shared_behind_no_other_fence_and_goes_with_it() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let config = kube::Config::new("http://127.0.0.1:9".parse().unwrap());
+    let client = Client::try_from(config).unwrap();
+    let elector = |name| Elector::named(client.clone(), "shop", name, "me");
+    let context = Context::new(
+        client.clone(),
+        Arc::new(crate::addressing::InCluster),
+        elector("a"),
+        Arc::default(),
+        Scope::All,
+        None,
+    );
+    let other = context.behind(elector("b"));
+    assert!(Arc::ptr_eq(&context.tls, &other.tls) && Arc::ptr_eq(&context.backups, &other.backups));
+    for _ in 0..=CALM_AFTER {
+        assert_eq!(other.pace("shop/orders", true), context.pace("shop/orders", true));
+    }
+    assert_eq!(context.pace("shop/orders", true), CALM);
+    context.metrics.members("shop/orders", 3, 3, true, false);
+    assert!(context.metrics.render().contains("orders"));
+    context.forget("shop/orders");
+    assert_eq!(context.pace("shop/orders", true), STEADY, "its quiet looks are forgotten");
+    assert!(!context.metrics.render().contains("orders"), "{}", context.metrics.render());
+}
+
+#[test]
 fn what_is_gone_from_the_status_is_taken_away_by_the_patch() {
     let old = EtcdClusterStatus {
         pending_member: Some("a".into()),

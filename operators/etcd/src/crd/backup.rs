@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::schema::simplify;
-use super::stores::{self, Stores};
+use super::stores::{self, Encryption, Stores};
 
 /// The backup that is wanted.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -55,6 +55,9 @@ pub struct EtcdBackupSpec {
     /// Secret with `etcd-client.crt`, `etcd-client.key` and `etcd-client-ca.crt` for members that speak TLS.
     #[serde(default, rename = "clientTLSSecret", skip_serializing_if = "String::is_empty")]
     pub client_tls_secret: String,
+    /// Encrypt what is stored. Without it the store's own encryption is all there is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encryption: Option<Encryption>,
 }
 
 /// When, and how many.
@@ -109,7 +112,7 @@ pub struct EtcdBackupStatus {
     /// Where the last good backup is.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub object: String,
-    /// Its size in bytes.
+    /// Size of the snapshot in bytes, before encryption.
     #[serde(skip_serializing_if = "is_zero")]
     pub size_bytes: i64,
     /// SHA-256 of its database: etcd's own, compared with what was read.
@@ -118,6 +121,9 @@ pub struct EtcdBackupStatus {
     /// Id of the etcd cluster it is from.
     #[serde(rename = "clusterID", skip_serializing_if = "String::is_empty")]
     pub cluster_id: String,
+    /// Name of the key that the last good backup is encrypted with; it tells nothing of the key.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub encryption_key: String,
     /// The member it was read from.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub endpoint: String,

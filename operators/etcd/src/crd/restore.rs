@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::schema::{any_object, simplify};
-use super::stores::{self, Stores};
+use super::stores::{self, Encryption, Stores};
 
 /// The restore that is wanted.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -50,6 +50,10 @@ pub struct EtcdRestoreSpec {
     /// Take a snapshot whose cluster id is not one that this cluster has or had.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allow_other_cluster: Option<bool>,
+    /// The keys of a snapshot that is encrypted; what is backed up before the restore is encrypted too. With it, a snapshot that is
+    /// not encrypted is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encryption: Option<Encryption>,
     /// Do not back up what the cluster holds before it is replaced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skip_safety_backup: Option<bool>,

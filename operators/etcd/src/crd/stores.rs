@@ -85,6 +85,17 @@ pub struct Local {
     pub path: String,
 }
 
+/// Encryption of what is stored.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Encryption {
+    /// Secret with one or more keys of 32 bytes, raw or in base64.
+    pub secret: String,
+    /// The entry of the Secret to encrypt with; `key` where none is named. The other entries are for reading what was encrypted before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+}
+
 /// Bounds of the stores that a type cannot say.
 pub(super) fn bound(spec: &mut Value) {
     let properties = &mut spec["properties"];
@@ -93,6 +104,12 @@ pub(super) fn bound(spec: &mut Value) {
         let path = &mut properties[store]["properties"]["path"];
         path["pattern"] = json!("^[^/]+/.*[^/]$");
         path["maxLength"] = json!(900);
+    }
+    let encryption = &mut properties["encryption"];
+    encryption["required"] = json!(["secret"]);
+    for text in ["secret", "key"] {
+        encryption["properties"][text]["minLength"] = json!(1);
+        encryption["properties"][text]["maxLength"] = json!(253);
     }
 }
 

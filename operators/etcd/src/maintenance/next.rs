@@ -39,12 +39,7 @@ fn restart(step: &Planned<'_>) -> Option<Decision> {
     // The leader last: its followers are ready to take over by then.
     let member = step.health.voters.iter().filter(late).min_by_key(|m| (m.id == step.health.leader, m.id))?;
     let why = "it does not trust the next authority of the cluster's certificates yet";
-    let pod = step.pod_of(member)?;
-    if pod.volume {
-        return Some(step.restart(Progress::Steady, member, why));
-    }
-    // Data in the pod goes with it: the member is replaced, as if the user had asked for one less and then for one more.
-    Some(step.replace(Progress::Steady, member, why))
+    Some(step.renew(Progress::Steady, member, why))
 }
 
 fn run(step: &Planned<'_>) -> Option<Decision> {

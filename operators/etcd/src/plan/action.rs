@@ -119,6 +119,9 @@ pub enum Action {
 pub enum Removal {
     /// The cluster is larger than wanted.
     ScaleDown,
+    /// It is healthy and another shall come in its place, because its data would not outlive a restart: the text says why it
+    /// would be restarted.
+    Renewed(String),
     /// It will not come back: the text says why.
     Dead(String),
     /// Its data is not that of the others: the text says how that is known.

@@ -107,6 +107,10 @@ impl Step<'_> {
     }
 
     fn dead(&self, member: &Member) -> Option<String> {
+        // It answers and follows: however often its process ended before, now it gets what it missed.
+        if self.health.is_catching_up(member.id) {
+            return None;
+        }
         let name = member.pod.as_deref()?;
         let claim = self.seen.claim(name);
         let Some(pod) = self.pod_of(member) else {
@@ -116,7 +120,7 @@ impl Step<'_> {
         if self.overdue(pod) {
             return Some("its pod does not end, so its node is lost".into());
         }
-        if pod.ended && claim.is_none() {
+        if pod.ended && claim.is_none_or(|claim| claim.deleting) {
             return Some("its pod has ended".into());
         }
         if pod.volume && claim.is_none() && pod.started.is_none() {

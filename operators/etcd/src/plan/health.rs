@@ -20,6 +20,8 @@ pub struct Health<'a> {
     pub learners: Vec<&'a Member>,
     /// Voters that are not healthy.
     pub unhealthy: Vec<&'a Member>,
+    /// Ids of those among them that lack nothing but time: they answer and follow the leader, far behind.
+    pub catching_up: Vec<u64>,
     /// All that follow the leader know the same members.
     pub agreed: bool,
     /// Pod of the member to send changes to: the leader's, else that of a healthy voter.
@@ -40,6 +42,12 @@ impl Health<'_> {
     pub fn is_healthy(&self, id: u64) -> bool {
         self.voters.iter().any(|m| m.id == id) && !self.unhealthy.iter().any(|m| m.id == id)
     }
+
+    /// Whether a voter is not healthy only because it is far behind the leader that it follows.
+    #[must_use]
+    pub fn is_catching_up(&self, id: u64) -> bool {
+        self.catching_up.contains(&id)
+    }
 }
 
 /// The proof that a quorum works: somebody answered a read that needs it, and more than half of the voters were seen
@@ -58,29 +66,23 @@ pub fn assess(seen: &Observed) -> Option<Health<'_>> {
     if !seen.endpoints.values().any(|e| follows(e) && e.linearizable && !e.is_learner) {
         return None;
     }
-    // The leader's own list is the newest: changes are applied there first.
-    let list = seen
-        .endpoints
-        .values()
-        .find(|e| e.member_id == leader && follows(e))
-        .or_else(|| seen.endpoints.values().filter(|e| follows(e)).max_by_key(|e| e.applied))?;
+    // The leader's own list is the newest: changes are applied there first. A learner has none to tell.
+    let voting = || seen.endpoints.values().filter(|e| follows(e) && !e.is_learner);
+    let list = voting().find(|e| e.member_id == leader).or_else(|| voting().max_by_key(|e| e.applied))?;
     let (learners, voters): (Vec<&Member>, Vec<&Member>) = list.members.iter().partition(|m| m.is_learner);
     // Who follows somebody that is no member has not heard of the last change yet.
     if !voters.iter().any(|m| m.id == leader) {
         return None;
     }
-    let healthy = |m: &Member| {
-        m.pod.as_ref().is_some_and(|name| {
-            seen.pod(name).is_some_and(|pod| !pod.deleting && !pod.ended)
-                && seen.endpoints.get(name).is_some_and(|e| {
-                    follows(e)
-                        && !e.is_learner
-                        && e.member_id == m.id
-                        && list.raft_index.saturating_sub(e.applied) <= LAG_MAX
-                })
-        })
+    let follower = |m: &Member| {
+        let name = m.pod.as_ref()?;
+        seen.pod(name).filter(|pod| !pod.deleting && !pod.ended)?;
+        seen.endpoints.get(name).filter(|e| follows(e) && !e.is_learner && e.member_id == m.id)
     };
+    let healthy =
+        |m: &Member| follower(m).is_some_and(|e| list.raft_index.saturating_sub(e.applied) <= LAG_MAX);
     let unhealthy: Vec<&Member> = voters.iter().copied().filter(|m| !healthy(m)).collect();
+    let catching_up = unhealthy.iter().filter(|m| follower(m).is_some()).map(|m| m.id).collect();
     let pod_of = |id: u64| voters.iter().find(|m| m.id == id).and_then(|m| m.pod.clone());
     let via = pod_of(leader)
         .filter(|name| seen.endpoints.contains_key(name))
@@ -97,6 +99,7 @@ pub fn assess(seen: &Observed) -> Option<Health<'_>> {
         voters,
         learners,
         unhealthy,
+        catching_up,
         agreed,
         via,
         leader_index: list.raft_index,

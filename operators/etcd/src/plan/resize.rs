@@ -56,8 +56,15 @@ impl Step<'_> {
             return None;
         }
         let progress = Progress::ScalingDown;
+        // One that etcd does not know by its name is between two states: how many count is not certain before it is through.
+        if let Some(member) = self.health.voters.iter().find(|m| !m.started) {
+            let text = format!("no member is removed before {} has told its name", member.label());
+            return Some(self.unhealthy(progress, &text));
+        }
         let created = |m: &&&Member| (self.pod_of(m).and_then(|pod| pod.created), m.id);
-        let victim = match self.health.unhealthy.iter().max_by_key(created) {
+        // One that is away goes before one that is only behind.
+        let worst = |m: &&&Member| (!self.health.is_catching_up(m.id), created(m));
+        let victim = match self.health.unhealthy.iter().max_by_key(worst) {
             Some(member) => *member,
             None => *self.health.voters.iter().filter(|m| m.id != self.health.leader).max_by_key(created)?,
         };

@@ -3,9 +3,13 @@
 
 use jiff::SignedDuration;
 
+use crate::maintenance::Step;
 use crate::observed::{Endpoint, Member, Memory, Observed, Start, quorum};
 
 use super::{Action, Goal, Removal};
+
+/// A voter that has so many entries still to apply does not count as healthy (6.2).
+const FAR_BEHIND: u64 = 5000;
 
 pub(super) struct Look<'a> {
     pub(super) goal: &'a Goal,
@@ -22,10 +26,15 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("2: no member is added or moved on while another is in between", one_at_a_time),
     ("3: those who remain after a removal can decide", removal_leaves_a_quorum),
     (
-        "3: a healthy member goes only when all are healthy and the size demands it, or when it is corrupt",
+        "3: a member that answers goes only when all answer and the size demands it, or when it is corrupt or renewed",
         removal_of_healthy,
     ),
     ("3: the leader and the last voter are not removed", removal_of_leader),
+    (
+        "3: a member is renewed only when all are healthy and two others stay",
+        renewal_of_one_that_can_be_spared,
+    ),
+    ("3: leadership goes to a healthy voter, from the one that has it", leadership_to_a_healthy_voter),
     ("3: a member is not removed for a missing pod while its claim is there", removal_with_claim),
     ("4: members are added with all voters healthy, as the only learner", add_when_whole),
     ("5: a learner is promoted started, in sync, with all voters healthy", promote_in_sync),
@@ -40,6 +49,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("10: the size is kept in its bounds", size_in_bounds),
     ("11: corruption is judged by a majority", corruption_by_majority),
     ("versions: one minor up, or back while one member never ran the new one", versions),
+    ("maintenance: only when all are healthy, one at a time, and not the leader", maintenance_in_peace),
 ];
 
 pub(super) fn broken(look: &Look<'_>, action: &Action) -> Vec<&'static str> {
@@ -79,7 +89,8 @@ impl Look<'_> {
         self.members().iter().filter(|m| !m.is_learner).collect()
     }
 
-    fn healthy(&self, m: &Member) -> bool {
+    /// It answers and follows the leader, however far behind.
+    fn answers(&self, m: &Member) -> bool {
         let Some(name) = &m.pod else { return false };
         let Some(leader) = self.leader() else { return false };
         let whole = self.seen.pod(name).is_some_and(|p| !p.deleting && !p.ended);
@@ -90,6 +101,16 @@ impl Look<'_> {
                 && !e.is_learner
         });
         whole && follows
+    }
+
+    fn healthy(&self, m: &Member) -> bool {
+        let applied = m.pod.as_ref().and_then(|name| self.seen.endpoints.get(name)).map(|e| e.applied);
+        let newest = self.leader().map_or(0, |e| e.raft_index);
+        self.answers(m) && applied.is_some_and(|applied| applied + FAR_BEHIND >= newest)
+    }
+
+    fn all_answer(&self) -> bool {
+        self.voters().into_iter().all(|m| self.answers(m))
     }
 
     fn well(&self) -> usize {
@@ -115,9 +136,9 @@ fn nothing_while_held(look: &Look<'_>, _: &Action) -> bool {
 }
 
 fn quorum_first(look: &Look<'_>, action: &Action) -> bool {
-    let healthy = |name: &str| look.member(name).is_some_and(|m| look.healthy(m));
+    let answers = |name: &str| look.member(name).is_some_and(|m| look.answers(m));
     let needs = match action {
-        Action::SetVersion { name, .. } => healthy(name),
+        Action::SetVersion { name, .. } => answers(name),
         Action::Restart { .. } | Action::MoveLeader { .. } | Action::ReleaseClaim { .. } => true,
         other => other.changes_membership(),
     };
@@ -126,7 +147,7 @@ fn quorum_first(look: &Look<'_>, action: &Action) -> bool {
 
 fn one_at_a_time(look: &Look<'_>, action: &Action) -> bool {
     let moves = matches!(action, Action::AddLearner { .. } | Action::Promote { .. })
-        || matches!(action, Action::RemoveMember { why: Removal::ScaleDown, .. });
+        || matches!(action, Action::RemoveMember { why: Removal::ScaleDown | Removal::Renewed(_), .. });
     // A pod whose end is long due counts as gone, or nothing could ever be healed.
     let ends = look.seen.pods.iter().any(|p| {
         p.deleting
@@ -146,9 +167,42 @@ fn removal_leaves_a_quorum(look: &Look<'_>, action: &Action) -> bool {
 fn removal_of_healthy(look: &Look<'_>, action: &Action) -> bool {
     let Action::RemoveMember { id, why, .. } = action else { return true };
     let Some(member) = look.voters().into_iter().find(|m| m.id == *id) else { return true };
-    let all = look.well() == look.voters().len();
     let wanted = look.voters().len() <= look.goal.size;
-    !look.healthy(member) || (all && (!wanted || matches!(why, Removal::Corrupt(_))))
+    !look.answers(member)
+        || (look.all_answer() && (!wanted || matches!(why, Removal::Corrupt(_) | Removal::Renewed(_))))
+}
+
+fn renewal_of_one_that_can_be_spared(look: &Look<'_>, action: &Action) -> bool {
+    let Action::RemoveMember { id, why: Removal::Renewed(_), name, .. } = action else { return true };
+    let others = look.voters().into_iter().filter(|m| m.id != *id);
+    look.voters().len() >= 3
+        && others.clone().count() + 1 == look.voters().len()
+        && others.clone().all(|m| look.healthy(m))
+        && look.members().iter().all(|m| !m.is_learner)
+        && look.memory.pending.is_none()
+        // Where its data outlives it, it is restarted.
+        && !(look.seen.pod(name).is_some_and(|p| p.volume) && look.seen.claim(name).is_some_and(|c| !c.deleting))
+}
+
+fn leadership_to_a_healthy_voter(look: &Look<'_>, action: &Action) -> bool {
+    let Action::MoveLeader { id, via, .. } = action else { return true };
+    let from = look.member(via).is_some_and(|m| m.id == look.leader_id());
+    from && *id != look.leader_id() && look.voters().into_iter().any(|m| m.id == *id && look.healthy(m))
+}
+
+fn maintenance_in_peace(look: &Look<'_>, action: &Action) -> bool {
+    let Action::Maintain(step) = action else { return true };
+    let peace = look.proved()
+        && look.well() == look.voters().len()
+        && look.members().iter().all(|m| !m.is_learner)
+        && look.seen.pods.iter().all(|p| !p.deleting || look.member(&p.name).is_none());
+    let spared = match step {
+        Step::Defragment { name } => {
+            look.voters().len() == 1 || look.member(name).is_some_and(|m| m.id != look.leader_id())
+        }
+        Step::Compact { .. } | Step::Disarm { .. } | Step::EnableAuth { .. } => true,
+    };
+    peace && spared
 }
 
 fn removal_of_leader(look: &Look<'_>, action: &Action) -> bool {
@@ -186,7 +240,7 @@ fn promote_in_sync(look: &Look<'_>, action: &Action) -> bool {
 fn restart_leaves_a_quorum(look: &Look<'_>, action: &Action) -> bool {
     let (Action::SetVersion { name, .. } | Action::Restart { name, .. }) = action else { return true };
     let voters = look.voters();
-    let Some(member) = look.member(name).filter(|m| look.healthy(m)) else {
+    let Some(member) = look.member(name).filter(|m| look.answers(m)) else {
         // One that does not serve costs nothing.
         return true;
     };
@@ -196,15 +250,15 @@ fn restart_leaves_a_quorum(look: &Look<'_>, action: &Action) -> bool {
 
 fn one_upgrade_at_a_time(look: &Look<'_>, action: &Action) -> bool {
     let Action::SetVersion { name, to, .. } = action else { return true };
-    let healthy = look.member(name).is_some_and(|m| look.healthy(m));
+    let answers = look.member(name).is_some_and(|m| look.answers(m));
     let told = look.voters().into_iter().filter_map(|m| m.pod.as_ref()).filter(|other| *other != name);
     let mut told = told.filter(|other| look.seen.pod(other).is_some_and(|pod| pod.version == *to));
-    !healthy || told.all(|other| look.seen.endpoints.get(other).is_some_and(|e| e.version == *to))
+    !answers || told.all(|other| look.seen.endpoints.get(other).is_some_and(|e| e.version == *to))
 }
 
 fn leader_restarts_last(look: &Look<'_>, action: &Action) -> bool {
     let (Action::SetVersion { name, .. } | Action::Restart { name, .. }) = action else { return true };
-    let leads = look.member(name).is_some_and(|m| m.id == look.leader_id() && look.healthy(m));
+    let leads = look.member(name).is_some_and(|m| m.id == look.leader_id() && look.answers(m));
     !leads || look.voters().len() == 1
 }
 
@@ -241,7 +295,8 @@ fn claims_after_members(look: &Look<'_>, action: &Action) -> bool {
 fn pods_with_data(look: &Look<'_>, action: &Action) -> bool {
     let Action::DeletePod { name, .. } = action else {
         let Action::Restart { name, .. } = action else { return true };
-        return look.seen.claim(name).is_some() && look.seen.pod(name).is_some_and(|p| p.volume);
+        let stays = look.seen.claim(name).is_some_and(|c| !c.deleting);
+        return stays && look.seen.pod(name).is_some_and(|p| p.volume);
     };
     let Some(pod) = look.seen.pod(name) else { return false };
     let on_claim = look.seen.claim(name).is_some_and(|c| !c.deleting);

@@ -74,18 +74,21 @@ impl<'a> Step<'a> {
         Decision::act(progress, action, format!("{message}; it leads, so {} takes over first", next.label()))
     }
 
-    /// Restarts a member whose data is on a volume, when that costs nothing but an election; otherwise says what it waits for.
-    pub(crate) fn restart(&self, progress: Progress, member: &Member, why: &str) -> Decision {
+    /// The pod of a member whose data outlives it: on a volume that stays.
+    pub(crate) fn pod_to_remake(&self, member: &Member) -> Option<&'a PodView> {
+        let pod = self.pod_of(member).filter(|pod| pod.volume)?;
+        self.seen.claim(&pod.name).is_some_and(|claim| !claim.deleting).then_some(pod)
+    }
+
+    /// Starts a member anew when that costs nothing but an election; otherwise says what it waits for. One whose data would go
+    /// with its pod is replaced instead.
+    pub(crate) fn renew(&self, progress: Progress, member: &Member, why: &str) -> Decision {
+        let Some(pod) = self.pod_to_remake(member) else { return self.replace(progress, member, why) };
         let name = member.label();
         let message = format!("member {name} is restarted: {why}");
         if let Some(reason) = self.keeps_from_restart(member) {
             return self.unhealthy(progress, &format!("member {name} is not restarted before {reason}"));
         }
-        let Some(pod) = self.pod_of(member).filter(|pod| pod.volume) else {
-            let text =
-                format!("member {name} should be restarted ({why}), but its data would be lost with its pod");
-            return Decision::blocked(progress, "DataInPod", text);
-        };
         if member.id == self.health.leader && self.voters() > 1 {
             return self.move_leader(progress, member, &message, |_| true);
         }
@@ -95,7 +98,7 @@ impl<'a> Step<'a> {
 
     /// Takes a healthy member out whose data is in its pod, so that another comes in its place. Of fewer than three nobody
     /// can be spared.
-    pub(crate) fn replace(&self, progress: Progress, member: &Member, why: &str) -> Decision {
+    fn replace(&self, progress: Progress, member: &Member, why: &str) -> Decision {
         let name = member.label();
         if self.voters() < 3 {
             let text =
@@ -105,7 +108,8 @@ impl<'a> Step<'a> {
         if let Some(reason) = self.keeps_from_restart(member) {
             return self.unhealthy(progress, &format!("member {name} is not replaced before {reason}"));
         }
-        self.remove(progress, member, Removal::ScaleDown, format!("member {name} is replaced: {why}"), &[])
+        let text = format!("member {name} is replaced: {why}");
+        self.remove(progress, member, Removal::Renewed(why.to_owned()), text, &[])
     }
 
     /// What must be over before a member is taken down for a moment. Clusters of one or two cannot do without it: they
@@ -116,6 +120,9 @@ impl<'a> Step<'a> {
         }
         if self.health.unhealthy.iter().any(|other| other.id != member.id) {
             return Some("the others are healthy");
+        }
+        if self.health.voters.iter().any(|other| !other.started) {
+            return Some("every member has told its name");
         }
         if self.seen.pods.iter().any(|pod| pod.deleting) {
             return Some("no pod is ending");
@@ -151,7 +158,11 @@ impl<'a> Step<'a> {
             .health
             .unhealthy
             .iter()
-            .map(|m| self.pod_of(m).map_or_else(|| format!("{} has no pod", m.label()), pod_state))
+            .map(|m| match self.pod_of(m) {
+                _ if self.health.is_catching_up(m.id) => format!("{} catches up with the others", m.label()),
+                None => format!("{} has no pod", m.label()),
+                Some(pod) => pod_state(pod),
+            })
             .collect();
         let text = if states.is_empty() {
             consequence.to_owned()

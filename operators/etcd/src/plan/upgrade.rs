@@ -108,6 +108,10 @@ impl Step<'_> {
     /// version may be what brought it down, so it is told another one before anything else is done about it.
     pub(super) fn upgrade_unhealthy(&self) -> Option<Decision> {
         let [member] = self.health.unhealthy.as_slice() else { return None };
+        // One that follows, far behind, runs: it has its turn like those that are healthy.
+        if self.health.is_catching_up(member.id) {
+            return None;
+        }
         let pod = self.pod_of(member).filter(|_| member.id != self.health.leader)?;
         let astray = ![&self.goal.version, &self.memory.version].contains(&&pod.version);
         // Back to where all came from, it is neither astray nor going anywhere.

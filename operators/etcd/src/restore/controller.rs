@@ -27,7 +27,7 @@ use crate::controller::{Context as Base, api, differences, key};
 use crate::crd::backup::Upload;
 use crate::crd::restore::{EtcdRestore, EtcdRestoreStatus};
 use crate::events::{self, Note};
-use crate::storage::{Failure, Target, UploadNotes};
+use crate::storage::{Failure, STALL, Target, UploadNotes};
 
 /// So many restores go on at the same time in one watched namespace.
 const CONCURRENCY: u16 = 8;
@@ -210,6 +210,7 @@ impl Turn<'_> {
             self.context.folder.as_deref(),
             &namespace,
             &target,
+            self.restore.spec.encryption.as_ref(),
         )
         .await
         {
@@ -217,7 +218,7 @@ impl Turn<'_> {
             Err(reason) => return self.wait_from(&status, &reason, AGAIN).await,
         };
         let verified = tokio::select! {
-            verified = verify(&store, &target.key) => verified,
+            verified = verify(&store, &target.key, STALL) => verified,
             () = self.context.shutdown.cancelled() => return Ok(Requeue::await_change()),
         };
         match verified {
@@ -271,7 +272,8 @@ impl Turn<'_> {
         let source = self.target()?;
         let uid = self.restore.uid().unwrap_or_default();
         let target = source.at(format!("{}_before-restore_{uid}", source.key));
-        let store = crate::backup::open(base, self.context.folder.as_deref(), &namespace, &target).await?;
+        let (folder, encryption) = (self.context.folder.as_deref(), self.restore.spec.encryption.as_ref());
+        let store = crate::backup::open(base, folder, &namespace, &target, encryption).await?;
         // A store that does not know it any more must not hold up the restore.
         if let Some(upload) = self.status().upload
             && let Err(failure) = store.abort(&upload.key, &upload.id).await

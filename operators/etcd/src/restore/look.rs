@@ -62,6 +62,7 @@ pub(crate) async fn look(context: &Context, restore: &EtcdRestore) -> Result<Loo
         Ok(valid) => {
             found.version.clone_from(&valid.goal.version);
             found.size = valid.goal.size;
+            found.paused = valid.goal.paused;
             // Before the snapshot is known to be good, and when all is over, nobody needs to be asked.
             if look.seen.status.snapshot.is_some()
                 && !matches!(look.seen.status.phase.as_str(), "Succeeded" | "Failed")
@@ -70,7 +71,11 @@ pub(crate) async fn look(context: &Context, restore: &EtcdRestore) -> Result<Loo
                     base.tls.secure(&base.client, &valid).await.map_err(|error| error.to_string())?;
                 look.etcd = base.etcd.with(secured.access.clone());
                 let addressing = &*base.addressing;
-                let around = Around { default_class: base.default_class().await, ..Around::default() };
+                let around = Around {
+                    now: base.now(),
+                    default_class: base.default_class().await,
+                    ..Around::default()
+                };
                 let observed =
                     dereference::observe(&base.client, &look.etcd, addressing, &valid, &around).await;
                 let observed = observed.map_err(|error| error.to_string())?;

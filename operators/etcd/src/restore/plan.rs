@@ -34,6 +34,8 @@ pub(crate) struct Seen {
 pub(crate) struct ClusterSeen {
     pub(crate) uid: String,
     pub(crate) deleting: bool,
+    /// It is to be left alone.
+    pub(crate) paused: bool,
     /// What is wrong with its spec.
     pub(crate) invalid: Option<String>,
     /// Uid of the EtcdRestore that works on the members.
@@ -148,6 +150,10 @@ pub(crate) fn next_step(seen: &Seen) -> Step {
         );
     }
     if status.cluster_uid.is_empty() {
+        if cluster.paused {
+            let text = format!("EtcdCluster {name} is paused; set spec.paused to false");
+            return Step::Wait("Verified", text);
+        }
         return before(seen, cluster, snapshot);
     }
     if status.cluster_id.is_empty() {

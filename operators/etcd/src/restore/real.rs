@@ -37,7 +37,7 @@ async fn a_backup_becomes_a_member_of_a_new_etcd_cluster() {
     let good = back_up(&store, &target, false, &[&old.endpoint]).await.unwrap();
     old.put("answer", b"too late".to_vec()).await;
     drop(old);
-    let snapshot = super::verify::verify(&store, "etcd").await.unwrap();
+    let snapshot = super::verify::verify(&store, "etcd", crate::storage::STALL).await.unwrap();
     assert_eq!(
         (snapshot.revision, snapshot.etcd_version.as_str()),
         (Some(good.revision), good.version.as_str())

@@ -101,12 +101,15 @@ impl Server {
         let spec = &restore.spec;
         let target =
             Target::read("backupStorageType", &spec.backup_storage_type, &spec.stores).map_err(broken)?;
-        let store = crate::backup::open(&self.base, self.folder.as_deref(), namespace, &target)
+        let encryption = spec.encryption.as_ref();
+        let store = crate::backup::open(&self.base, self.folder.as_deref(), namespace, &target, encryption)
             .await
             .map_err(broken)?;
         let found = store.get(&target.key).await.map_err(|failure| broken(failure.to_string()))?;
         let body = Body::from_stream(found.pieces.map(|piece| piece.map_err(std::io::Error::other)));
-        let length = [(header::CONTENT_LENGTH, found.stored.size.to_string())];
+        // As it was when it was verified: before encryption.
+        let size = status.snapshot.map_or(0, |snapshot| snapshot.size_bytes);
+        let length = [(header::CONTENT_LENGTH, size.to_string())];
         Ok((length, body).into_response())
     }
 }

@@ -114,6 +114,13 @@ fn a_cluster_that_is_not_there_is_made_or_waited_for() {
 }
 
 #[test]
+fn no_restore_begins_with_a_cluster_that_is_paused() {
+    let paused = with(|_, cluster| cluster.paused = true);
+    assert!(matches!(next_step(&paused), Step::Wait("Verified", why) if why.contains("spec.paused")));
+    assert_eq!(seeding(|_, cluster| (cluster.holder, cluster.paused) = (None, true)), Step::Hold);
+}
+
+#[test]
 fn two_restores_never_work_on_one_cluster() {
     let other = with(|_, cluster| cluster.holder = Some("r-2".into()));
     assert!(matches!(next_step(&other), Step::Wait("Verified", why) if why.contains("r-2")));

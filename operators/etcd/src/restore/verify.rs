@@ -1,29 +1,27 @@
 //! Reads a snapshot whole, as it will be read again later, and says what it is.
 
+use std::time::Duration;
+
 use futures::StreamExt;
 
 use crate::crd::restore::SnapshotStatus;
-use crate::storage::{Failure, LABEL_CLUSTER, LABEL_REVISION, LABEL_VERSION, STALL, Snapshot, Store};
+use crate::storage::{Failure, LABEL_CLUSTER, LABEL_REVISION, LABEL_VERSION, Snapshot, Store};
 
-/// Reads it.
+/// Reads it. What stands still for `stall` is given up.
 ///
 /// # Errors
 /// [`Failure::Damaged`] when it is not whole; anything else may be better later.
-pub(crate) async fn verify(store: &Store, key: &str) -> Result<SnapshotStatus, Failure> {
-    let mut found = store.get(key).await?;
+pub(crate) async fn verify(store: &Store, key: &str, stall: Duration) -> Result<SnapshotStatus, Failure> {
+    let stalled = |bytes: u64| Failure::Stalled { what: "the store", bytes, after: stall };
+    let found = tokio::time::timeout(stall, store.get(key)).await;
+    let mut found = found.map_err(|_| stalled(0))??;
     let mut snapshot = Snapshot::default();
     loop {
-        let next = tokio::time::timeout(STALL, found.pieces.next()).await;
-        let stalled = Failure::Stalled { what: "the store", bytes: snapshot.size(), after: STALL };
-        match next.map_err(|_| stalled)? {
-            Some(piece) => snapshot.push(&piece.map_err(Failure::Source)?),
+        let next = tokio::time::timeout(stall, found.pieces.next()).await;
+        match next.map_err(|_| stalled(snapshot.size()))? {
+            Some(piece) => snapshot.push(&piece?),
             None => break,
         }
-    }
-    if snapshot.size() < found.stored.size {
-        // The connection ended early; the object itself may be whole.
-        let text = format!("{} of {} bytes came", snapshot.size(), found.stored.size);
-        return Err(Failure::Source(text));
     }
     let whole = snapshot.finish()?;
     let label = |name: &str| found.stored.labels.get(name).cloned();
@@ -34,4 +32,31 @@ pub(crate) async fn verify(store: &Store, key: &str) -> Result<SnapshotStatus, F
         etcd_version: label(LABEL_VERSION).unwrap_or_default(),
         cluster_id: label(LABEL_CLUSTER).unwrap_or_default(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::tests::{Fault, S3, fake_snapshot};
+
+    #[tokio::test]
+    async fn a_store_that_breaks_off_or_says_nothing_is_told_from_a_snapshot_that_is_damaged() {
+        let s3 = S3::start().await;
+        let (store, stall) = (s3.open("bucket/etcd"), Duration::from_millis(500));
+        let whole = fake_snapshot(1 << 20, 3);
+        let file = s3.dir.path().join("bucket/etcd");
+        std::fs::write(&file, &whole).unwrap();
+        assert_eq!(verify(&store, "etcd", stall).await.unwrap().size_bytes, whole.len() as i64);
+
+        s3.fail(Some(Fault::Cut));
+        let broken = verify(&store, "etcd", stall).await.unwrap_err();
+        assert!(matches!(broken, Failure::Source(_)), "it may be whole the next time: {broken:?}");
+        s3.fail(Some(Fault::Mute));
+        let mute = verify(&store, "etcd", stall).await.unwrap_err();
+        assert_eq!(mute, Failure::Stalled { what: "the store", bytes: 0, after: stall });
+        s3.fail(None);
+        // The object itself is short: that does not get better.
+        std::fs::write(&file, &whole[..whole.len() / 2]).unwrap();
+        assert!(matches!(verify(&store, "etcd", stall).await, Err(Failure::Damaged(_))));
+    }
 }

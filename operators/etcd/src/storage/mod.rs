@@ -3,7 +3,10 @@
 
 mod credentials;
 mod key;
+mod keys;
 mod local;
+mod reading;
+mod seal;
 mod snapshot;
 mod store;
 mod target;
@@ -14,10 +17,11 @@ mod words;
 
 pub use credentials::{SecretData, SecretFault};
 pub use key::{Periodic, surplus};
+pub use keys::{DEFAULT_ENTRY, Key, Keys};
 pub(crate) use snapshot::hex;
 pub use snapshot::{Damage, Snapshot, Whole};
 pub use store::{Found, Labels, Store, Stored};
-pub(crate) use store::{LABEL_CLUSTER, LABEL_NAME, LABEL_OWNER, LABEL_REVISION, LABEL_VERSION};
+pub(crate) use store::{LABEL_CLUSTER, LABEL_KEY, LABEL_NAME, LABEL_OWNER, LABEL_REVISION, LABEL_VERSION};
 pub use target::{Kind, Target};
 pub use upload::{Began, Failure, STALL, UploadNotes, store_snapshot};
 pub(crate) use words::shorten;

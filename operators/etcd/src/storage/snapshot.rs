@@ -46,6 +46,19 @@ pub enum Damage {
         /// Of etcd.
         expected: String,
     },
+    /// What lies in the store was changed.
+    #[error(
+        "its encryption does not hold at byte {0}: it was changed, or parts of it were moved or left out"
+    )]
+    Changed(u64),
+    /// What lies in the store ends too early.
+    #[error("it is encrypted and has no end after {0} bytes: it was cut")]
+    Unended(u64),
+    /// What lies in the store is not what was asked for.
+    #[error(
+        "it is not encrypted, although spec.encryption says so; it may have been put there by somebody else"
+    )]
+    Plain,
 }
 
 impl Default for Snapshot {

@@ -15,7 +15,10 @@ use object_store::{
 
 use super::credentials::{Given, SecretData};
 use super::key;
+use super::keys::{Key, Keys};
 use super::local::Folder;
+use super::reading;
+use super::seal::Sealer;
 use super::target::{Kind, Target};
 use super::upload::Failure;
 use super::words::words;
@@ -31,6 +34,8 @@ pub(crate) const LABEL_NAME: &str = "backupname";
 pub(crate) const LABEL_REVISION: &str = "etcdrevision";
 /// etcd version of the member it is from.
 pub(crate) const LABEL_VERSION: &str = "etcdversion";
+/// Name of the key that it is encrypted with.
+pub(crate) const LABEL_KEY: &str = "backupkey";
 /// Id of the etcd cluster it is from.
 pub(crate) const LABEL_CLUSTER: &str = "etcdclusterid";
 
@@ -47,8 +52,8 @@ pub struct Stored {
 pub struct Found {
     /// What it is.
     pub stored: Stored,
-    /// Its bytes.
-    pub pieces: BoxStream<'static, Result<Bytes, String>>,
+    /// Its bytes, decrypted where they are encrypted. The end comes after all of it came.
+    pub pieces: BoxStream<'static, Result<Bytes, Failure>>,
 }
 
 /// A store that is open.
@@ -57,6 +62,8 @@ pub struct Store {
     inner: Inner,
     /// Where in words.
     place: String,
+    /// What is written is encrypted, and what is read must be.
+    keys: Option<Arc<Keys>>,
 }
 
 #[derive(Clone)]
@@ -100,7 +107,27 @@ impl Store {
             }
         };
         let place = target.at(String::new()).uri();
-        Ok(Self { inner, place: place.trim_end_matches('/').to_owned() })
+        Ok(Self { inner, place: place.trim_end_matches('/').to_owned(), keys: None })
+    }
+
+    /// The same, with encryption.
+    #[must_use]
+    pub fn with_keys(self, keys: Keys) -> Self {
+        Self { keys: Some(Arc::new(keys)), ..self }
+    }
+
+    /// Name of the key that is encrypted with; empty without encryption.
+    #[must_use]
+    pub fn key_name(&self) -> String {
+        self.keys.as_ref().and_then(|keys| keys.current()).map(Key::name).unwrap_or_default()
+    }
+
+    /// What encrypts an object; none without encryption.
+    pub(super) fn sealer(&self) -> Result<Option<Sealer>, Failure> {
+        let Some(keys) = &self.keys else { return Ok(None) };
+        let key =
+            keys.current().ok_or_else(|| Failure::Sealed(format!("the key is missing: {}", keys.list())))?;
+        Sealer::new(key).map(Some)
     }
 
     fn failed<E: Into<Said>>(&self, verb: &'static str, key: &str) -> impl FnOnce(E) -> Failure + use<E> {
@@ -234,21 +261,21 @@ impl Store {
     /// # Errors
     /// What the store said.
     pub async fn get(&self, key: &str) -> Result<Found, Failure> {
-        match &self.inner {
+        let (stored, pieces) = match &self.inner {
             Inner::Cloud { objects, .. } => {
                 let found = objects.get(&path(key)?).await.map_err(self.failed("read", key))?;
                 let stored = Stored { size: found.meta.size, labels: labels(&found.attributes) };
-                let pieces = found.into_stream().map_err(|error| words(&error)).boxed();
-                Ok(Found { stored, pieces })
+                (stored, found.into_stream().map_err(|error| words(&error)).boxed())
             }
             Inner::Local(folder) => {
                 let stored = folder.head(key).await.map_err(self.failed("look at", key))?;
                 let missing = || self.failed("read", key)(std::io::Error::from(std::io::ErrorKind::NotFound));
                 let stored = stored.ok_or_else(missing)?;
                 let pieces = folder.get(key).await.map_err(self.failed("read", key))?;
-                Ok(Found { stored, pieces: pieces.map_err(|error| error.to_string()).boxed() })
+                (stored, pieces.map_err(|error| error.to_string()).boxed())
             }
-        }
+        };
+        Ok(Found { pieces: reading::whole(pieces, stored.size, self.keys.clone()), stored })
     }
 
     /// Keys of all periodic backups of a path, and of whatever else is named like them.

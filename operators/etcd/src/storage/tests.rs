@@ -1,20 +1,19 @@
 //! Storage against a real S3 server that runs in this process, with and without faults, and against a folder.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::future::BoxFuture;
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use hyper_util::server::conn::auto::Builder;
-use s3s::auth::SimpleAuth;
-use s3s::service::{S3Service, S3ServiceBuilder};
 
 use super::*;
 use crate::crd::stores::Stores;
+
+mod s3;
+
+pub(crate) use s3::{Fault, S3};
 
 /// What looks like a snapshot: pages with bolt's magic number, then their hash.
 pub(crate) fn fake_snapshot(database: usize, seed: u64) -> Vec<u8> {
@@ -31,119 +30,33 @@ pub(crate) fn fake_snapshot(database: usize, seed: u64) -> Vec<u8> {
     bytes
 }
 
-/// What the server does wrong.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fault {
-    /// Every request is refused.
-    Denied,
-    /// Parts and objects are taken and never answered.
-    Stalled,
-    /// Parts are refused.
-    Broken,
-}
-
-/// An S3 server with the bucket `bucket`.
-pub(crate) struct S3 {
-    pub(crate) dir: tempfile::TempDir,
-    url: String,
-    fault: Arc<Mutex<Option<Fault>>>,
-    server: tokio::task::JoinHandle<()>,
-}
-
-impl Drop for S3 {
-    fn drop(&mut self) {
-        self.server.abort();
-    }
-}
-
 impl S3 {
     pub(crate) async fn start() -> Self {
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::create_dir(dir.path().join("bucket")).unwrap();
-        let mut builder = S3ServiceBuilder::new(s3s_fs::FileSystem::new(dir.path()).unwrap());
-        builder.set_auth(SimpleAuth::from_single("AK", "SK"));
-        let service = builder.build();
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let fault = Arc::new(Mutex::new(None));
-        let shared = fault.clone();
-        let server = tokio::spawn(async move {
-            while let Ok((socket, _)) = listener.accept().await {
-                let (service, fault) = (service.clone(), shared.clone());
-                tokio::spawn(async move {
-                    let answer = hyper::service::service_fn(move |request| {
-                        answer(service.clone(), fault.clone(), request)
-                    });
-                    let _ = Builder::new(TokioExecutor::new())
-                        .serve_connection(TokioIo::new(socket), answer)
-                        .await;
-                });
-            }
-        });
-        Self { dir, url, fault, server }
-    }
-
-    pub(crate) fn fail(&self, fault: Option<Fault>) {
-        *self.fault.lock().unwrap() = fault;
+        Self::serve(None).await.unwrap()
     }
 
     pub(crate) fn target(&self, path: &str) -> Target {
         let stores: Stores = serde_json::from_value(serde_json::json!({
-            "s3": { "path": path, "awsSecret": "aws", "endpoint": self.url, "forcePathStyle": true }
+            "s3": { "path": path, "awsSecret": "aws", "endpoint": self.url(), "forcePathStyle": true }
         }))
         .unwrap();
         Target::read("storageType", "S3", &stores).unwrap()
     }
 
     pub(crate) fn open(&self, path: &str) -> Store {
-        self.open_as(path, "SK")
+        self.open_as(path, s3::SECRET_KEY)
     }
 
     fn open_as(&self, path: &str, key: &str) -> Store {
-        let file = format!("[default]\naws_access_key_id = AK\naws_secret_access_key = {key}\n");
+        let file =
+            format!("[default]\naws_access_key_id = {}\naws_secret_access_key = {key}\n", s3::ACCESS_KEY);
         let secret = SecretData::from([("credentials".to_owned(), file.into_bytes())]);
         Store::open(&self.target(path), Some(&secret), None).unwrap()
     }
 
-    /// Files of uploads that are not done, and of objects.
-    fn left(&self) -> (Vec<String>, Vec<String>) {
-        let names = |dir: PathBuf| -> Vec<String> {
-            std::fs::read_dir(dir)
-                .into_iter()
-                .flatten()
-                .map(|e| e.unwrap().file_name().to_string_lossy().into_owned())
-                .collect()
-        };
-        let uploads =
-            names(self.dir.path().to_path_buf()).into_iter().filter(|name| name.contains("upload")).collect();
-        (uploads, names(self.dir.path().join("bucket")))
-    }
-}
-
-async fn answer(
-    service: S3Service,
-    fault: Arc<Mutex<Option<Fault>>>,
-    request: hyper::Request<hyper::body::Incoming>,
-) -> Result<hyper::Response<s3s::Body>, s3s::HttpError> {
-    let fault = *fault.lock().unwrap();
-    let part = request.uri().query().is_some_and(|query| query.contains("partNumber"));
-    let refuse = |status: u16, code: &str, message: &str| {
-        let body =
-            format!("<?xml version=\"1.0\"?><Error><Code>{code}</Code><Message>{message}</Message></Error>");
-        let body = s3s::Body::from(Bytes::from(body));
-        Ok(hyper::Response::builder().status(status).body(body).unwrap())
-    };
-    let path = request.uri().path();
-    match fault {
-        // The server behind makes buckets that it does not have; S3 does not.
-        _ if path != "/bucket" && !path.starts_with("/bucket/") => {
-            refuse(404, "NoSuchBucket", "The specified bucket does not exist")
-        }
-        Some(Fault::Denied) => refuse(403, "AccessDenied", "Not for you"),
-        Some(Fault::Stalled) if request.method() == hyper::Method::PUT => std::future::pending().await,
-        Some(Fault::Broken) if part => refuse(400, "QuotaExceeded", "The bucket is full"),
-        _ => hyper::service::Service::call(&service, request).await,
+    fn objects(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.dir.path().join("bucket")).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect()
     }
 }
 
@@ -197,7 +110,7 @@ async fn a_snapshot_arrives_whole_with_its_labels_in_one_piece_and_in_many() {
         }
         assert_eq!(store.head("dir/none").await.unwrap(), None);
     }
-    assert!(s3.left().0.is_empty(), "{:?}", s3.left());
+    assert!(s3.unfinished().is_empty(), "{:?}", s3.unfinished());
 }
 
 #[tokio::test]
@@ -221,7 +134,7 @@ async fn what_is_cut_or_changed_on_its_way_never_appears_in_the_store() {
         }
         assert_eq!(store.head("etcd").await.unwrap(), None);
     }
-    let (uploads, objects) = s3.left();
+    let (uploads, objects) = (s3.unfinished(), s3.objects());
     assert!(uploads.is_empty() && objects.is_empty(), "{uploads:?} {objects:?}");
     let hidden: Vec<_> = std::fs::read_dir(dir.path().join("bucket")).into_iter().flatten().collect();
     assert!(hidden.is_empty(), "{hidden:?}");
@@ -244,7 +157,7 @@ async fn a_store_that_refuses_is_told_in_its_own_words() {
     s3.fail(Some(Fault::Broken));
     let said = words(put(&s3.open("bucket/etcd"), "etcd", "u", &fake_snapshot(20 << 20, 1)).await);
     assert!(said.contains("QuotaExceeded: The bucket is full"), "{said}");
-    assert!(s3.left().0.is_empty(), "the upload was not taken back: {:?}", s3.left());
+    assert!(s3.unfinished().is_empty(), "the upload was not taken back: {:?}", s3.unfinished());
 }
 
 #[tokio::test]
@@ -265,7 +178,7 @@ async fn a_store_or_a_source_that_stands_still_is_given_up_and_its_upload_taken_
     let silent = pieces(&bytes[..10 << 20]).chain(futures::stream::pending());
     let failure = store_snapshot(&store, "etcd", &labels("u"), silent, &timeout, nobody_listens()).await;
     assert_eq!(failure, Err(Failure::Timeout(Duration::from_millis(200))));
-    assert!(s3.left().0.is_empty(), "{:?}", s3.left());
+    assert!(s3.unfinished().is_empty(), "{:?}", s3.unfinished());
 }
 
 #[tokio::test]
@@ -291,7 +204,7 @@ async fn what_a_killed_operator_left_is_taken_back_by_its_id() {
         store.abort(&key, &id).await.unwrap();
         assert_eq!(store.head("etcd").await.unwrap(), None);
     }
-    assert!(s3.left().0.is_empty(), "{:?}", s3.left());
+    assert!(s3.unfinished().is_empty(), "{:?}", s3.unfinished());
     assert!(std::fs::read_dir(dir.path().join("bucket")).unwrap().next().is_none());
 }
 
@@ -353,4 +266,56 @@ fn local_storage_needs_a_folder() {
     let stores = serde_json::from_value(serde_json::json!({ "local": { "path": "a/b" } })).unwrap();
     let target = Target::read("storageType", "Local", &stores).unwrap();
     assert!(Store::open(&target, None, None).err().unwrap().contains("--backup-dir"));
+}
+
+#[tokio::test]
+async fn what_is_encrypted_lies_unreadable_in_the_store_and_comes_back_with_its_key_alone() {
+    let s3 = S3::start().await;
+    let keys = |byte: u8| {
+        let secret = SecretData::from([("key".to_owned(), vec![byte; 32])]);
+        Keys::read("keys", None, &secret).unwrap()
+    };
+    let (_dir, folder) = local();
+    for plain in [s3.open("bucket/dir/etcd"), folder] {
+        let sealed = plain.clone().with_keys(keys(1));
+        for size in [8192, 20 << 20] {
+            let bytes = fake_snapshot(size, 9);
+            let whole = put(&sealed, "dir/etcd", "u", &bytes).await.unwrap();
+            assert_eq!(whole.size, bytes.len() as u64, "what is told is the snapshot's size");
+            let stored = sealed.head("dir/etcd").await.unwrap().unwrap();
+            assert!(stored.size > whole.size, "tags and a header lie in the store too");
+            assert!(read(&sealed, "dir/etcd").await == bytes, "{size} bytes came back changed");
+
+            let failure = |store: Store| async move {
+                let mut pieces = store.get("dir/etcd").await.unwrap().pieces;
+                loop {
+                    if let Err(failure) = pieces.next().await.expect("an end that is no failure") {
+                        return failure;
+                    }
+                }
+            };
+            let without = failure(plain.clone()).await;
+            assert!(
+                matches!(&without, Failure::Sealed(why) if why.contains("spec.encryption.secret")),
+                "{without}"
+            );
+            let wrong = failure(plain.clone().with_keys(keys(2))).await;
+            assert!(matches!(&wrong, Failure::Sealed(why) if why.contains("Secret keys has")), "{wrong}");
+        }
+        // Where encryption is asked for, nothing else is taken.
+        put(&plain, "dir/etcd", "u", &fake_snapshot(8192, 9)).await.unwrap();
+        let first = sealed.get("dir/etcd").await.unwrap().pieces.next().await;
+        assert!(matches!(first, Some(Err(Failure::Damaged(Damage::Plain)))), "{first:?}");
+    }
+    // What lies there says nothing of what it is.
+    let sealed = s3.open("bucket/dir/etcd").with_keys(keys(1));
+    put(&sealed, "dir/etcd", "u", &fake_snapshot(8192, 9)).await.unwrap();
+    let file = s3.dir.path().join("bucket/dir/etcd");
+    let raw = std::fs::read(&file).unwrap();
+    let magic = 0xED0C_DAED_u32.to_le_bytes();
+    assert!(raw.windows(4).all(|window| window != magic));
+    // Cut in the store: that is told from a connection that broke.
+    std::fs::write(&file, &raw[..raw.len() - 100]).unwrap();
+    let cut = crate::restore::verify_for_tests(&sealed, "dir/etcd", STALL).await.unwrap_err();
+    assert!(matches!(cut, Failure::Damaged(_)), "{cut}");
 }

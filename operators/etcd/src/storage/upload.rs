@@ -78,6 +78,9 @@ pub enum Failure {
     /// The operator ends.
     #[error("the operator was stopped; the next one begins anew")]
     Cancelled,
+    /// The key to encrypt or decrypt with is not there.
+    #[error("{0}")]
+    Sealed(String),
     /// The upload could not be written down, and what is not written down is not begun.
     #[error("{0}")]
     Note(String),
@@ -154,47 +157,29 @@ impl Work<'_> {
         upload: &mut Option<String>,
         began: Began<'_>,
     ) -> Result<Whole, Failure> {
-        let (mut snapshot, mut part) = (Snapshot::default(), Part::default());
-        let mut parts = Parts { work: self, tasks: JoinSet::new(), done: Vec::new(), sent: 0 };
+        let mut snapshot = Snapshot::default();
+        let mut sealer = self.store.sealer()?;
+        let parts = Parts { work: self, tasks: JoinSet::new(), done: Vec::new(), sent: 0 };
+        let mut sink = Sink { work: self, upload, began, part: Part::default(), parts, bytes: 0 };
         futures::pin_mut!(pieces);
-        while let Some(piece) = self.moves("the snapshot", &snapshot, pieces.next()).await? {
-            let mut piece = piece.map_err(Failure::Source)?;
+        while let Some(piece) = self.moves("the snapshot", snapshot.size(), pieces.next()).await? {
+            let piece = piece.map_err(Failure::Source)?;
             snapshot.push(&piece);
             self.notes.progress.store(snapshot.size(), Ordering::Relaxed);
-            while !piece.is_empty() {
-                part.fill(&mut piece);
-                if part.size < PART {
-                    continue;
-                }
-                if upload.is_none() {
-                    let id =
-                        self.moves("the store", &snapshot, self.store.begin(self.key, self.labels)).await??;
-                    let id: &str = upload.insert(id);
-                    began(self.key.to_owned(), id.to_owned()).await.map_err(Failure::Note)?;
-                }
-                let id = upload.as_deref().unwrap_or_default();
-                parts.send(id, std::mem::take(&mut part), &snapshot).await?;
+            match &mut sealer {
+                Some(sealer) => sink.take_all(sealer.push(&piece)?).await?,
+                None => sink.take(piece).await?,
             }
         }
         let whole = snapshot.finish()?;
-        match upload.as_deref() {
-            None => {
-                let put = self.store.put(self.key, self.labels, part.pieces);
-                self.moves_at("the store", whole.size, put).await??;
-            }
-            Some(id) => {
-                if part.size > 0 {
-                    parts.spawn(id, part);
-                }
-                let done = parts.finish(whole.size).await?;
-                let complete = self.store.complete(self.key, id, self.labels, done);
-                self.moves_at("the store", whole.size, complete).await??;
-            }
+        if let Some(sealer) = sealer {
+            sink.take_all(sealer.finish()?).await?;
         }
-        let stored = self.moves_at("the store", whole.size, self.store.head(self.key)).await??;
+        let sent = sink.finish().await?;
+        let stored = self.moves("the store", sent, self.store.head(self.key)).await??;
         let found = stored.map_or(0, |stored| stored.size);
-        if found != whole.size {
-            return Err(Failure::Size { what: self.key.to_owned(), found, sent: whole.size });
+        if found != sent {
+            return Err(Failure::Size { what: self.key.to_owned(), found, sent });
         }
         Ok(whole)
     }
@@ -202,20 +187,71 @@ impl Work<'_> {
     async fn moves<T>(
         &self,
         what: &'static str,
-        at: &Snapshot,
-        work: impl Future<Output = T>,
-    ) -> Result<T, Failure> {
-        self.moves_at(what, at.size(), work).await
-    }
-
-    async fn moves_at<T>(
-        &self,
-        what: &'static str,
         bytes: u64,
         work: impl Future<Output = T>,
     ) -> Result<T, Failure> {
         let after = self.notes.stall;
         tokio::time::timeout(after, work).await.map_err(|_| Failure::Stalled { what, bytes, after })
+    }
+}
+
+/// Where pieces go: into parts, and the parts on their way.
+struct Sink<'a, 'b> {
+    work: &'a Work<'a>,
+    upload: &'a mut Option<String>,
+    began: Began<'b>,
+    part: Part,
+    parts: Parts<'a>,
+    /// So many were taken.
+    bytes: u64,
+}
+
+impl Sink<'_, '_> {
+    async fn take_all(&mut self, pieces: Vec<Bytes>) -> Result<(), Failure> {
+        for piece in pieces {
+            self.take(piece).await?;
+        }
+        Ok(())
+    }
+
+    async fn take(&mut self, mut piece: Bytes) -> Result<(), Failure> {
+        self.bytes += piece.len() as u64;
+        while !piece.is_empty() {
+            self.part.fill(&mut piece);
+            if self.part.size < PART {
+                continue;
+            }
+            if self.upload.is_none() {
+                let (store, key) = (self.work.store, self.work.key);
+                let begin = store.begin(key, self.work.labels);
+                let id = self.work.moves("the store", self.bytes, begin).await??;
+                let id: &str = self.upload.insert(id);
+                (self.began)(key.to_owned(), id.to_owned()).await.map_err(Failure::Note)?;
+            }
+            let id = self.upload.as_deref().unwrap_or_default();
+            self.parts.send(id, std::mem::take(&mut self.part), self.bytes).await?;
+        }
+        Ok(())
+    }
+
+    /// That was all; it becomes visible. How much it was.
+    async fn finish(mut self) -> Result<u64, Failure> {
+        let Work { store, key, labels, .. } = *self.work;
+        match self.upload.as_deref() {
+            None => {
+                let put = store.put(key, labels, self.part.pieces);
+                self.work.moves("the store", self.bytes, put).await??;
+            }
+            Some(id) => {
+                if self.part.size > 0 {
+                    self.parts.spawn(id, self.part);
+                }
+                let done = self.parts.finish(self.bytes).await?;
+                let complete = store.complete(key, id, labels, done);
+                self.work.moves("the store", self.bytes, complete).await??;
+            }
+        }
+        Ok(self.bytes)
     }
 }
 
@@ -252,9 +288,9 @@ impl Parts<'_> {
         self.tasks.spawn(async move { (index, store.put_part(&key, &id, index, offset, part.pieces).await) });
     }
 
-    async fn send(&mut self, id: &str, part: Part, at: &Snapshot) -> Result<(), Failure> {
+    async fn send(&mut self, id: &str, part: Part, bytes: u64) -> Result<(), Failure> {
         while self.tasks.len() >= CONCURRENT {
-            self.one(at.size()).await?;
+            self.one(bytes).await?;
         }
         self.spawn(id, part);
         Ok(())
@@ -262,7 +298,7 @@ impl Parts<'_> {
 
     /// Waits for any part.
     async fn one(&mut self, bytes: u64) -> Result<(), Failure> {
-        let Some(result) = self.work.moves_at("the store", bytes, self.tasks.join_next()).await? else {
+        let Some(result) = self.work.moves("the store", bytes, self.tasks.join_next()).await? else {
             return Ok(());
         };
         let (index, part) = result.map_err(|error| Failure::Source(error.to_string()))?;

@@ -2,6 +2,7 @@
 
 mod adoption;
 mod faults;
+mod hold;
 mod states;
 mod storage;
 mod versions;

@@ -1,0 +1,140 @@
+//! Keys that backups are encrypted with, as users keep them in a Secret. Pure.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use ring::digest::{SHA256, digest};
+
+use super::credentials::{SecretData, SecretFault};
+use super::snapshot::hex;
+
+/// Bytes of a key, as AES-256 has them.
+pub(super) const KEY: usize = 32;
+/// The entry of a Secret with the key where the spec names none.
+pub const DEFAULT_ENTRY: &str = "key";
+/// Bytes of the name of a key. Enough that two keys of one Secret never share it, and it tells nothing of the key.
+pub(super) const ID: usize = 8;
+/// What is hashed before a key for its name, so that the name is no hash that anything else knows the key by.
+const ID_OF: &[u8] = b"etcd backup key\0";
+
+/// One key.
+#[derive(Clone)]
+pub struct Key {
+    pub(super) bytes: [u8; KEY],
+    pub(super) id: [u8; ID],
+}
+
+// Keys are never written anywhere.
+impl std::fmt::Debug for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Key({})", self.name())
+    }
+}
+
+impl Key {
+    pub(super) fn new(bytes: [u8; KEY]) -> Self {
+        let hash = digest(&SHA256, &[ID_OF, &bytes].concat());
+        let mut id = [0; ID];
+        id.copy_from_slice(&hash.as_ref()[..ID]);
+        Self { bytes, id }
+    }
+
+    /// What to call it: the same for the same key, wherever it is kept.
+    #[must_use]
+    pub fn name(&self) -> String {
+        hex(&self.id)
+    }
+}
+
+/// All keys of a Secret: new ones are added beside the old, which backups of before still need.
+#[derive(Debug, Clone)]
+pub struct Keys {
+    secret: String,
+    /// The entry to encrypt with.
+    entry: String,
+    by_entry: BTreeMap<String, Key>,
+}
+
+impl Keys {
+    /// Reads them. Entries that are no keys are somebody else's business, unless they are to be encrypted with.
+    ///
+    /// # Errors
+    /// When the entry to encrypt with is not there or no key.
+    pub fn read(secret: &str, entry: Option<&str>, data: &SecretData) -> Result<Self, SecretFault> {
+        let entry = entry.filter(|entry| !entry.is_empty()).unwrap_or(DEFAULT_ENTRY);
+        let fault = |what: String| SecretFault { secret: secret.to_owned(), what };
+        let bytes = data
+            .get(entry)
+            .ok_or_else(|| fault(format!("key {entry} is missing; it is what backups are encrypted with")))?;
+        parse(bytes).ok_or_else(|| {
+            fault(format!(
+                "key {entry} is neither {KEY} bytes nor the base64 of {KEY} bytes, such as `openssl rand -base64 {KEY}` makes"
+            ))
+        })?;
+        let by_entry =
+            data.iter().filter_map(|(name, bytes)| Some((name.clone(), Key::new(parse(bytes)?)))).collect();
+        Ok(Self { secret: secret.to_owned(), entry: entry.to_owned(), by_entry })
+    }
+
+    /// The one to encrypt with.
+    #[must_use]
+    pub fn current(&self) -> Option<&Key> {
+        self.by_entry.get(&self.entry)
+    }
+
+    /// The one that something was encrypted with.
+    pub(super) fn find(&self, id: [u8; ID]) -> Option<&Key> {
+        self.by_entry.values().find(|key| key.id == id)
+    }
+
+    /// What there is, for people who look for another one.
+    pub(super) fn list(&self) -> String {
+        let all: Vec<String> =
+            self.by_entry.iter().map(|(entry, key)| format!("{} (entry {entry})", key.name())).collect();
+        format!("Secret {} has {}", self.secret, all.join(", "))
+    }
+}
+
+fn parse(bytes: &[u8]) -> Option<[u8; KEY]> {
+    if let Ok(raw) = bytes.try_into() {
+        return Some(raw);
+    }
+    BASE64_STANDARD.decode(bytes.trim_ascii()).ok()?.try_into().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn data(pairs: &[(&str, &[u8])]) -> SecretData {
+        pairs.iter().map(|(name, bytes)| ((*name).to_owned(), bytes.to_vec())).collect()
+    }
+
+    #[test]
+    fn a_key_is_raw_or_in_base64_and_is_called_the_same() {
+        let text = format!("{}\n", BASE64_STANDARD.encode([7; KEY]));
+        let raw = Keys::read("k", None, &data(&[("key", &[7; KEY])])).unwrap();
+        let told = Keys::read("k", None, &data(&[("key", text.as_bytes())])).unwrap();
+        assert_eq!(raw.current().unwrap().name(), told.current().unwrap().name());
+        assert!(!format!("{raw:?}").contains("7, 7"), "{raw:?}");
+    }
+
+    #[test]
+    fn old_keys_stay_beside_the_one_to_encrypt_with() {
+        let both = data(&[("old", &[1; KEY]), ("new", &[2; KEY]), ("note", b"of 2026")]);
+        let keys = Keys::read("k", Some("new"), &both).unwrap();
+        assert_eq!(keys.current().unwrap().name(), Key::new([2; KEY]).name());
+        assert!(keys.find(Key::new([1; KEY]).id).is_some() && keys.find(Key::new([3; KEY]).id).is_none());
+        assert!(keys.list().contains("(entry old)") && !keys.list().contains("note"), "{}", keys.list());
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_key_is_told_with_its_entry() {
+        let fault =
+            |entry, pairs: &[(&str, &[u8])]| Keys::read("k", entry, &data(pairs)).unwrap_err().to_string();
+        assert!(fault(None, &[]).starts_with("Secret k: key key is missing"));
+        assert!(fault(Some("a"), &[("key", &[0; KEY])]).contains("key a is missing"));
+        assert!(fault(None, &[("key", b"short")]).contains("key key is neither 32 bytes"));
+    }
+}

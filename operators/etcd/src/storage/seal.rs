@@ -1,0 +1,219 @@
+//! Encryption of what lies in a store: AES-256-GCM over chunks in the STREAM construction. Nothing of it can be changed,
+//! left out, moved, repeated, or cut off at the end without being noticed.
+//!
+//! The format, after which nothing follows:
+//!
+//! | bytes | |
+//! |---|---|
+//! | 8 | `OLMETCD` and the version, 1 |
+//! | 8 | name of the key |
+//! | 32 | salt, random |
+//! | 65,536 + 16 each, the last one shorter | chunks with their tags |
+//!
+//! Each object has a key of its own, by HKDF-SHA-256 from the user's key and the salt, with the whole header as its info. The nonce
+//! of a chunk is its number, and whether it is the last one. A last chunk is there always.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use ring::hkdf::{HKDF_SHA256, Salt};
+use ring::rand::{SecureRandom, SystemRandom};
+
+use super::keys::{ID, Key, Keys};
+use super::snapshot::{Damage, hex};
+use super::upload::Failure;
+
+/// What an encrypted object begins with. bolt's files, which are what is not encrypted, have a page number there.
+const MAGIC: [u8; 8] = *b"OLMETCD\x01";
+const SALT: usize = 32;
+const HEADER: usize = MAGIC.len() + ID + SALT;
+/// Bytes in a chunk before it is encrypted: small enough to be held, large enough that tags cost nothing.
+const CHUNK: usize = 64 << 10;
+const TAG: usize = 16;
+
+/// The key of one object.
+fn derived(key: &Key, header: &[u8]) -> Option<LessSafeKey> {
+    let secret = Salt::new(HKDF_SHA256, header.get(HEADER - SALT..)?).extract(&key.bytes);
+    let info = [header];
+    let key = secret.expand(&info, &AES_256_GCM).ok()?;
+    Some(LessSafeKey::new(UnboundKey::from(key)))
+}
+
+/// Of the chunk of a number: no two of one object share it.
+fn nonce(number: u64, last: bool) -> Nonce {
+    let mut bytes = [0; NONCE_LEN];
+    bytes[3..NONCE_LEN - 1].copy_from_slice(&number.to_be_bytes());
+    bytes[NONCE_LEN - 1] = u8::from(last);
+    Nonce::assume_unique_for_key(bytes)
+}
+
+/// Encrypts what goes by; holds one chunk.
+pub(super) struct Sealer {
+    key: LessSafeKey,
+    header: Option<Bytes>,
+    chunk: Vec<u8>,
+    number: u64,
+}
+
+impl Sealer {
+    pub(super) fn new(key: &Key) -> Result<Self, Failure> {
+        let broken = || Failure::Sealed("the machine has no randomness to encrypt with".into());
+        let mut header = [MAGIC.as_slice(), &key.id, &[0; SALT]].concat();
+        SystemRandom::new().fill(&mut header[HEADER - SALT..]).map_err(|_| broken())?;
+        let derived = derived(key, &header).ok_or_else(broken)?;
+        Ok(Self {
+            key: derived,
+            header: Some(header.into()),
+            chunk: Vec::with_capacity(CHUNK + TAG),
+            number: 0,
+        })
+    }
+
+    /// What is to be stored for the next piece.
+    pub(super) fn push(&mut self, mut piece: &[u8]) -> Result<Vec<Bytes>, Failure> {
+        let mut out: Vec<Bytes> = self.header.take().into_iter().collect();
+        while !piece.is_empty() {
+            // A full chunk waits for the next byte: it may be the last one.
+            if self.chunk.len() == CHUNK {
+                out.push(self.seal(false)?);
+            }
+            let (now, rest) = piece.split_at(piece.len().min(CHUNK - self.chunk.len()));
+            self.chunk.extend_from_slice(now);
+            piece = rest;
+        }
+        Ok(out)
+    }
+
+    /// What is to be stored at the end.
+    pub(super) fn finish(mut self) -> Result<Vec<Bytes>, Failure> {
+        let header = self.header.take();
+        let last = self.seal(true)?;
+        Ok(header.into_iter().chain([last]).collect())
+    }
+
+    fn seal(&mut self, last: bool) -> Result<Bytes, Failure> {
+        let mut chunk = std::mem::replace(&mut self.chunk, Vec::with_capacity(CHUNK + TAG));
+        let nonce = nonce(self.number, last);
+        let sealed = self.key.seal_in_place_append_tag(nonce, Aad::empty(), &mut chunk);
+        sealed.map_err(|_| Failure::Sealed("a chunk cannot be encrypted".into()))?;
+        self.number += 1;
+        Ok(chunk.into())
+    }
+}
+
+/// Takes what comes from a store: decrypts what is encrypted, passes on what is not.
+pub(super) struct Opener {
+    keys: Option<Arc<Keys>>,
+    state: State,
+    /// Bytes that came and are not passed on.
+    held: Vec<u8>,
+    /// Bytes that were passed on or taken as header, as they are in the store.
+    done: u64,
+}
+
+enum State {
+    Beginning,
+    Plain,
+    Sealed { key: Box<LessSafeKey>, number: u64 },
+}
+
+impl Opener {
+    /// With keys nothing is taken that is not encrypted: who writes to the store shall not say what is restored.
+    pub(super) const fn new(keys: Option<Arc<Keys>>) -> Self {
+        Self { keys, state: State::Beginning, held: Vec::new(), done: 0 }
+    }
+
+    pub(super) fn push(&mut self, piece: &Bytes) -> Result<Vec<Bytes>, Failure> {
+        if matches!(self.state, State::Plain) {
+            return Ok(vec![piece.clone()]);
+        }
+        self.held.extend_from_slice(piece);
+        if matches!(self.state, State::Beginning) && !self.begin()? {
+            return Ok(Vec::new());
+        }
+        let State::Sealed { key, number } = &mut self.state else {
+            return Ok(vec![std::mem::take(&mut self.held).into()]);
+        };
+        let mut out = Vec::new();
+        let mut at = 0;
+        // The last chunk is known by its end.
+        while self.held.len() - at > CHUNK + TAG {
+            let mut chunk = self.held[at..at + CHUNK + TAG].to_vec();
+            let opened = key.open_in_place(nonce(*number, false), Aad::empty(), &mut chunk);
+            opened.map_err(|_| Damage::Changed(self.done))?;
+            chunk.truncate(CHUNK);
+            out.push(chunk.into());
+            at += CHUNK + TAG;
+            self.done += (CHUNK + TAG) as u64;
+            *number += 1;
+        }
+        self.held.drain(..at);
+        Ok(out)
+    }
+
+    /// That was all. What is left to pass on.
+    pub(super) fn finish(mut self) -> Result<Vec<Bytes>, Failure> {
+        if matches!(self.state, State::Beginning) {
+            if self.held.starts_with(&MAGIC) {
+                return Err(Damage::Unended(self.held.len() as u64).into());
+            }
+            self.plain()?;
+        }
+        let State::Sealed { key, number } = &self.state else { return Ok(vec![self.held.into()]) };
+        let all = self.done + self.held.len() as u64;
+        let mut chunk = self.held.clone();
+        if key.open_in_place(nonce(*number, true), Aad::empty(), &mut chunk).is_ok() {
+            chunk.truncate(chunk.len() - TAG);
+            return Ok(vec![chunk.into()]);
+        }
+        // Cut between two chunks, this one is good and not the last.
+        let cut = self.held.len() < TAG
+            || key.open_in_place(nonce(*number, false), Aad::empty(), &mut self.held.clone()).is_ok();
+        Err(if cut { Damage::Unended(all) } else { Damage::Changed(self.done) }.into())
+    }
+
+    /// False when the beginning is not there yet.
+    fn begin(&mut self) -> Result<bool, Failure> {
+        let known = self.held.len().min(MAGIC.len());
+        if self.held[..known] != MAGIC[..known] {
+            self.plain()?;
+            return Ok(true);
+        }
+        if self.held.len() < HEADER {
+            return Ok(false);
+        }
+        let mut id = [0; ID];
+        id.copy_from_slice(&self.held[MAGIC.len()..MAGIC.len() + ID]);
+        let keys = self.keys.clone().ok_or_else(|| {
+            Failure::Sealed(format!(
+                "the snapshot is encrypted with the key {}; name the Secret that has it in spec.encryption.secret",
+                hex(&id)
+            ))
+        })?;
+        let key = keys.find(id).ok_or_else(|| {
+            Failure::Sealed(format!(
+                "the snapshot is encrypted with the key {}, and {}",
+                hex(&id),
+                keys.list()
+            ))
+        })?;
+        let key = derived(key, &self.held[..HEADER])
+            .ok_or_else(|| Failure::Sealed("the key of the snapshot cannot be derived".into()))?;
+        self.held.drain(..HEADER);
+        self.done = HEADER as u64;
+        self.state = State::Sealed { key: Box::new(key), number: 0 };
+        Ok(true)
+    }
+
+    fn plain(&mut self) -> Result<(), Failure> {
+        if self.keys.is_some() {
+            return Err(Damage::Plain.into());
+        }
+        self.state = State::Plain;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

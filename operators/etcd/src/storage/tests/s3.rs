@@ -1,0 +1,180 @@
+//! An S3 server for tests, in this process: a real one over a folder, and before it what can go wrong with one.
+//!
+//! The scenarios of `tests/etcd` take this file as it is.
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::Context as _;
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
+use hyper::{Request, Response, body::Frame, body::Incoming};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto::Builder;
+use s3s::auth::SimpleAuth;
+use s3s::service::{S3Service, S3ServiceBuilder};
+
+type Body = UnsyncBoxBody<Bytes, io::Error>;
+type Answer = io::Result<Response<Body>>;
+
+/// Who may come in.
+pub const ACCESS_KEY: &str = "AK";
+/// With what.
+pub const SECRET_KEY: &str = "SK";
+
+/// What the server does wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// Every request is refused.
+    Denied,
+    /// Parts and objects are taken and never answered.
+    Stalled,
+    /// Parts are refused.
+    Broken,
+    /// Answers to reads break off in the middle.
+    Cut,
+    /// Reads are never answered.
+    Mute,
+}
+
+/// Hears of every request.
+pub trait Observer: Send + Sync {
+    /// Before it is carried out. Without a number nothing ever comes of it.
+    fn begins(&self, method: &str, path: &str) -> Option<usize>;
+    /// After it was; false when the answer goes nowhere.
+    fn ended(&self, number: usize, status: u16) -> bool;
+}
+
+/// The server, with the bucket `bucket`.
+pub struct S3 {
+    /// What it has.
+    pub dir: tempfile::TempDir,
+    url: String,
+    fault: Arc<Mutex<Option<Fault>>>,
+    server: tokio::task::JoinHandle<()>,
+}
+
+impl Drop for S3 {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+#[derive(Clone)]
+struct Front {
+    service: S3Service,
+    fault: Arc<Mutex<Option<Fault>>>,
+    observer: Option<Arc<dyn Observer>>,
+}
+
+impl S3 {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// When the machine has no room for it.
+    pub async fn serve(observer: Option<Arc<dyn Observer>>) -> anyhow::Result<Self> {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let dir = tempfile::tempdir()?;
+        std::fs::create_dir(dir.path().join("bucket"))?;
+        let files = s3s_fs::FileSystem::new(dir.path());
+        let files = files.map_err(|error| anyhow::anyhow!("{error:?}")).context("a folder for S3")?;
+        let mut builder = S3ServiceBuilder::new(files);
+        builder.set_auth(SimpleAuth::from_single(ACCESS_KEY, SECRET_KEY));
+        let fault = Arc::new(Mutex::new(None));
+        let front = Front { service: builder.build(), fault: fault.clone(), observer };
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+        let url = format!("http://{}", listener.local_addr()?);
+        let server = tokio::spawn(async move {
+            while let Ok((socket, _)) = listener.accept().await {
+                let front = front.clone();
+                tokio::spawn(async move {
+                    let answer = hyper::service::service_fn(move |request| {
+                        let front = front.clone();
+                        async move { front.observed(request).await }
+                    });
+                    // How a connection ends is for the client to say.
+                    let _ = Builder::new(TokioExecutor::new())
+                        .serve_connection(TokioIo::new(socket), answer)
+                        .await;
+                });
+            }
+        });
+        Ok(Self { dir, url, fault, server })
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// What goes wrong from now on.
+    pub fn fail(&self, fault: Option<Fault>) {
+        *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = fault;
+    }
+
+    /// Uploads that were begun, and neither completed nor taken back.
+    #[must_use]
+    pub fn unfinished(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.dir.path()).into_iter().flatten().flatten();
+        let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        names.filter(|name| name.contains("upload")).collect()
+    }
+}
+
+impl Front {
+    async fn observed(&self, request: Request<Incoming>) -> Answer {
+        let Some(observer) = &self.observer else { return self.answer(request).await };
+        let Some(number) = observer.begins(request.method().as_str(), request.uri().path()) else {
+            return std::future::pending().await;
+        };
+        // A request that arrived is carried out whatever becomes of who sent it.
+        let front = self.clone();
+        let answer = tokio::spawn(async move { front.answer(request).await }).await??;
+        match observer.ended(number, answer.status().as_u16()) {
+            true => Ok(answer),
+            false => std::future::pending().await,
+        }
+    }
+
+    async fn answer(&self, request: Request<Incoming>) -> Answer {
+        let fault = *self.fault.lock().unwrap_or_else(PoisonError::into_inner);
+        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+        let part = request.uri().query().is_some_and(|query| query.contains("partNumber"));
+        let read = method == hyper::Method::GET && path.matches('/').count() > 1;
+        // The server behind makes buckets that it does not have; S3 does not.
+        if path != "/bucket" && !path.starts_with("/bucket/") {
+            return refusal(404, "NoSuchBucket", "The specified bucket does not exist");
+        }
+        match fault {
+            Some(Fault::Denied) => refusal(403, "AccessDenied", "Not for you"),
+            Some(Fault::Stalled) if method == hyper::Method::PUT => std::future::pending().await,
+            Some(Fault::Mute) if read => std::future::pending().await,
+            Some(Fault::Broken) if part => refusal(400, "QuotaExceeded", "The bucket is full"),
+            _ => {
+                let answer = hyper::service::Service::call(&self.service, request).await;
+                let answer = answer.map_err(|error| io::Error::other(format!("{error:?}")))?;
+                if fault == Some(Fault::Cut) && read && answer.status().is_success() {
+                    return cut(answer).await;
+                }
+                Ok(answer.map(|body| body.map_err(io::Error::other).boxed_unsync()))
+            }
+        }
+    }
+}
+
+fn refusal(status: u16, code: &str, message: &str) -> Answer {
+    let text =
+        format!("<?xml version=\"1.0\"?><Error><Code>{code}</Code><Message>{message}</Message></Error>");
+    let body = Full::new(Bytes::from(text)).map_err(|never| match never {}).boxed_unsync();
+    Response::builder().status(status).body(body).map_err(io::Error::other)
+}
+
+/// The first half of an answer; then the connection breaks.
+async fn cut(answer: Response<s3s::Body>) -> Answer {
+    let (head, body) = answer.into_parts();
+    let whole = body.collect().await.map_err(io::Error::other)?.to_bytes();
+    let half = whole.slice(..whole.len() / 2);
+    let frames = [Ok(Frame::data(half)), Err(io::ErrorKind::ConnectionReset.into())];
+    Ok(Response::from_parts(head, StreamBody::new(futures::stream::iter(frames)).boxed_unsync()))
+}

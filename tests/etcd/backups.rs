@@ -1,0 +1,332 @@
+//! Backups into a real S3 server: which member they are read from, what stores do wrong, and which of them are kept.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use anyhow::{Context as _, Result, ensure};
+use jiff::Timestamp;
+use olm_tests::etcd_stage::{Duties, Handle, Stage, s3::Fault};
+use serde_json::{Value, json};
+
+use crate::{
+    made, scenario,
+    tasks::{Task, fill, no_parts, object, objects, put, readable},
+};
+
+/// A stage on which one operator does everything, and a cluster `c`.
+async fn employed(stage: &Stage, size: usize) -> Result<(olm_tests::etcd_stage::Operator, Handle<'_>)> {
+    stage.employ(Duties::ALL);
+    stage.s3().await?;
+    made(stage, size).await
+}
+
+/// S21: one backup, of a cluster whose members die: it is read from a follower, then from whoever is left; without a quorum it
+/// fails, and is made when there is one again.
+#[test]
+fn s21_a_backup_is_read_from_any_healthy_member() {
+    scenario("S21 members", async |stage| {
+        let (_operator, cluster) = employed(stage, 3).await?;
+        let s3 = stage.s3().await?;
+        let revision = fill(&cluster).await?;
+
+        let first = Task::backup(&cluster, "first", "bucket/first", json!({})).await?;
+        let status = first.succeeded().await?;
+        ensure!(status["etcdRevision"] == revision, "{revision} was written: {status}");
+        ensure!(status["object"] == "s3://bucket/first", "{status}");
+        let stored = object(s3, "bucket/first")?;
+        ensure!(status["sizeBytes"] == stored.len(), "{} bytes are there: {status}", stored.len());
+        let id = cluster.object().await?["status"]["clusterID"].clone();
+        ensure!(status["clusterID"] == id && status["etcdVersion"].is_string(), "{id}: {status}");
+        readable(s3, "bucket/first")?;
+        first.told("BackupSucceeded").await?;
+        let told = cluster.condition("BackedUp", "True", "BackedUp").await?;
+        ensure!(
+            told["message"].as_str().is_some_and(|text| text.contains("the last backup is of")),
+            "{told}"
+        );
+
+        // Not from the leader, which has enough to do.
+        let followers = cluster.followers().await?;
+        let from = status["endpoint"].as_str().context("an endpoint")?.to_owned();
+        let is = |name: &String| from.starts_with(&format!("{}:", stage.net.outside(name)));
+        let asked =
+            followers.iter().find(|name| is(name)).with_context(|| format!("{from} is no follower"))?;
+
+        // That one is dead: the other follower is as good. By their URLs, without the EtcdCluster.
+        stage.kubelet.down(asked)?;
+        let urls: Vec<String> =
+            cluster.names().await?.iter().map(|n| format!("http://{}:2379", stage.net.outside(n))).collect();
+        let by_url = json!({ "clusterName": null, "etcdEndpoints": urls });
+        let second = Task::backup(&cluster, "second", "bucket/second", by_url).await?.succeeded().await?;
+        let skipped = second["skippedEndpoints"][0].as_str().unwrap_or_default().to_owned();
+        ensure!(skipped.starts_with(&format!("{}:2379: ", stage.net.outside(asked))), "{second}");
+        readable(s3, "bucket/second")?;
+
+        // Two of three: what the last one has may be old.
+        let other = followers.iter().find(|name| *name != asked).context("another follower")?;
+        stage.kubelet.down(other)?;
+        let third = Task::backup(&cluster, "third", "bucket/third", json!({})).await?;
+        let told = third.failed("no member can be backed up").await?;
+        ensure!(
+            told["failures"] == 1 && told["nextBackup"].is_string() && told["Reason"] == told["reason"],
+            "{told}"
+        );
+        ensure!(object(s3, "bucket/third").is_err(), "it was backed up without a quorum");
+        stage.kubelet.up(asked)?;
+        third.succeeded().await?;
+        readable(s3, "bucket/third")?;
+        third.told("BackupFailed").await?;
+        third.told("BackupSucceeded").await?;
+        stage.kubelet.up(other)?;
+        cluster.steady(3).await?;
+        no_parts(s3)
+    });
+}
+
+/// S21, what stores and users do wrong: it is told in their own words, leaves nothing behind, and is tried again.
+#[test]
+fn s21_a_backup_that_fails_is_told_and_tried_again() {
+    scenario("S21 stores", async |stage| {
+        let (_operator, cluster) = employed(stage, 1).await?;
+        let s3 = stage.s3().await?;
+        fill(&cluster).await?;
+        let block = async |more: Value| {
+            let mut block = stage.s3_block("bucket/never").await?;
+            for (key, value) in more.as_object().into_iter().flatten() {
+                block[key] = value.clone();
+            }
+            anyhow::Ok(json!({ "s3": block }))
+        };
+        let wrong_key = "[default]\naws_access_key_id = AK\naws_secret_access_key = guessed\n";
+        for (name, credentials) in [("guessed", wrong_key), ("empty", "")] {
+            stage
+                .apply(&json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": name, "namespace": "ns" },
+                    "stringData": { "credentials": credentials } }))
+                .await?;
+        }
+        let told = [
+            (
+                "bucket",
+                block(json!({ "path": "nobucket/etcd" })).await?,
+                "NoSuchBucket: The specified bucket does not exist",
+            ),
+            (
+                "secret",
+                block(json!({ "awsSecret": "missing" })).await?,
+                "Secret missing does not exist in namespace ns",
+            ),
+            (
+                "empty",
+                block(json!({ "awsSecret": "empty" })).await?,
+                "Secret empty: key credentials is missing or empty",
+            ),
+            ("guessed", block(json!({ "awsSecret": "guessed" })).await?, "SignatureDoesNotMatch"),
+            ("nobody", block(json!({ "endpoint": "http://127.0.0.1:9" })).await?, "s3://bucket/never"),
+            (
+                "cluster",
+                json!({ "clusterName": "other" }),
+                "EtcdCluster other does not exist in namespace ns",
+            ),
+            (
+                "tls",
+                json!({ "clusterName": null, "etcdEndpoints": ["https://10.0.0.1:2379"], "clientTLSSecret": "mine" }),
+                "Secret mine does not exist in namespace ns",
+            ),
+            (
+                "oss",
+                json!({ "storageType": "OSS", "s3": null, "oss": { "path": "a/b" } }),
+                "use S3 with s3.endpoint",
+            ),
+        ];
+        let mut tasks = Vec::new();
+        for (name, spec, words) in told {
+            tasks.push((Task::backup(&cluster, name, "bucket/never", spec).await?, words));
+        }
+        for (task, words) in tasks {
+            task.failed(words).await?;
+            task.delete().await?;
+        }
+        ensure!(objects(s3, "bucket").is_empty(), "{:?}", objects(s3, "bucket"));
+
+        // It is refused everything, then parts, then it is not answered at all; each time it goes on when it is let.
+        for (name, fault, words) in [
+            ("denied", Fault::Denied, "AccessDenied: Not for you"),
+            ("full", Fault::Broken, "QuotaExceeded: The bucket is full"),
+            (
+                "slow",
+                Fault::Stalled,
+                "it was not done within the 7 seconds of spec.backupPolicy.timeoutInSecond",
+            ),
+        ] {
+            s3.fail(Some(fault));
+            let path = format!("bucket/{name}");
+            let policy = json!({ "backupPolicy": { "timeoutInSecond": 7 } });
+            let task = Task::backup(&cluster, name, &path, policy).await?;
+            if fault == Fault::Stalled {
+                // While it runs one sees how far it is.
+                let moves = |status: &Value| {
+                    status["phase"] == "Running" && status["progressBytes"].as_i64() > Some(8 << 20)
+                };
+                let status = task.until("progress", moves).await?;
+                ensure!(status["upload"]["key"] == "slow" && status["upload"]["id"].is_string(), "{status}");
+            }
+            let failed = task.failed(words).await?;
+            ensure!(failed["failures"].as_i64() >= Some(1) && failed["nextBackup"].is_string(), "{failed}");
+            ensure!(failed["succeeded"] == false && failed["lastSuccessDate"].is_null(), "{failed}");
+            if fault == Fault::Denied {
+                cluster.condition("BackedUp", "False", "NoBackupYet").await?;
+            }
+            ensure!(object(s3, &path).is_err(), "there is something of it");
+            s3.fail(None);
+            let done = task.succeeded().await?;
+            ensure!(
+                done["reason"].is_null() && done["failures"].is_null() && done["upload"].is_null(),
+                "{done}"
+            );
+            readable(s3, &path)?;
+            no_parts(s3)?;
+        }
+        cluster.condition("BackedUp", "True", "BackedUp").await.map(drop)
+    });
+}
+
+fn time(status: &Value, field: &str) -> Result<Timestamp> {
+    Ok(status[field].as_str().with_context(|| format!("no {field}: {status}"))?.parse()?)
+}
+
+/// S22: periodic backups; the newest are kept, and nobody else's is touched; an operator that is stopped and one that takes over
+/// keep the pace.
+#[test]
+fn s22_periodic_backups_keep_the_newest_and_leave_others_alone() {
+    scenario("S22", async |stage| {
+        let (operator, cluster) = employed(stage, 1).await?;
+        let s3 = stage.s3().await?;
+        // Names like ours, and none of ours.
+        let foreign = [
+            "dir/etcd_v1_2020-01-01-00:00:00",
+            "dir/etcd2_v1_2020-01-01-00:00:00",
+            "dir/etcd_v1_2020-01-01-00:00:00.txt",
+            "dir/etcd",
+        ];
+        std::fs::create_dir_all(s3.dir.path().join("bucket/dir"))?;
+        for name in foreign {
+            std::fs::write(s3.dir.path().join("bucket").join(name), "somebody else's")?;
+        }
+        let every = Duration::from_secs(2);
+        let policy =
+            json!({ "backupPolicy": { "backupIntervalInSecond": every.as_secs(), "maxBackups": 2 } });
+        // Two that write to the very same path, each with its own two.
+        let task = Task::backup(&cluster, "ours", "bucket/dir/etcd", policy.clone()).await?;
+        task.succeeded().await?;
+        let beside = Task::backup(&cluster, "beside", "bucket/dir/etcd", policy).await?;
+        let mut seen = BTreeSet::new();
+        let mut revisions = Vec::new();
+        // Revisions of one digit, of two and of three.
+        for turn in 0..4 {
+            let mut written = 0;
+            for n in 0..[1, 5, 60, 60][turn] {
+                written = put(&cluster, &format!("turn/{turn}"), n.to_string().as_bytes()).await?;
+            }
+            let new = |status: &Value| {
+                status["succeeded"] == true
+                    && status["etcdRevision"].as_i64() >= Some(written)
+                    && status["object"].as_str().is_some_and(|o| !seen.contains(o))
+            };
+            let status = task.until("another one", new).await?;
+            seen.insert(status["object"].as_str().unwrap_or_default().to_owned());
+            revisions.push((
+                status["etcdRevision"].as_i64().unwrap_or_default(),
+                time(&status, "lastScheduleTime")?,
+            ));
+        }
+        for pair in revisions.windows(2) {
+            let apart = Duration::try_from(pair[1].1.duration_since(pair[0].1))?;
+            ensure!(apart >= every, "two within one interval: {revisions:?}");
+        }
+        ensure!(revisions.first().is_some_and(|(first, _)| *first < 10), "{revisions:?}");
+        ensure!(revisions.last().is_some_and(|(last, _)| *last > 100), "{revisions:?}");
+
+        // The operator is gone for less than an interval; the next one takes nothing twice and leaves nothing out.
+        beside.delete().await?;
+        let before = time(&task.until("rest", |s| s["phase"] == "Succeeded").await?, "lastScheduleTime")?;
+        operator.kill();
+        let _next = stage.operator()?;
+        let later = |status: &Value| {
+            status["phase"] == "Succeeded" && time(status, "lastScheduleTime").is_ok_and(|time| time > before)
+        };
+        let after = time(&task.until("the next one", later).await?, "lastScheduleTime")?;
+        let apart = Duration::try_from(after.duration_since(before))?;
+        ensure!(apart >= every && apart < every * 4, "{apart:?} between two backups");
+
+        task.delete().await?;
+        for name in foreign {
+            let content = object(s3, &format!("bucket/{name}"))?;
+            ensure!(content == b"somebody else's", "{name} was overwritten");
+        }
+        let own: Vec<String> = objects(s3, "bucket/dir")
+            .into_iter()
+            .filter(|name| !foreign.contains(&format!("dir/{name}").as_str()))
+            .collect();
+        // Two of each; one that was on its way when its EtcdBackup was deleted may have come after.
+        ensure!((4..=6).contains(&own.len()), "{own:?}");
+        for name in &own {
+            readable(s3, &format!("bucket/dir/{name}"))?;
+        }
+        no_parts(s3)
+    });
+}
+
+/// S21, in the hands of three programs: what the one for clusters tells of backups it reads from the API, as the one for
+/// backups writes it there.
+#[test]
+fn s21_three_programs_tell_the_same_as_one() {
+    scenario("S21 three programs", async |stage| {
+        let s3 = stage.s3().await?;
+        stage.employ(Duties::CLUSTERS);
+        let (clusters, cluster) = made(stage, 1).await?;
+        cluster.condition("BackedUp", "False", "NoBackup").await?;
+        stage.employ(Duties::BACKUPS);
+        let _backups = stage.operator_in(1)?;
+        s3.fail(Some(Fault::Denied));
+        let task = Task::backup(&cluster, "b", "bucket/b", json!({})).await?;
+        let told = cluster.condition("BackedUp", "False", "NoBackupYet").await?;
+        let told = match told["message"].as_str() {
+            Some(text) if text.contains("AccessDenied") => told,
+            _ => {
+                cluster
+                    .until("the store's words", |object| {
+                        object["status"].to_string().contains("EtcdBackup b: ")
+                    })
+                    .await?
+            }
+        };
+        ensure!(told.to_string().contains("AccessDenied: Not for you"), "{told}");
+        s3.fail(None);
+        task.succeeded().await?;
+        let told = cluster.condition("BackedUp", "True", "BackedUp").await?;
+        // A new one knows as much, and does not say in between that there is none.
+        clusters.kill();
+        let from = stage.faults[0].count();
+        stage.employ(Duties::CLUSTERS);
+        let _next = stage.operator()?;
+        stage
+            .eventually("looks of the next operator", async || {
+                let calls = stage.faults[0].calls();
+                let looks = calls
+                    .iter()
+                    .skip(from)
+                    .filter(|c| c.method == "GET" && c.path.ends_with("/pods") && !c.is_watch());
+                ensure!(looks.count() >= 2, "not yet");
+                Ok(())
+            })
+            .await?;
+        let object = cluster.object().await?;
+        let now = olm_tests::etcd_stage::condition(&object, "BackedUp");
+        ensure!(
+            now["lastTransitionTime"] == told["lastTransitionTime"] && now["status"] == "True",
+            "{told}, then {now}"
+        );
+        // Without any, there is none.
+        task.delete().await?;
+        cluster.condition("BackedUp", "False", "NoBackup").await.map(drop)
+    });
+}

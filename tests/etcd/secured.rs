@@ -1,0 +1,299 @@
+//! S20: members that talk TLS, with clients that are connected while certificates change.
+//!
+//! What an operator says to such members is between the two: the audit of changes does not see it. What comes of it is judged as
+//! everywhere.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    sync::Arc,
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, ensure};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use olm_tests::etcd_stage::{Handle, Stage, condition};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    KeyUsagePurpose, date_time_ymd,
+};
+use rustls::{
+    ClientConfig, DigitallySignedStruct, SignatureScheme,
+    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    pki_types::{CertificateDer, ServerName, UnixTime},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    clients::Clients,
+    judge::{Promise, judge},
+    long, scenario, spec,
+};
+
+/// The name by which the test's clients know members.
+const SERVICE: &str = "c-client.ns.svc";
+/// Names and addresses of members: those of DNS, and those of the stage, where there is none.
+const NAMES: [&str; 5] =
+    ["*.c.ns.svc", "*.c.ns.svc.cluster.local", SERVICE, "c-client.ns.svc.cluster.local", "localhost"];
+/// Members of one stage have addresses that end with numbers from 1.
+const MEMBERS: u8 = 12;
+
+/// Addresses that members of a stage have, and that they call from.
+fn addresses(stage: &Stage) -> Vec<IpAddr> {
+    let [a, b, c, _] = stage.net.outside("nobody").octets();
+    let outside = (1..=MEMBERS).map(|d| IpAddr::from([a, b, c, d]));
+    outside.chain([IpAddr::from([127, 0, 0, 1])]).collect()
+}
+
+/// An authority of the test's.
+struct Authority {
+    issuer: CertifiedIssuer<'static, KeyPair>,
+}
+
+/// A certificate with its key.
+struct Leaf {
+    certificate: String,
+    der: Vec<u8>,
+    key: String,
+}
+
+impl Authority {
+    fn new(name: &str) -> Result<Self> {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
+        Ok(Self { issuer: CertifiedIssuer::self_signed(params, KeyPair::generate()?)? })
+    }
+
+    /// A certificate for some names, or for a client when there are none; until the end of a year.
+    fn leaf(&self, names: &[String], year: i32) -> Result<Leaf> {
+        let mut params = CertificateParams::new(names.to_vec())?;
+        params.distinguished_name.push(DnType::CommonName, "etcd");
+        params.extended_key_usages =
+            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        (params.not_before, params.not_after) = (date_time_ymd(2020, 1, 1), date_time_ymd(year, 12, 31));
+        let key = KeyPair::generate()?;
+        let certificate = params.signed_by(&key, &*self.issuer)?;
+        Ok(Leaf { certificate: certificate.pem(), der: certificate.der().to_vec(), key: key.serialize_pem() })
+    }
+
+    /// Writes one of the three Secrets, with the keys that a part has.
+    async fn publish(&self, stage: &Stage, secret: &str, part: &str, leaf: &Leaf) -> Result<()> {
+        let data = BTreeMap::from([
+            (format!("{part}.crt"), STANDARD.encode(&leaf.certificate)),
+            (format!("{part}.key"), STANDARD.encode(&leaf.key)),
+            (format!("{part}-ca.crt"), STANDARD.encode(self.issuer.pem())),
+        ]);
+        let metadata = json!({ "name": secret, "namespace": "ns" });
+        stage
+            .apply(&json!({ "apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data }))
+            .await
+    }
+}
+
+/// The last year of certificates that are good, and of one that is not any more.
+const GOOD: i32 = 2100;
+const OVER: i32 = 2021;
+
+/// What members show to whoever calls, and the year and names that they have.
+struct Shown {
+    peers: Authority,
+    clients: Authority,
+    names: Vec<String>,
+}
+
+impl Shown {
+    fn new(stage: &Stage) -> Result<Self> {
+        let mut names: Vec<String> = NAMES.map(str::to_owned).to_vec();
+        names.extend(addresses(stage).iter().map(ToString::to_string));
+        Ok(Self { peers: Authority::new("peers")?, clients: Authority::new("clients")?, names })
+    }
+
+    /// New certificates in all three Secrets; those of the servers in the end.
+    async fn renew(&self, stage: &Stage) -> Result<Vec<u8>> {
+        self.peers.publish(stage, "peer", "peer", &self.peers.leaf(&self.names, GOOD)?).await?;
+        let operator = self.clients.leaf(&[], GOOD)?;
+        self.clients.publish(stage, "operator", "etcd-client", &operator).await?;
+        let server = self.clients.leaf(&self.names, GOOD)?;
+        self.clients.publish(stage, "server", "server", &server).await?;
+        Ok(server.der)
+    }
+}
+
+/// Takes whatever it is shown: what that was the connection says.
+#[derive(Debug)]
+struct Anything;
+
+impl ServerCertVerifier for Anything {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        rustls::crypto::ring::default_provider().signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// The certificate that a member shows to clients now.
+async fn shown(cluster: &Handle<'_>, member: &str) -> Result<Vec<u8>> {
+    let config = ClientConfig::builder().dangerous().with_custom_certificate_verifier(Arc::new(Anything));
+    let connector = tokio_rustls::TlsConnector::from(Arc::new(config.with_no_client_auth()));
+    let stream = tokio::net::TcpStream::connect((cluster.stage.net.inside(member), 2379)).await?;
+    let connection = connector.connect(ServerName::try_from(SERVICE)?, stream).await?;
+    let (_, session) = connection.get_ref();
+    Ok(session.peer_certificates().and_then(|chain| chain.first()).context("no certificate")?.to_vec())
+}
+
+/// Waits until no member shows a certificate that is not meant.
+async fn all_show(cluster: &Handle<'_>, meant: impl Fn(&[u8]) -> bool) -> Result<()> {
+    cluster
+        .stage
+        .eventually("all members to show the new certificate", async || {
+            for member in cluster.names().await? {
+                ensure!(meant(&shown(cluster, &member).await?), "{member} shows another one");
+            }
+            Ok(())
+        })
+        .await
+}
+
+/// A cluster with TLS, in whose members the test gets in with the operator's certificate.
+async fn secured<'a>(stage: &'a Stage, size: usize, tls: Value, secret: &str) -> Result<Handle<'a>> {
+    let mut spec = spec(size);
+    spec["TLS"] = tls;
+    stage.enter_through(secret, SERVICE);
+    let cluster = stage.create("c", spec).await?;
+    cluster.steady(size).await?;
+    Ok(cluster)
+}
+
+/// How often members' processes were started.
+fn starts(cluster: &Handle<'_>) -> usize {
+    cluster.stage.kubelet.starts().len()
+}
+
+/// S20: certificates of the user's are renewed while clients are connected: nobody is restarted, and who comes later gets the new
+/// ones. One that has expired and one without the names are told, with Secret and key, and nothing is done until they are mended.
+#[test]
+fn s20_certificates_of_the_users_are_renewed_under_clients() {
+    scenario("S20 static", async |stage| {
+        let _operator = stage.operator()?;
+        let given = Shown::new(stage)?;
+        given.renew(stage).await?;
+        let member = json!({ "peerSecret": "peer", "serverSecret": "server" });
+        let tls = json!({ "static": { "member": member, "operatorSecret": "operator" } });
+        let cluster = secured(stage, 2, tls, "operator").await?;
+        let clients = Clients::start(&cluster, 3, 20);
+        let before = starts(&cluster);
+        let renewed = given.renew(stage).await?;
+        all_show(&cluster, |certificate| certificate == renewed).await?;
+        ensure!(starts(&cluster) == before, "somebody was restarted for a certificate");
+        // With them the third joins.
+        cluster.spec(json!({ "size": 3 })).await?;
+        cluster.steady(3).await?;
+        judge(&cluster, clients, Promise::of(3).untold()).await?;
+
+        let before = starts(&cluster);
+        let over = given.clients.leaf(&given.names, OVER)?;
+        given.clients.publish(stage, "server", "server", &over).await?;
+        let nameless = given.peers.leaf(&["elsewhere.example.com".to_owned()], GOOD)?;
+        given.peers.publish(stage, "peer", "peer", &nameless).await?;
+        let told = |object: &Value| {
+            let told = condition(object, "TLSReady");
+            let text = told["message"].as_str().unwrap_or_default().to_owned();
+            told["status"] == "False"
+                && text.contains("Secret server, key server.crt: expired at 2021-12-31")
+                && text.contains("Secret peer, key peer.crt")
+                && text.contains("*.c.ns.svc")
+        };
+        cluster.until("both mistakes to be told", told).await?;
+        cluster.spec(json!({ "size": 2 })).await?;
+        let blocked = |object: &Value| {
+            object["status"]["observedGeneration"] == object["metadata"]["generation"]
+                && condition(object, "TLSReady")["status"] == "False"
+        };
+        cluster.until("the new size to be seen", blocked).await?;
+        let names = cluster.names().await?;
+        ensure!(names.len() == 3, "with wrong certificates a member was removed: {names:?}");
+        let renewed = given.renew(stage).await?;
+        all_show(&cluster, |certificate| certificate == renewed).await?;
+        ensure!(starts(&cluster) == before, "somebody was restarted for a certificate");
+        cluster.condition("TLSReady", "True", "").await?;
+        cluster.steady(2).await
+    });
+}
+
+/// S20, with certificates of the operator's: a Secret that somebody deletes is made again, with clients connected and nobody
+/// restarted. In the long run the authorities are lost too: others are handed over to, one member after the other.
+#[test]
+fn s20_certificates_of_the_operators_are_made_again_under_clients() {
+    scenario("S20 auto", async |stage| {
+        let _operator = stage.operator()?;
+        let names: Vec<String> = addresses(stage).iter().map(ToString::to_string).collect();
+        let cluster = secured(stage, 2, json!({ "auto": { "serverNames": names } }), "c-client-tls").await?;
+        let object = cluster.object().await?;
+        ensure!(object["status"]["tls"]["clientSecret"] == "c-client-tls", "{}", object["status"]);
+        let clients = Clients::start(&cluster, 3, 21);
+        let before = starts(&cluster);
+        let old = shown(&cluster, cluster.names().await?.first().context("a member")?).await?;
+        for secret in ["c-server-tls", "c-peer-tls"] {
+            stage.delete("Secret", "ns", secret).await?;
+        }
+        all_show(&cluster, |certificate| certificate != old).await?;
+        ensure!(starts(&cluster) == before, "somebody was restarted for a certificate");
+        cluster.spec(json!({ "size": 3 })).await?;
+        cluster.steady(3).await?;
+        if long() {
+            handed_over(&cluster).await?;
+        }
+        judge(&cluster, clients, Promise::of(3).untold().outage(15)).await.map(drop)
+    });
+}
+
+/// By five minutes after it was made a kubelet has brought the next authority to its pods; then three members are replaced.
+const HANDED_OVER: Duration = Duration::from_secs(900);
+
+/// Takes the keys of the authorities away, and waits until others sign and every member has been replaced for it.
+async fn handed_over(cluster: &Handle<'_>) -> Result<()> {
+    let (stage, before) = (cluster.stage, cluster.names().await?);
+    let old = shown(cluster, before.first().context("a member")?).await?;
+    stage.delete("Secret", "ns", "c-tls-authorities").await?;
+    stage
+        .within(HANDED_OVER, "the members to be others, with certificates of another authority", async || {
+            let now: BTreeSet<String> = cluster.names().await?;
+            ensure!(now.is_disjoint(&before), "{before:?} became {now:?}");
+            for member in &now {
+                ensure!(shown(cluster, member).await? != old, "{member} shows the old certificate");
+            }
+            Ok(())
+        })
+        .await?;
+    stage.within(HANDED_OVER, "all to be well", async || cluster.steady(3).await).await
+}

@@ -1,0 +1,227 @@
+//! EtcdBackups and EtcdRestores of a stage, and the data that they are about.
+
+use anyhow::{Context as _, Result, ensure};
+use etcd_client::GetOptions;
+use olm_tests::etcd_stage::{Handle, Stage, facts, s3::S3};
+use serde_json::{Value, json};
+
+/// Larger than a part of an upload: then there are several.
+const MEGABYTES: usize = 12;
+
+/// An EtcdBackup or EtcdRestore in namespace `ns`.
+#[derive(Clone)]
+pub struct Task<'a> {
+    stage: &'a Stage,
+    kind: &'static str,
+    /// Its name.
+    pub name: String,
+}
+
+impl<'a> Task<'a> {
+    /// An EtcdBackup of a cluster into the stage's S3, with more of a spec.
+    ///
+    /// # Errors
+    /// The API's refusal.
+    pub async fn backup(cluster: &Handle<'a>, name: &str, path: &str, more: Value) -> Result<Self> {
+        let stage = cluster.stage;
+        let mut spec =
+            json!({ "clusterName": cluster.name, "storageType": "S3", "s3": stage.s3_block(path).await? });
+        merge(&mut spec, more);
+        Self::create(stage, "EtcdBackup", name, spec).await
+    }
+
+    /// An EtcdRestore of a cluster from the stage's S3, with more of a spec.
+    ///
+    /// # Errors
+    /// The API's refusal.
+    pub async fn restore(
+        stage: &'a Stage,
+        cluster: &str,
+        name: &str,
+        path: &str,
+        more: Value,
+    ) -> Result<Self> {
+        let mut spec = json!({ "etcdCluster": { "name": cluster }, "backupStorageType": "S3",
+            "s3": stage.s3_block(path).await? });
+        merge(&mut spec, more);
+        Self::create(stage, "EtcdRestore", name, spec).await
+    }
+
+    /// One that is there.
+    pub fn known(stage: &'a Stage, kind: &'static str, name: &str) -> Self {
+        Self { stage, kind, name: name.to_owned() }
+    }
+
+    async fn create(stage: &'a Stage, kind: &'static str, name: &str, spec: Value) -> Result<Self> {
+        stage
+            .apply(&json!({ "apiVersion": "etcd.database.coreos.com/v1beta2", "kind": kind,
+                "metadata": { "name": name, "namespace": "ns" }, "spec": spec }))
+            .await?;
+        Ok(Self::known(stage, kind, name))
+    }
+
+    /// The object.
+    ///
+    /// # Errors
+    /// When it is not there.
+    pub async fn object(&self) -> Result<Value> {
+        self.stage.get(self.kind, "ns", &self.name).await
+    }
+
+    /// Waits until its status is as `wanted` says.
+    ///
+    /// # Errors
+    /// When the patience is over.
+    pub async fn until(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Result<Value> {
+        let what = format!("{} {}: {what}", self.kind, self.name);
+        self.stage
+            .eventually(&what, async || {
+                let status = self.object().await?["status"].clone();
+                ensure!(wanted(&status), "its status is {status}");
+                Ok(status)
+            })
+            .await
+    }
+
+    /// Waits until it succeeded. One that fails is not waited for to its end.
+    ///
+    /// # Errors
+    /// Why it did not.
+    pub async fn succeeded(&self) -> Result<Value> {
+        let over = |status: &Value| {
+            status["succeeded"] == true || (self.kind == "EtcdRestore" && status["phase"] == "Failed")
+        };
+        let status = self.until("success", over).await?;
+        ensure!(status["succeeded"] == true && status["phase"] == "Succeeded", "{}: {status}", self.name);
+        Ok(status)
+    }
+
+    /// Waits until it failed, and its reason says so in these words.
+    ///
+    /// # Errors
+    /// When it does not.
+    pub async fn failed(&self, words: &str) -> Result<Value> {
+        let says = |status: &Value| status["reason"].as_str().is_some_and(|reason| reason.contains(words));
+        self.until(words, |status| status["phase"] == "Failed" && says(status)).await
+    }
+
+    /// Deletes it.
+    ///
+    /// # Errors
+    /// The API's refusal.
+    pub async fn delete(&self) -> Result<()> {
+        self.stage.delete(self.kind, "ns", &self.name).await
+    }
+
+    /// Waits until an event with a reason is told of it: that comes after the status.
+    ///
+    /// # Errors
+    /// When the patience is over.
+    pub async fn told(&self, reason: &str) -> Result<()> {
+        let own = |event: &Value| {
+            event["regarding"]["kind"] == self.kind && event["regarding"]["name"] == *self.name
+        };
+        self.stage
+            .eventually(&format!("event {reason} of {}", self.name), async || {
+                let events = self.stage.list("Event", "ns").await?;
+                let reasons: Vec<&Value> = events.iter().filter(|e| own(e)).map(|e| &e["reason"]).collect();
+                ensure!(reasons.iter().any(|told| **told == reason), "{reasons:?}");
+                Ok(())
+            })
+            .await
+    }
+}
+
+fn merge(spec: &mut Value, more: Value) {
+    for (key, value) in more.as_object().into_iter().flatten() {
+        match value {
+            Value::Null => drop(spec.as_object_mut().map(|spec| spec.remove(key))),
+            value => spec[key] = value.clone(),
+        }
+    }
+}
+
+/// Why scenarios that restore cannot be played: pods that are restored run the operator's own program.
+pub fn lacking() -> Option<String> {
+    let program = olm_tests::bin_dir().join("etcd-operator");
+    (!program.is_file()).then(|| format!("{} is not built", program.display()))
+}
+
+/// Writes a key, with whoever leads. Gives the revision.
+///
+/// # Errors
+/// When nobody takes it.
+pub async fn put(cluster: &Handle<'_>, key: &str, value: &[u8]) -> Result<i64> {
+    let leader = cluster.leader().await?;
+    let mut client = facts::client(cluster.stage.net.inside(&leader)).await?;
+    let done = client.put(key, value, None).await?;
+    Ok(done.header().context("an answer without a header")?.revision())
+}
+
+/// Reads a key, with the word of a majority.
+///
+/// # Errors
+/// When nobody answers.
+pub async fn get(cluster: &Handle<'_>, key: &str) -> Result<Option<String>> {
+    let leader = cluster.leader().await?;
+    let mut client = facts::client(cluster.stage.net.inside(&leader)).await?;
+    let got = client.get(key, Some(GetOptions::new())).await?;
+    Ok(got.kvs().first().map(|pair| String::from_utf8_lossy(pair.value()).into_owned()))
+}
+
+/// Writes so much that a backup goes in parts. Gives the revision.
+///
+/// # Errors
+/// When nobody takes it.
+pub async fn fill(cluster: &Handle<'_>) -> Result<i64> {
+    let mut revision = 0;
+    for n in 0..MEGABYTES {
+        revision = put(cluster, &format!("fill/{n}"), &vec![b'a' + (n % 26) as u8; 1 << 20]).await?;
+    }
+    Ok(revision)
+}
+
+/// What the S3 server has at a path below its root.
+///
+/// # Errors
+/// When there is no such object.
+pub fn object(s3: &S3, path: &str) -> Result<Vec<u8>> {
+    std::fs::read(s3.dir.path().join(path)).with_context(|| format!("{path} is not in the store"))
+}
+
+/// Names of objects in a folder of the S3 server, in their order.
+pub fn objects(s3: &S3, folder: &str) -> Vec<String> {
+    let entries = std::fs::read_dir(s3.dir.path().join(folder)).into_iter().flatten().flatten();
+    let mut names: Vec<String> = entries
+        .filter(|e| e.path().is_file())
+        .map(|e| e.file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+/// Etcd's own tool reads it.
+///
+/// # Errors
+/// What it has against it.
+pub fn readable(s3: &S3, path: &str) -> Result<()> {
+    let tool = olm_tests::program("etcdctl").context("etcdctl is not installed")?;
+    let mut command = std::process::Command::new(tool);
+    let done = command
+        .env("ETCDCTL_API", "3")
+        .args(["snapshot", "status"])
+        .arg(s3.dir.path().join(path))
+        .output()?;
+    ensure!(done.status.success(), "{path}: {}", String::from_utf8_lossy(&done.stderr));
+    Ok(())
+}
+
+/// No parts of an upload lie in the store. An upload that was begun in the moment of its operator's death has none.
+///
+/// # Errors
+/// Those that do.
+pub fn no_parts(s3: &S3) -> Result<()> {
+    let parts: Vec<String> = s3.unfinished().into_iter().filter(|name| name.contains(".part-")).collect();
+    ensure!(parts.is_empty(), "parts lie in the store: {parts:?}");
+    Ok(())
+}

@@ -1,0 +1,100 @@
+//! A backup against the raw speed of reading the snapshot that it is of, with the same etcd and in the same run.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use olm_tests::etcd_stage::{Duties, Handle, Stage, facts};
+use serde_json::{Value, json};
+
+use super::table::Row;
+
+/// What the snapshot holds: enough that beginning and ending count for little.
+const MEGABYTES: usize = 512;
+/// Each is measured so often; the best one counts, since the machine has other things to do too.
+const TURNS: usize = 3;
+/// A backup may take this much longer than reading does: 80 % of its speed.
+const SHARE: f64 = 1.0 / 0.8;
+
+/// Reads a snapshot and does nothing with it.
+async fn raw(cluster: &Handle<'_>) -> Result<(Duration, u64)> {
+    let leader = cluster.leader().await?;
+    let begun = Instant::now();
+    let client = facts::client(cluster.stage.net.inside(&leader)).await?;
+    let mut stream = client.maintenance_client().snapshot().await?;
+    let mut bytes = 0;
+    while let Some(piece) = stream.message().await? {
+        bytes += piece.blob().len() as u64;
+    }
+    Ok((begun.elapsed(), bytes))
+}
+
+/// From the EtcdBackup that is created to the one that succeeded.
+async fn backup(stage: &Stage, name: &str, store: Value) -> Result<Duration> {
+    let mut spec = json!({ "clusterName": "c" });
+    for (key, value) in store.as_object().into_iter().flatten() {
+        spec[key] = value.clone();
+    }
+    let object = json!({ "apiVersion": "etcd.database.coreos.com/v1beta2", "kind": "EtcdBackup",
+        "metadata": { "name": name, "namespace": "ns" }, "spec": spec });
+    let begun = Instant::now();
+    stage.apply(&object).await?;
+    loop {
+        let status = stage.get("EtcdBackup", "ns", name).await?["status"].clone();
+        if status["succeeded"] == true {
+            return Ok(begun.elapsed());
+        }
+        ensure!(status["phase"] != "Failed", "{name}: {status}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// The rows.
+pub(crate) async fn rows() -> Result<Vec<Row>> {
+    let Some(version) = olm_tests::etcd::version() else {
+        olm_tests::skipped("bench: backup", "etcd is not installed");
+        return Ok(Vec::new());
+    };
+    let stage = Stage::start().await?;
+    stage.employ(Duties::ALL);
+    let _operator = stage.operator()?;
+    let spec = json!({ "size": 1, "version": version, "storage": { "mode": "Pod" } });
+    let cluster = stage.create("c", spec).await?;
+    cluster.steady(1).await?;
+    let member = stage.net.inside(&cluster.leader().await?);
+    let mut client = facts::client(member).await?;
+    for n in 0..MEGABYTES {
+        client.put(format!("bulk/{n}"), vec![b'a' + (n % 26) as u8; 1 << 20], None).await?;
+    }
+    let (mut read, mut bytes) = (Duration::MAX, 0);
+    for _ in 0..TURNS {
+        let (took, size) = raw(&cluster).await?;
+        (read, bytes) = (read.min(took), size);
+    }
+    let mut best = [Duration::MAX; 2];
+    for (kind, best) in ["Local", "S3"].into_iter().zip(&mut best) {
+        for turn in 0..TURNS {
+            let (name, path) = (format!("{}-{turn}", kind.to_lowercase()), "bucket/bulk");
+            let store = match kind {
+                "S3" => json!({ "storageType": kind, "s3": stage.s3_block(path).await? }),
+                _ => json!({ "storageType": kind, "local": { "path": path } }),
+            };
+            *best = backup(&stage, &name, store).await.with_context(|| name.clone())?.min(*best);
+        }
+    }
+    let [local, s3] = best;
+    let speed = |took: Duration| bytes as f64 / took.as_secs_f64() / 1e6;
+    // The S3 server is in this very process and hashes what it gets: what it takes is its own, and no limit is set for it.
+    Ok(vec![Row {
+        what: "EtcdBackup into a folder, against reading the snapshot",
+        measured: local.as_secs_f64(),
+        limit: read.as_secs_f64() * SHARE,
+        unit: "s",
+        note: format!(
+            "{:.0} MB at {:.0} MB/s; reading alone {:.0} MB/s; into S3, its server included, {:.0} MB/s",
+            bytes as f64 / 1e6,
+            speed(local),
+            speed(read),
+            speed(s3)
+        ),
+    }])
+}
