@@ -232,11 +232,6 @@ pub struct SubscriptionStatus {
     /// Observations.
     #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// The whole status in few bytes, where somebody keeps many objects in memory and left out of this one what is rarely asked
-    /// for. Never on the wire.
-    #[serde(skip)]
-    #[schemars(skip)]
-    pub packed: Option<Box<[u8]>>,
 }
 
 fn has_no_state(value: &SubscriptionState) -> bool {

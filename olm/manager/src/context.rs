@@ -1,14 +1,12 @@
 //! What every controller works with, and the loop they all run in.
 
-use std::{fmt::Debug, hash::Hash, sync::Arc, time::Instant};
+use std::{fmt::Debug, sync::Arc, time::Instant};
 
-use futures::{Future, StreamExt};
+use futures::Future;
 use kube::{
     Api, Client, Resource, ResourceExt,
     api::{Patch, PatchParams},
     runtime::{
-        Controller,
-        controller::{Action, Config},
         events::{Event, EventType, Recorder, Reporter},
         reflector::ObjectRef,
     },
@@ -30,11 +28,12 @@ use crate::{
     metrics::Metrics,
     resources::{ResourceError, Resources, short},
     run::Options,
+    runner::{Action, Controller},
     stores::Stores,
 };
 
 /// Reconciliations of one kind at a time.
-const CONCURRENCY: u16 = 8;
+const CONCURRENCY: usize = 8;
 /// By how much sooner than after a failure it is tried again after a conflict.
 const CONFLICT: u32 = 20;
 /// Watches report every change; this is for what a watch may have missed.
@@ -248,63 +247,55 @@ pub(crate) async fn drive<K, F, Fut>(
     shutdown: CancellationToken,
     reconcile: F,
 ) where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
-    K::DynamicType: Eq + Hash + Unpin,
-    F: Fn(Arc<K>, Arc<Ctx>) -> Fut + Clone + Send + Sync + 'static,
+    K: Resource<DynamicType = ()> + Send + Sync + 'static,
+    F: Fn(Arc<K>, Arc<Ctx>) -> Fut + Send + Sync,
     Fut: Future<Output = Result<Action, Error>> + Send + 'static,
 {
-    let key = move |object: &K| format!("{name}/{}", ObjectRef::from_obj(object));
-    let run = move |object: Arc<K>, ctx: Arc<Ctx>| {
-        let reconcile = reconcile.clone();
+    let look = |object: Arc<K>| {
+        let ctx = Arc::clone(&ctx);
+        let reference = ObjectRef::from_obj(object.as_ref());
+        let reconciled = reconcile(object, Arc::clone(&ctx));
         async move {
             let started = Instant::now();
-            let _running = ctx.health.begin(key(&object));
+            let key = format!("{name}/{reference}");
+            let _running = ctx.health.begin(key.clone());
             // One id for all lines of one reconciliation, in the logs of all parts.
             let span = tracing::info_span!(
                 "reconcile",
                 controller = name,
-                object = %ObjectRef::from_obj(object.as_ref()),
+                object = %reference,
                 trace_id = format_args!("{:016x}", rand::random::<u64>()),
             );
-            let reconciled = reconcile(Arc::clone(&object), Arc::clone(&ctx));
             let result = reconciled.instrument(span).await;
             let label = if result.is_ok() { "ok" } else { "error" };
             ctx.metrics.reconciled(name, label, started.elapsed());
-            if result.is_ok() {
-                ctx.backoff.succeeded(&key(&object));
-            }
             tracing::debug!(
                 controller = name,
-                object = %ObjectRef::from_obj(object.as_ref()),
+                object = %reference,
                 millis = started.elapsed().as_millis() as u64,
                 result = label,
                 "reconciled"
             );
-            result
-        }
-    };
-    let retry = move |object: Arc<K>, error: &Error, ctx: Arc<Ctx>| {
-        let wait = ctx.backoff.failed(&key(&object));
-        // What somebody else wrote is heard of in a moment.
-        let wait = if error.is_conflict() { wait / CONFLICT } else { wait };
-        let object = ObjectRef::from_obj(object.as_ref());
-        if error.is_conflict() {
-            tracing::debug!(controller = name, %object, %error, "tried again");
-        } else {
-            tracing::warn!(controller = name, %object, %error, retry_in = ?wait, "failed");
-        }
-        Action::requeue(wait)
-    };
-    controller
-        .with_config(Config::default().concurrency(CONCURRENCY))
-        .graceful_shutdown_on(async move { shutdown.cancelled().await })
-        .run(run, retry, ctx)
-        .for_each(|result| async move {
-            if let Err(error) = result {
-                tracing::debug!(controller = name, %error, "controller");
+            match result {
+                Ok(action) => {
+                    ctx.backoff.succeeded(&key);
+                    action
+                }
+                Err(error) => {
+                    let wait = ctx.backoff.failed(&key);
+                    // What somebody else wrote is heard of in a moment.
+                    let wait = if error.is_conflict() { wait / CONFLICT } else { wait };
+                    if error.is_conflict() {
+                        tracing::debug!(controller = name, object = %reference, %error, "tried again");
+                    } else {
+                        tracing::warn!(controller = name, object = %reference, %error, retry_in = ?wait, "failed");
+                    }
+                    Action::requeue(wait)
+                }
             }
-        })
-        .await;
+        }
+    };
+    controller.run(CONCURRENCY, shutdown, look).await;
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 
 mod families;
 mod page;
+mod syncs;
 #[cfg(test)]
 mod tests;
 
@@ -17,14 +18,14 @@ use std::{
 };
 
 use jiff::Timestamp;
-use kube::ResourceExt;
-use olm_api::{InstallPlan, Subscription, condition, csv::CsvPhase, install_plan::InstallPlanPhase, names};
+use olm_api::{Subscription, csv::CsvPhase, install_plan::InstallPlanPhase, names};
 
 use crate::{
     catalogs::{CatalogStore, Entry},
     stores::Stores,
 };
 use page::Page;
+use syncs::Syncs;
 
 type Key = (String, String);
 
@@ -35,8 +36,7 @@ pub(crate) struct Metrics {
     requests: Mutex<BTreeMap<(&'static str, Option<u16>), u64>>,
     fetches: Mutex<BTreeMap<&'static str, Count>>,
     resolutions: Mutex<BTreeMap<&'static str, Count>>,
-    /// What a Subscription said when it was last counted, and how often it was since.
-    syncs: Mutex<BTreeMap<Key, (Vec<String>, u64)>>,
+    syncs: Mutex<Syncs>,
     certificates: Mutex<BTreeMap<Key, i64>>,
     warnings: AtomicU64,
     upgrades: AtomicU64,
@@ -75,6 +75,11 @@ impl Metrics {
         add(&self.reconciles, (controller, result), took);
     }
 
+    /// How many reconciliations are finished.
+    pub(crate) fn reconciliations(&self) -> u64 {
+        lock(&self.reconciles).values().map(|count| count.runs).sum()
+    }
+
     /// One finished look at a catalog's source. `result` is `ok` or the code of the failure.
     pub(crate) fn fetched(&self, result: &'static str, took: Duration) {
         add(&self.fetches, result, took);
@@ -105,16 +110,9 @@ impl Metrics {
         self.upgrades.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// One reconciliation of a Subscription. The count begins anew when the Subscription says something else, as upstream's
-    /// does.
+    /// One reconciliation of a Subscription.
     pub(crate) fn synced(&self, subscription: &Subscription) {
-        let labels = sync_labels(subscription);
-        let mut syncs = lock(&self.syncs);
-        let count = syncs.entry(key(subscription)).or_insert_with(|| (labels.clone(), 0));
-        if count.0 != labels {
-            *count = (labels, 0);
-        }
-        count.1 += 1;
+        lock(&self.syncs).count(subscription);
     }
 
     /// When the certificate of an operator's Deployment runs out, in Unix time; `None` forgets it.
@@ -181,62 +179,42 @@ impl Metrics {
     }
 
     fn subscriptions(&self, page: &mut Page, seen: &Seen<'_>) {
-        let subscriptions = seen.stores.subscriptions.all();
-        page.value("subscription_count", subscriptions.len() as f64);
+        let stores = seen.stores;
+        let (mut count, mut failed, mut upgrades) = (0, Vec::new(), Vec::new());
+        stores.subscriptions.briefs(|namespace, name, brief| {
+            count += 1;
+            let of = || vec![namespace.to_owned(), name.to_owned()];
+            for (type_, reason) in &brief.troubles {
+                failed.push(([of(), vec![(*type_).to_owned(), reason.to_string()]].concat(), 1.0));
+            }
+            if let Some((installed, wanted)) = brief.upgrade.as_deref() {
+                upgrades.push(([of(), vec![installed.clone(), wanted.clone()]].concat(), 1.0));
+            }
+        });
+        page.value("subscription_count", f64::from(count));
         let mut syncs = lock(&self.syncs);
-        // What is gone is forgotten here, so that the list does not grow for ever.
-        let there: std::collections::BTreeSet<Key> = subscriptions.iter().map(|s| key(s.as_ref())).collect();
-        syncs.retain(|key, _| there.contains(key));
-        page.family(
-            "subscription_sync_total",
-            syncs.values().map(|(labels, count)| (labels.clone(), *count as f64)),
-        );
+        syncs.retain(|namespace, name| stores.subscriptions.has(namespace, name));
+        page.family("subscription_sync_total", syncs.series());
         drop(syncs);
-        page.family(
-            "olm_subscription_failed",
-            subscriptions.iter().flat_map(|subscription| {
-                let conditions =
-                    subscription.status.as_ref().map(|s| s.conditions.as_slice()).unwrap_or_default();
-                TROUBLES.iter().filter_map(move |type_| {
-                    let found = condition::find(conditions, type_).filter(|c| c.is_true())?;
-                    let (namespace, name) = key(subscription.as_ref());
-                    let reason = found.reason.clone().unwrap_or_default();
-                    Some((vec![namespace, name, (*type_).to_owned(), reason], 1.0))
-                })
-            }),
-        );
-        page.family(
-            "olm_upgrade_available",
-            subscriptions.iter().filter_map(|subscription| {
-                let status = subscription.status.as_ref()?;
-                let (installed, wanted) = (status.installed_csv.clone()?, status.current_csv.clone()?);
-                let (namespace, name) = key(subscription.as_ref());
-                (installed != wanted).then(|| (vec![namespace, name, installed, wanted], 1.0))
-            }),
-        );
+        page.family("olm_subscription_failed", failed);
+        page.family("olm_upgrade_available", upgrades);
     }
 
     fn versions(&self, page: &mut Page, seen: &Seen<'_>) {
-        let versions = seen.stores.versions.all();
-        page.value("csv_count", versions.len() as f64);
-        let labels = |csv: &crate::stores::Version| {
-            let (namespace, name) = key(csv);
-            vec![namespace, name, csv.spec.version.clone().unwrap_or_default()]
-        };
-        let phase = |csv: &crate::stores::Version| csv.status.as_ref().map(|s| s.phase).unwrap_or_default();
-        page.family(
-            "csv_succeeded",
-            versions.iter().map(|csv| (labels(csv), f64::from(u8::from(phase(csv) == CsvPhase::Succeeded)))),
-        );
-        page.family(
-            "csv_abnormal",
-            versions.iter().filter(|csv| phase(csv) != CsvPhase::Succeeded).map(|csv| {
-                let mut labels = labels(csv);
-                labels.push(phase(csv).to_string());
-                labels.push(csv.status.as_ref().and_then(|s| s.reason.clone()).unwrap_or_default());
-                (labels, 1.0)
-            }),
-        );
+        let (mut succeeded, mut abnormal) = (Vec::new(), Vec::new());
+        seen.stores.versions.briefs(|namespace, name, brief| {
+            let labels = vec![namespace.to_owned(), name.to_owned(), brief.version.to_string()];
+            let runs = brief.phase == CsvPhase::Succeeded;
+            if !runs {
+                let reason = brief.reason.as_deref().unwrap_or_default();
+                let why = [brief.phase.to_string(), reason.to_owned()];
+                abnormal.push((labels.iter().cloned().chain(why).collect(), 1.0));
+            }
+            succeeded.push((labels, f64::from(u8::from(runs))));
+        });
+        page.value("csv_count", succeeded.len() as f64);
+        page.family("csv_succeeded", succeeded);
+        page.family("csv_abnormal", abnormal);
         page.value("csv_upgrade_count", self.upgrades.load(Ordering::Relaxed) as f64);
     }
 }
@@ -250,34 +228,18 @@ pub(crate) const TROUBLES: [&str; 5] = [
     names::CONDITION_BUNDLE_UNPACK_FAILED,
 ];
 
-fn key(object: &impl ResourceExt) -> Key {
-    (object.namespace().unwrap_or_default(), object.name_any())
-}
-
-fn sync_labels(subscription: &Subscription) -> Vec<String> {
-    let (namespace, name) = key(subscription);
-    let installed = subscription.status.as_ref().and_then(|s| s.installed_csv.clone()).unwrap_or_default();
-    let spec = &subscription.spec;
-    let channel = spec.channel.clone().unwrap_or_default();
-    vec![namespace, name, installed, channel, spec.name.clone(), spec.install_plan_approval.to_string()]
-}
-
 fn plans(page: &mut Page, seen: &Seen<'_>) {
-    let plans = seen.stores.plans.all();
-    page.value("install_plan_count", plans.len() as f64);
-    let phase = |plan: &InstallPlan| plan.status.as_ref().map(|s| s.phase).unwrap_or_default();
-    let mut phases: BTreeMap<String, u64> = BTreeMap::new();
-    for plan in &plans {
-        *phases.entry(phase(plan).to_string()).or_default() += 1;
-    }
+    let (mut count, mut phases, mut open) = (0, BTreeMap::<String, u64>::new(), Vec::new());
+    seen.stores.plans.briefs(|namespace, name, phase| {
+        count += 1;
+        *phases.entry(phase.to_string()).or_default() += 1;
+        if *phase != InstallPlanPhase::Complete {
+            open.push((vec![namespace.to_owned(), name.to_owned(), phase.to_string()], 1.0));
+        }
+    });
+    page.value("install_plan_count", f64::from(count));
     page.family("olm_install_plans", phases.into_iter().map(|(phase, count)| (vec![phase], count as f64)));
-    page.family(
-        "olm_install_plan_phase",
-        plans.iter().filter(|plan| phase(plan) != InstallPlanPhase::Complete).map(|plan| {
-            let (namespace, name) = key(plan.as_ref());
-            (vec![namespace, name, phase(plan).to_string()], 1.0)
-        }),
-    );
+    page.family("olm_install_plan_phase", open);
 }
 
 fn catalogs(page: &mut Page, seen: &Seen<'_>) {

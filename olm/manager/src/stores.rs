@@ -4,9 +4,10 @@
 //! was decided on (server-side apply, creation under a name that follows from the decision, a resourceVersion), and whatever
 //! cannot be taken back is decided on a live read.
 
-mod index;
+mod kept;
 mod kind;
 mod pack;
+mod shelf;
 mod trim;
 
 use std::{any::Any, sync::Arc};
@@ -20,8 +21,8 @@ use olm_api::{
 };
 
 use crate::metadata::{metadata_only, without_managers};
+pub(crate) use kept::{Kept, Parts, text};
 pub(crate) use kind::Kind;
-pub(crate) use pack::{subscription_opened, version_opened};
 pub(crate) use trim::whole;
 
 /// A ClusterServiceVersion as it is kept in memory.
@@ -37,12 +38,10 @@ const PAGE: u32 = 100;
 
 /// The objects that decisions are made on.
 pub(crate) struct Stores {
-    /// With the part of the status that others look at; [`subscription_opened`] has all of it.
     pub(crate) subscriptions: Kind<Subscription>,
     /// Without what only a plan at work is asked for. Those that are not over have the key [`OPEN_PLANS`].
     pub(crate) plans: Kind<InstallPlan>,
-    /// Without the copies that OLM v0 left in other namespaces, and without what nobody reads ([`whole`] has all annotations,
-    /// [`version_opened`] all of the status). Keyed by the CRDs and APIServices that they own or need.
+    /// Without the copies that OLM v0 left in other namespaces, and without what nobody reads ([`whole`] has all annotations). Keyed by the CRDs and APIServices that they own or need.
     pub(crate) versions: Kind<Version>,
     pub(crate) groups: Kind<OperatorGroup>,
     pub(crate) conditions: Kind<OperatorCondition>,
@@ -56,7 +55,7 @@ impl Default for Stores {
         let originals =
             Config::default().labels(&format!("!{}", names::LABEL_COPIED_FROM)).page_size(VERSIONS);
         Self {
-            subscriptions: Kind::new(everything(), trim::subscription, |_| Vec::new()),
+            subscriptions: Kind::new(everything(), |subscription| trim::tools(&mut subscription.metadata), |_| Vec::new()),
             plans: Kind::new(everything(), trim::plan, open),
             versions: Kind::new(originals, trim::version, apis),
             groups: Kind::new(everything(), |group| trim::tools(&mut group.metadata), |_| Vec::new()),
@@ -73,7 +72,7 @@ impl Default for Stores {
 impl Stores {
     /// What keeps each of them current, for as long as it is polled. To read a page of a list is work of its own: each is for a task.
     pub(crate) fn feeds(self: &Arc<Self>, client: &Client) -> [BoxFuture<'static, ()>; 6] {
-        fn feed<K: kind::Kept>(
+        fn feed<K: Kept>(
             stores: &Arc<Stores>,
             kind: fn(&Stores) -> &Kind<K>,
             api: Api<K>,
@@ -95,7 +94,7 @@ impl Stores {
 
     /// Takes in the answer to a write; of kinds that are not kept, nothing.
     pub(crate) fn wrote<K: Any>(&self, object: K) {
-        fn of<K: kind::Kept>(kind: &Kind<K>, object: Box<dyn Any>) -> Result<(), Box<dyn Any>> {
+        fn of<K: Kept>(kind: &Kind<K>, object: Box<dyn Any>) -> Result<(), Box<dyn Any>> {
             object.downcast::<K>().map(|object| kind.wrote(*object))
         }
         // An error hands the object back: it is of another kind.

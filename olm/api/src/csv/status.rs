@@ -102,11 +102,6 @@ pub struct ClusterServiceVersionStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "any_object")]
     pub cleanup: Option<Value>,
-    /// The whole status in few bytes, where somebody keeps many objects in memory and left out of this one what is rarely asked
-    /// for. Never on the wire.
-    #[serde(skip)]
-    #[schemars(skip)]
-    pub packed: Option<Box<[u8]>>,
 }
 
 /// A Deployment as it was last applied: as long as its generation is this one, nobody else changed its spec (not upstream).

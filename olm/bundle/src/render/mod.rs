@@ -225,7 +225,8 @@ fn check(bundle: &Bundle) -> Result<(), RenderError> {
     for object in &bundle.objects {
         let (kind, name) = (kind(object), name(object));
         if phase_of(kind).is_none() {
-            return invalid(&format!("{kind} {name}"), "bundles cannot hold this kind".to_owned());
+            let text = "bundles cannot hold this kind; let the operator make it, and take the manifest out of the bundle";
+            return invalid(&format!("{kind} {name}"), text.to_owned());
         }
         if name.is_empty() {
             return invalid(kind, "a manifest has no metadata.name".to_owned());

@@ -7,19 +7,27 @@ use jiff::Timestamp;
 use kube::{
     Api, ResourceExt,
     api::{Patch, PatchParams},
-    runtime::{Controller, controller::Action, watcher},
+    runtime::watcher,
 };
 use olm_api::{Condition, OLMConfig, OLMConfigStatus, condition};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use crate::context::{Ctx, Error, drive};
+use crate::{
+    context::{Ctx, Error, drive},
+    runner::Action,
+    stores::Kind,
+};
 
 const DISABLED_COPIED_CSVS: &str = "DisabledCopiedCSVs";
 
 pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
-    let api = Api::<OLMConfig>::all(ctx.client.clone());
-    drive("olm_config", Controller::new(api, watcher::Config::default()), ctx, shutdown, reconcile).await;
+    let configs = Kind::<OLMConfig>::new(watcher::Config::default(), |_| {}, |_| Vec::new());
+    let api = Api::all(ctx.client.clone());
+    tokio::select! {
+        () = drive("olm_config", configs.controller(), ctx, shutdown, reconcile) => {}
+        () = configs.follow(api) => {}
+    }
 }
 
 async fn reconcile(config: Arc<OLMConfig>, ctx: Arc<Ctx>) -> Result<Action, Error> {

@@ -20,7 +20,7 @@ use kube::{
     Api, Resource, ResourceExt,
     api::{ApiResource, DeleteParams, ListParams, Patch, PatchParams},
     core::{DynamicObject, GroupVersionKind, PartialObjectMeta},
-    runtime::{controller::Action, reflector::ObjectRef, watcher},
+    runtime::{reflector::ObjectRef, watcher},
 };
 use olm_api::{
     ClusterServiceVersion, Condition, InstallPlan, Operator, OperatorCondition, OperatorStatus, Subscription,
@@ -37,6 +37,7 @@ use crate::{
     context::{Ctx, Error, SAFETY_NET, drive},
     limits::{COMPONENTS, within},
     metadata::without_managers,
+    runner::Action,
     stores::Kind,
 };
 
@@ -77,8 +78,8 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
         .reconcile_on(stores.versions.wakes({
             let stores = Arc::clone(&stores);
             move |csv: &ClusterServiceVersion| {
-                let there = stores.versions.get(&csv.namespace().unwrap_or_default(), &csv.name_any());
-                let rests = there.is_none() || csv.metadata.deletion_timestamp.is_some() || at_rest(csv);
+                let there = stores.versions.has(&csv.namespace().unwrap_or_default(), &csv.name_any());
+                let rests = !there || csv.metadata.deletion_timestamp.is_some() || at_rest(csv);
                 references(components(&csv.metadata).into_iter().filter(|_| rests))
             }
         }))
@@ -183,7 +184,7 @@ async fn make(
     let installed = subscription.status.as_ref().is_some_and(|s| s.installed_csv.is_some());
     let name = name_for(&subscription);
     // Before there is anything to sum up, there is no summary.
-    if subscription.metadata.deletion_timestamp.is_none() && installed && operators.get("", &name).is_none() {
+    if subscription.metadata.deletion_timestamp.is_none() && installed && !operators.has("", &name) {
         let operator = json!({
             "apiVersion": "operators.coreos.com/v1", "kind": "Operator", "metadata": { "name": name }, "spec": {}
         });

@@ -5,11 +5,13 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kube::runtime::controller::Action;
 use olm_api::{OperatorCondition, OperatorConditionStatus, condition};
 use tokio_util::sync::CancellationToken;
 
-use crate::context::{Ctx, Error, drive};
+use crate::{
+    context::{Ctx, Error, drive},
+    runner::Action,
+};
 
 pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
     let controller = ctx.stores.conditions.controller();

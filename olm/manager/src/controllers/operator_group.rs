@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::{
     ResourceExt,
     core::{PartialObjectMeta, Selector},
-    runtime::{controller::Action, reflector::ObjectRef},
+    runtime::reflector::ObjectRef,
 };
 use olm_api::OperatorGroup;
 use tokio_util::sync::CancellationToken;
@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     attenuated,
     context::{Ctx, Error, SAFETY_NET, drive},
+    runner::Action,
 };
 pub(crate) use members::{forget_member, provides};
 use status::Account;

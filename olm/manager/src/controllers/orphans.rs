@@ -25,6 +25,10 @@ const GROUP: &str = "OperatorGroup";
 
 /// Owners that go together (a namespace) are looked after together.
 const GATHER: Duration = Duration::from_millis(500);
+/// Controllers that did nothing for so long are through with what there was at the start.
+const CALM: Duration = Duration::from_millis(500);
+/// When everything is looked through for the first time, whatever else there is to do.
+const AT_THE_LATEST: Duration = Duration::from_secs(60);
 /// When to try again what failed.
 const RETRY: Duration = Duration::from_secs(5);
 
@@ -40,6 +44,10 @@ enum Look {
 
 pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
     let mut gone = gone(&ctx);
+    tokio::select! {
+        () = shutdown.cancelled() => return,
+        () = calm(&ctx) => {}
+    }
     // The first look is at the start, for what went while nobody watched.
     let mut look = Look::default();
     loop {
@@ -63,24 +71,43 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
     }
 }
 
+/// Waits until the first looks at everything are over, or take long: to list all that is owned once more takes as long as they do, and
+/// nobody waits for it.
+async fn calm(ctx: &Ctx) {
+    let work = async {
+        tokio::join!(ctx.stores.synced(), ctx.parts.filled());
+        let mut before = None;
+        loop {
+            let now = ctx.metrics.reconciliations();
+            if before == Some(now) {
+                return;
+            }
+            before = Some(now);
+            tokio::time::sleep(CALM).await;
+        }
+    };
+    // Some cluster never rests.
+    let _ = tokio::time::timeout(AT_THE_LATEST, work).await;
+}
+
 /// Tells of owners that are gone, and may have left something.
 fn gone(ctx: &Ctx) -> stream::BoxStream<'static, OwnerKey> {
     let (stores, parts) = (Arc::clone(&ctx.stores), Arc::clone(&ctx.parts));
     let versions = ctx.stores.versions.wakes(move |csv: &ClusterServiceVersion| {
-        let there = stores.versions.get(&csv.namespace().unwrap_or_default(), &csv.name_any());
+        let there = stores.versions.has(&csv.namespace().unwrap_or_default(), &csv.name_any());
         let orderly = parts.left_nothing(csv.metadata.uid.as_deref().unwrap_or_default());
-        (there.is_none() && !orderly).then(|| ObjectRef::<ClusterServiceVersion>::from_obj(csv))
+        (!there && !orderly).then(|| ObjectRef::<ClusterServiceVersion>::from_obj(csv))
     });
     let stores = Arc::clone(&ctx.stores);
     let groups = ctx.stores.groups.wakes(move |group: &OperatorGroup| {
-        let there = stores.groups.get(&group.namespace().unwrap_or_default(), &group.name_any());
-        there.is_none().then(|| ObjectRef::<OperatorGroup>::from_obj(group))
+        let there = stores.groups.has(&group.namespace().unwrap_or_default(), &group.name_any());
+        (!there).then(|| ObjectRef::<OperatorGroup>::from_obj(group))
     });
     let stores = Arc::clone(&ctx.stores);
     // What is made or changed after its version went.
     let late = ctx.parts.owned().filter_map(move |touched| {
         let owner = touched.owner.filter(|owner| !touched.gone && owner.kind == VERSION);
-        let late = owner.filter(|owner| stores.versions.get(&owner.namespace, &owner.name).is_none());
+        let late = owner.filter(|owner| !stores.versions.has(&owner.namespace, &owner.name));
         future::ready(late)
     });
     let key = |kind: &'static str| {

@@ -4,16 +4,7 @@ use serde_json::{Value, json};
 
 use super::{families::FAMILIES, *};
 
-fn keep<K>(kind: &crate::stores::Kind<K>, objects: Vec<Value>)
-where
-    K: kube::Resource<DynamicType = ()>
-        + serde::de::DeserializeOwned
-        + Clone
-        + std::fmt::Debug
-        + Send
-        + Sync
-        + 'static,
-{
+fn keep<K: crate::stores::Kept>(kind: &crate::stores::Kind<K>, objects: Vec<Value>) {
     for object in objects {
         kind.wrote(serde_json::from_value(object).unwrap());
     }

@@ -2,7 +2,6 @@
 
 use std::{
     collections::VecDeque,
-    fmt::Debug,
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard},
 };
 
@@ -10,46 +9,29 @@ use futures::{Stream, StreamExt, stream};
 use kube::{
     Api, Resource, ResourceExt,
     runtime::{
-        Controller, WatchStreamExt,
-        reflector::{ObjectRef, Store, store::Writer},
+        WatchStreamExt,
+        reflector::ObjectRef,
         watcher::{self, Event, watcher},
     },
 };
-use serde::de::DeserializeOwned;
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::UnboundedReceiverStream;
 
-use super::index::Index;
+use super::{
+    kept::Kept,
+    shelf::{Shelf, version},
+};
+use crate::runner::{Controller, Key, Objects, key};
 
 /// Deletions that are remembered, so that the answer to a write that was under way meanwhile brings nothing back. Far more than
 /// there are writes at a time.
 const REMEMBERED: usize = 1_024;
 
-/// What can be kept.
-pub(crate) trait Kept:
-    Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static
-{
-}
-
-impl<K> Kept for K where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static
-{
-}
-
-/// An object that is new, or another than before, or gone.
-#[derive(Debug, Clone)]
-struct Change<K> {
-    object: Arc<K>,
-    gone: bool,
-}
-
 /// The objects of a kind. There are two ways in: the watch, and the answers to our own writes ([`Self::wrote`]); of two states of
 /// an object the later one stays, whichever way it came. Whoever hears of a change finds it here.
 pub(crate) struct Kind<K: Kept> {
-    store: Store<K>,
+    shelf: Arc<RwLock<Shelf<K>>>,
     feed: Mutex<Feed<K>>,
-    index: RwLock<Index<K>>,
-    /// Not by `Store::wait_until_ready`: kube keeps one waker a store, and that is the controller's.
     filled: watch::Sender<bool>,
     selected: watcher::Config,
     trim: fn(&mut K),
@@ -57,36 +39,24 @@ pub(crate) struct Kind<K: Kept> {
 
 /// The side that changes.
 struct Feed<K: Kept> {
-    writer: Writer<K>,
-    listeners: Vec<Listener<K>>,
+    /// A list that is being read.
+    list: Option<Shelf<K>>,
+    /// Who hears of what changes once the cluster has been seen: of objects that are new, or others than before, or gone.
+    listeners: Vec<mpsc::UnboundedSender<Arc<K>>>,
+    /// Who hears where everything is that is there, and then what changes.
+    controllers: Vec<mpsc::UnboundedSender<Key>>,
     /// The objects that went last, with the version in which they did.
     gone: VecDeque<(String, String, u64)>,
 }
 
-struct Listener<K> {
-    to: mpsc::UnboundedSender<Change<K>>,
-    hears: Hears,
-}
-
-/// What a listener is told of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Hears {
-    /// Everything that is there, and then what changes.
-    Everything,
-    /// What changes once the cluster has been seen.
-    News,
-}
-
 impl<K: Kept> Feed<K> {
-    fn tell(&mut self, object: &Arc<K>, gone: bool) {
-        self.tell_if(object, gone, |_| true);
+    fn tell(&mut self, object: &Arc<K>) {
+        self.listeners.retain(|listener| listener.send(Arc::clone(object)).is_ok());
     }
 
-    fn tell_if(&mut self, object: &Arc<K>, gone: bool, wanted: impl Fn(Hears) -> bool) {
-        let told = |listener: &Listener<K>| {
-            !wanted(listener.hears) || listener.to.send(Change { object: Arc::clone(object), gone }).is_ok()
-        };
-        self.listeners.retain(told);
+    fn show(&mut self, namespace: &str, name: &str) {
+        let key = key(namespace, name);
+        self.controllers.retain(|controller| controller.send(Arc::clone(&key)).is_ok());
     }
 
     fn went_later(&self, object: &K) -> bool {
@@ -96,24 +66,17 @@ impl<K: Kept> Feed<K> {
     }
 }
 
-/// Versions of resources can be compared, since the API promises so.
-fn version<K: Resource>(object: &K) -> Option<u64> {
-    object.meta().resource_version.as_ref()?.parse().ok()
-}
-
-/// Whether `object` tells nothing that `kept` does not.
-fn is_known<K: Resource>(object: &K, kept: &K) -> bool {
-    version(object).zip(version(kept)).is_some_and(|(new, old)| new <= old)
-}
-
 impl<K: Kept> Kind<K> {
     /// Those that `selected` says. `trim` takes from each what nobody reads; by `keys` it can be found, beside its name.
     pub(crate) fn new(selected: watcher::Config, trim: fn(&mut K), keys: fn(&K) -> Vec<String>) -> Self {
-        let writer = Writer::default();
         Self {
-            store: writer.as_reader(),
-            feed: Mutex::new(Feed { writer, listeners: Vec::new(), gone: VecDeque::new() }),
-            index: RwLock::new(Index::new(keys)),
+            shelf: Arc::new(RwLock::new(Shelf::new(keys))),
+            feed: Mutex::new(Feed {
+                list: None,
+                listeners: Vec::new(),
+                controllers: Vec::new(),
+                gone: VecDeque::new(),
+            }),
             filled: watch::Sender::new(false),
             selected,
             trim,
@@ -136,10 +99,12 @@ impl<K: Kept> Kind<K> {
     pub(super) fn take(&self, event: Event<K>) {
         let mut feed = self.feed();
         match event {
-            Event::Init => feed.writer.apply_watcher_event(&Event::Init),
-            Event::InitApply(mut object) => {
-                self.trimmed(&mut object);
-                feed.writer.apply_watcher_event(&Event::InitApply(object));
+            Event::Init => feed.list = Some(self.shelf().another()),
+            Event::InitApply(object) => {
+                let object = self.trimmed(object);
+                if let Some(list) = &mut feed.list {
+                    list.insert(&object);
+                }
             }
             Event::InitDone => self.listed(&mut feed),
             Event::Apply(object) => self.put(&mut feed, object),
@@ -149,40 +114,43 @@ impl<K: Kept> Kind<K> {
 
     /// A whole list takes the place of what was known. What is the same is no news, however often it is listed.
     fn listed(&self, feed: &mut Feed<K>) {
-        feed.writer.apply_watcher_event(&Event::InitDone);
-        let now = self.store.state();
-        let before = {
-            let mut index = self.index.write().unwrap_or_else(PoisonError::into_inner);
-            let next = Index::of(&now, index.keys());
-            std::mem::replace(&mut *index, next)
-        };
+        let Some(list) = feed.list.take() else { return };
+        let before = std::mem::replace(&mut *self.shelf.write().unwrap_or_else(PoisonError::into_inner), list);
         let first = !*self.filled.borrow();
-        for object in &now {
-            let known = before.get(&object.namespace().unwrap_or_default(), &object.name_any());
-            if known.is_none_or(|known| known.resource_version() != object.resource_version()) {
-                feed.tell_if(object, false, |hears| !first || hears == Hears::Everything);
+        let shelf = self.shelf();
+        // Nobody is told of what is there at the start but whoever looks at all of it, and that goes by names.
+        for (namespace, name) in shelf.places() {
+            let (now, known) = (shelf.version(namespace, name), before.version(namespace, name));
+            if now.is_some() && now == known {
+                continue;
+            }
+            if first {
+                feed.show(namespace, name);
+            } else if let Some(object) = shelf.get(namespace, name) {
+                feed.tell(&object);
+                feed.show(namespace, name);
             }
         }
-        let index = self.index();
-        for object in before.all() {
-            if index.get(&object.namespace().unwrap_or_default(), &object.name_any()).is_none() {
-                feed.tell(&object, true);
+        for (namespace, name) in before.places().filter(|(namespace, name)| !shelf.has(namespace, name)) {
+            if let Some(object) = before.get(namespace, name) {
+                feed.tell(&object);
             }
         }
-        drop(index);
+        drop(shelf);
         self.filled.send_replace(true);
     }
 
-    fn put(&self, feed: &mut Feed<K>, mut object: K) {
-        let reference = ObjectRef::from_obj(&object);
-        if self.store.get(&reference).is_some_and(|kept| is_known(&object, &kept)) {
+    fn put(&self, feed: &mut Feed<K>, object: K) {
+        let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
+        let known = self.shelf().version(&namespace, &name);
+        // It tells nothing that is not known.
+        if version(&object).zip(known).is_some_and(|(new, known)| new <= known) {
             return;
         }
-        self.trimmed(&mut object);
-        feed.writer.apply_watcher_event(&Event::Apply(object));
-        let Some(object) = self.store.get(&reference) else { return };
-        self.index.write().unwrap_or_else(PoisonError::into_inner).insert(&object);
-        feed.tell(&object, false);
+        let object = self.trimmed(object);
+        self.shelf.write().unwrap_or_else(PoisonError::into_inner).insert(&object);
+        feed.tell(&object);
+        feed.show(&namespace, &name);
     }
 
     fn remove(&self, feed: &mut Feed<K>, object: &K) {
@@ -193,21 +161,21 @@ impl<K: Kept> Kind<K> {
                 feed.gone.pop_front();
             }
         }
-        let kept = self.store.get(&ObjectRef::from_obj(object));
+        let kept = self.get(&namespace, &name);
         // Another of that name was made meanwhile.
         let replaced = kept.as_ref().is_some_and(|kept| {
             kept.uid() != object.uid()
                 && version(kept.as_ref()).zip(version(object)).is_some_and(|(k, o)| k > o)
         });
         let Some(kept) = kept.filter(|_| !replaced) else { return };
-        feed.writer.apply_watcher_event(&Event::Delete(object.clone()));
-        self.index.write().unwrap_or_else(PoisonError::into_inner).remove(&namespace, &name);
-        feed.tell(&kept, true);
+        self.shelf.write().unwrap_or_else(PoisonError::into_inner).remove(&namespace, &name);
+        feed.tell(&kept);
     }
 
-    fn trimmed(&self, object: &mut K) {
+    fn trimmed(&self, mut object: K) -> Arc<K> {
         object.meta_mut().managed_fields = None;
-        (self.trim)(object);
+        (self.trim)(&mut object);
+        Arc::new(object)
     }
 
     /// Takes in what the API server answered to a write: nobody, the writer first, works on an older state any more, and nobody
@@ -220,39 +188,73 @@ impl<K: Kept> Kind<K> {
     }
 
     pub(crate) fn get(&self, namespace: &str, name: &str) -> Option<Arc<K>> {
-        self.index().get(namespace, name).cloned()
+        self.shelf().get(namespace, name)
+    }
+
+    /// Whether it is there.
+    pub(crate) fn has(&self, namespace: &str, name: &str) -> bool {
+        self.shelf().has(namespace, name)
     }
 
     /// Those of a namespace, by name.
     pub(crate) fn in_namespace(&self, namespace: &str) -> Vec<Arc<K>> {
-        self.index().in_namespace(namespace)
+        self.shelf().in_namespace(namespace)
     }
 
     /// Those that have this key.
     pub(crate) fn keyed(&self, key: &str) -> Vec<Arc<K>> {
-        self.index().keyed(key)
+        let shelf = self.shelf();
+        shelf.keyed(key).filter_map(|(namespace, name)| shelf.get(namespace, name)).collect()
     }
 
+    /// Where those are that have this key.
+    pub(crate) fn references_keyed(&self, key: &str) -> Vec<ObjectRef<K>> {
+        self.shelf().keyed(key).map(|(namespace, name)| reference(namespace, name)).collect()
+    }
+
+    /// Where those of a namespace are.
+    pub(crate) fn references_in(&self, namespace: &str) -> Vec<ObjectRef<K>> {
+        self.shelf().names(namespace).map(|name| reference(namespace, name)).collect()
+    }
+
+    /// Where all of them are.
+    pub(crate) fn references(&self) -> Vec<ObjectRef<K>> {
+        self.shelf().places().map(|(namespace, name)| reference(namespace, name)).collect()
+    }
+
+    /// How each of them stands, by namespace and name.
+    pub(crate) fn briefs(&self, mut look: impl FnMut(&str, &str, &K::Brief)) {
+        self.shelf().briefs().for_each(|(namespace, name, brief)| look(namespace, name, brief));
+    }
+
+    /// Shows all of them, one at a time.
+    pub(crate) fn each(&self, mut look: impl FnMut(&K)) {
+        self.shelf().all().for_each(|object| look(&object));
+    }
+
+    /// All of them. For kinds of which there are few.
     pub(crate) fn all(&self) -> Vec<Arc<K>> {
-        self.index().all()
-    }
-
-    /// As kube's controllers read it.
-    pub(crate) fn store(&self) -> Store<K> {
-        self.store.clone()
+        self.shelf().all().collect()
     }
 
     /// A controller of these objects.
     pub(crate) fn controller(&self) -> Controller<K> {
-        let there = |change: &Change<K>| std::future::ready(!change.gone);
-        let objects = self
-            .changes(Hears::Everything)
-            .filter(there)
-            .map(|change| ObjectRef::from_obj(change.object.as_ref()));
-        Controller::for_stream(stream::pending(), self.store()).reconcile_on(objects)
+        Controller::new(Arc::clone(&self.shelf) as Arc<dyn Objects<K>>, self.keys())
     }
 
-    /// What changes of these objects, and their deletion, mean for others: for `Controller::reconcile_on`. Of what is there when the
+    /// Where everything is that is there, and from then on whatever is new or changes.
+    fn keys(&self) -> impl Stream<Item = Key> + Send + 'static + use<K> {
+        let (to, keys) = mpsc::unbounded_channel();
+        let mut feed = self.feed();
+        for (namespace, name) in self.shelf().places() {
+            // Its other end is in this function.
+            let _ = to.send(key(namespace, name));
+        }
+        feed.controllers.push(to);
+        UnboundedReceiverStream::new(keys)
+    }
+
+    /// What changes of these objects, and their deletion, mean for others: for [`Controller::reconcile_on`]. Of what is there when the
     /// manager starts nothing is told: the others are looked at then anyway, each by its own controller.
     pub(crate) fn wakes<T, I>(
         &self,
@@ -263,20 +265,13 @@ impl<K: Kept> Kind<K> {
         I: IntoIterator<Item = ObjectRef<T>>,
         I::IntoIter: Send + 'static,
     {
-        self.changes(Hears::News).flat_map(move |change| stream::iter(whom(&change.object)))
+        self.changes().flat_map(move |object| stream::iter(whom(&object)))
     }
 
-    /// What is there, where that is asked for, and from then on all that changes.
-    fn changes(&self, hears: Hears) -> impl Stream<Item = Change<K>> + Send + 'static + use<K> {
+    /// What changes from now on, but for what is seen first.
+    fn changes(&self) -> impl Stream<Item = Arc<K>> + Send + 'static + use<K> {
         let (to, changes) = mpsc::unbounded_channel();
-        let mut feed = self.feed();
-        if hears == Hears::Everything {
-            for object in self.all() {
-                // Its other end is in this function.
-                let _ = to.send(Change { object, gone: false });
-            }
-        }
-        feed.listeners.push(Listener { to, hears });
+        self.feed().listeners.push(to);
         UnboundedReceiverStream::new(changes)
     }
 
@@ -290,8 +285,24 @@ impl<K: Kept> Kind<K> {
         self.feed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn index(&self) -> RwLockReadGuard<'_, Index<K>> {
-        self.index.read().unwrap_or_else(PoisonError::into_inner)
+    fn shelf(&self) -> RwLockReadGuard<'_, Shelf<K>> {
+        self.shelf.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn reference<K: Kept>(namespace: &str, name: &str) -> ObjectRef<K> {
+    let reference = ObjectRef::new(name);
+    if namespace.is_empty() { reference } else { reference.within(namespace) }
+}
+
+impl<K: Kept> Objects<K> for RwLock<Shelf<K>> {
+    fn find(&self, namespace: &str, name: &str) -> Option<Arc<K>> {
+        self.read().unwrap_or_else(PoisonError::into_inner).get(namespace, name)
+    }
+
+    fn keys(&self) -> Vec<Key> {
+        let shelf = self.read().unwrap_or_else(PoisonError::into_inner);
+        shelf.places().map(|(namespace, name)| key(namespace, name)).collect()
     }
 }
 

@@ -1,148 +1,80 @@
-//! What is kept of a status in few bytes: most of it is compared with a new one now and then, and read by nobody else. Whoever
-//! writes a status opens it first.
+//! Texts that are much alike, each in few bytes: what it has in common with one that was seen before is not kept again.
 
-use std::{
-    io::{Read, Write},
-    sync::Arc,
-};
+use lz4_flex::block::{compress_with_dict, decompress_with_dict};
 
-use flate2::{Compression, read::DeflateDecoder, write::DeflateEncoder};
-use k8s_openapi::api::core::v1::ObjectReference;
-use olm_api::{
-    ClusterServiceVersion, ClusterServiceVersionStatus, Condition, Subscription, SubscriptionStatus,
-};
-use serde::{Serialize, de::DeserializeOwned};
+/// How much is learnt. A text is looked through for all of it when it is packed: this much takes some ten microseconds.
+const LEARNT: usize = 12 << 10;
+/// A text that becomes less than a third of its size is like one that is known, and teaches nothing.
+const ALIKE: usize = 3;
 
-/// Leaves of a version's status what is read while another object is looked at.
-pub(super) fn version(csv: &mut ClusterServiceVersion) {
-    let Some(status) = &mut csv.status else { return };
-    let Some(packed) = pack(status) else { return };
-    *status = ClusterServiceVersionStatus {
-        observed_generation: status.observed_generation,
-        phase: status.phase,
-        reason: status.reason.take(),
-        message: status.message.take(),
-        last_update_time: status.last_update_time.take(),
-        last_transition_time: status.last_transition_time.take(),
-        packed: Some(packed),
-        ..ClusterServiceVersionStatus::default()
-    };
+/// Texts as others resemble them.
+#[derive(Debug, Default)]
+pub(super) struct Packer {
+    /// Only ever longer: what was packed is opened with as much of it as there was then.
+    learnt: Vec<u8>,
 }
 
-/// Leaves of a Subscription's status what is read while another object is looked at: which versions it names, which plan, and
-/// what is wrong with it.
-pub(super) fn subscription(subscription: &mut Subscription) {
-    let Some(status) = &mut subscription.status else { return };
-    let Some(packed) = pack(status) else { return };
-    let plan = status.install_plan_ref.take();
-    status.conditions.retain(Condition::is_true);
-    *status = SubscriptionStatus {
-        state: status.state,
-        current_csv: status.current_csv.take(),
-        installed_csv: status.installed_csv.take(),
-        install_plan_ref: plan.map(|plan| ObjectReference { name: plan.name, ..ObjectReference::default() }),
-        conditions: status.conditions.drain(..).filter(|c| is_trouble(&c.type_)).collect(),
-        packed: Some(packed),
-        ..SubscriptionStatus::default()
-    };
+/// A text of a [`Packer`].
+#[derive(Debug)]
+pub(super) struct Packed {
+    bytes: Box<[u8]>,
+    size: u32,
+    /// How much was learnt before.
+    learnt: u32,
 }
 
-/// A kept version with its whole status.
-pub(crate) fn version_opened(csv: Arc<ClusterServiceVersion>) -> Arc<ClusterServiceVersion> {
-    let Some(whole) = csv.status.as_ref().and_then(|status| open(status.packed.as_deref()?)) else {
-        return csv;
-    };
-    let mut csv = Arc::unwrap_or_clone(csv);
-    csv.status = Some(whole);
-    Arc::new(csv)
-}
+impl Packer {
+    /// `None` for what is too large.
+    pub(super) fn pack(&mut self, text: &[u8]) -> Option<Packed> {
+        let (size, learnt) = (u32::try_from(text.len()).ok()?, u32::try_from(self.learnt.len()).ok()?);
+        let bytes = compress_with_dict(text, &self.learnt).into_boxed_slice();
+        let is_new = bytes.len() > text.len() / ALIKE;
+        if is_new && self.learnt.len() + text.len() <= LEARNT {
+            self.learnt.extend_from_slice(text);
+        }
+        Some(Packed { bytes, size, learnt })
+    }
 
-/// A kept Subscription with its whole status.
-pub(crate) fn subscription_opened(subscription: Arc<Subscription>) -> Arc<Subscription> {
-    let Some(whole) = subscription.status.as_ref().and_then(|status| open(status.packed.as_deref()?)) else {
-        return subscription;
-    };
-    let mut subscription = Arc::unwrap_or_clone(subscription);
-    subscription.status = Some(whole);
-    Arc::new(subscription)
-}
-
-fn is_trouble(type_: &str) -> bool {
-    crate::metrics::TROUBLES.contains(&type_)
-}
-
-/// `None` where it cannot be packed: then it stays as it is.
-fn pack<T: Serialize>(value: &T) -> Option<Box<[u8]>> {
-    let mut encoder = DeflateEncoder::new(Vec::new(), Compression::fast());
-    encoder.write_all(&serde_json::to_vec(value).ok()?).ok()?;
-    Some(encoder.finish().ok()?.into_boxed_slice())
-}
-
-/// Only what was packed here is opened: it is as large as what the API server sent.
-fn open<T: DeserializeOwned>(packed: &[u8]) -> Option<T> {
-    let mut text = Vec::new();
-    DeflateDecoder::new(packed).read_to_end(&mut text).ok()?;
-    serde_json::from_slice(&text).ok()
+    /// Only what was packed here is opened: it is as large as it was. `None` for the text of another.
+    pub(super) fn open(&self, packed: &Packed) -> Option<Vec<u8>> {
+        let learnt = self.learnt.get(..usize::try_from(packed.learnt).ok()?)?;
+        decompress_with_dict(&packed.bytes, usize::try_from(packed.size).ok()?, learnt).ok()
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use proptest::prelude::*;
 
     use super::*;
 
     #[test]
-    fn a_status_that_was_packed_is_whole_again_for_whoever_writes_it() {
-        // given what the API server sends
-        let csv: ClusterServiceVersion = serde_json::from_value(json!({
-            "metadata": { "name": "a.v1" }, "spec": {},
-            "status": {
-                "phase": "Succeeded", "reason": "InstallSucceeded", "message": "m", "observedGeneration": 2,
-                "lastTransitionTime": "2026-01-01T00:00:00Z",
-                "conditions": [{ "phase": "Pending", "reason": "r", "lastUpdateTime": "2026-01-01T00:00:00Z" }],
-                "appliedDeployments": [{ "uid": "u", "generation": 3 }],
-                "requirementStatus": [{ "group": "g", "version": "v1", "kind": "K", "name": "n", "status": "Present", "message": "" }],
-            },
-        }))
-        .unwrap();
-        let mut kept = csv.clone();
-        version(&mut kept);
-        // then what others look at is there, and the rest is not
-        let slim = kept.status.clone().unwrap();
-        assert_eq!(
-            (slim.phase, slim.reason.as_deref()),
-            (csv.status.clone().unwrap().phase, Some("InstallSucceeded"))
-        );
-        assert_eq!(
-            (slim.conditions.len(), slim.applied_deployments.len(), slim.requirement_status.len()),
-            (0, 0, 0)
-        );
-        // and opened it is what it was
-        assert_eq!(*version_opened(Arc::new(kept)), csv);
+    fn what_is_like_another_is_a_fraction_of_it_and_nothing_is_lost() {
+        let text = |n: usize| {
+            format!(
+                r#"[{{"name":"etcd.v0.9.{n}","namespace":"tenant-{n:05}","uid":"6a{n:030}","labels":{{"operators.coreos.com/etcd.tenant-{n:05}":""}}}},{{"phase":"Succeeded","message":"install strategy completed with no errors","reason":"InstallSucceeded"}}]"#
+            )
+        };
+        let mut packer = Packer::default();
+        let packed: Vec<Packed> =
+            (0..100).map(|n| packer.pack(text(n).as_bytes()).expect("it is small")).collect();
+        for (n, packed) in packed.iter().enumerate() {
+            assert_eq!(packer.open(packed).as_deref(), Some(text(n).as_bytes()));
+        }
+        assert!(packed.iter().skip(1).all(|packed| packed.bytes.len() < text(0).len() / 2));
+        assert_eq!(packer.learnt.len(), text(0).len());
+        // one of another packer is nothing to fall over
+        assert!(packed.iter().all(|packed| packed.learnt == 0 || Packer::default().open(packed).is_none()));
+    }
 
-        let wish: Subscription = serde_json::from_value(json!({
-            "metadata": { "name": "a" }, "spec": { "name": "a", "source": "c", "sourceNamespace": "olm" },
-            "status": {
-                "state": "UpgradePending", "installedCSV": "a.v1", "currentCSV": "a.v2", "reason": "x",
-                "installPlanRef": { "name": "install-1", "kind": "InstallPlan" },
-                "conditions": [
-                    { "type": "ResolutionFailed", "status": "True", "reason": "no" },
-                    { "type": "CatalogSourcesUnhealthy", "status": "False" },
-                    { "type": "Ready", "status": "True" },
-                ],
-            },
-        }))
-        .unwrap();
-        let mut kept = wish.clone();
-        subscription(&mut kept);
-        let slim = kept.status.clone().unwrap();
-        let named = slim.install_plan_ref.and_then(|plan| plan.name);
-        assert_eq!(
-            (slim.installed_csv.as_deref(), slim.current_csv.as_deref(), named.as_deref()),
-            (Some("a.v1"), Some("a.v2"), Some("install-1"))
-        );
-        let told: Vec<&str> = slim.conditions.iter().map(|c| c.type_.as_str()).collect();
-        assert_eq!(told, ["ResolutionFailed"]);
-        assert_eq!(*subscription_opened(Arc::new(kept)), wish);
+    proptest! {
+        #[test]
+        fn any_texts_are_what_they_were(texts in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..9_000), 0..8)) {
+            let mut packer = Packer::default();
+            let packed: Vec<Packed> = texts.iter().filter_map(|text| packer.pack(text)).collect();
+            let opened: Vec<Vec<u8>> = packed.iter().filter_map(|packed| packer.open(packed)).collect();
+            prop_assert_eq!(opened, texts);
+            prop_assert!(packer.learnt.len() <= LEARNT);
+        }
     }
 }

@@ -16,7 +16,7 @@ use futures::StreamExt;
 use jiff::Timestamp;
 use kube::{
     Api, ResourceExt,
-    runtime::{Controller, WatchStreamExt, controller::Action, watcher},
+    runtime::{WatchStreamExt, watcher},
 };
 use olm_api::CatalogSource;
 use tokio_stream::wrappers::WatchStream;
@@ -25,6 +25,8 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     catalogs::{Access, CatalogRef, Entry, Home, Key, LoadedCatalog, Own, Problem},
     context::{Ctx, Error, SAFETY_NET, drive},
+    runner::Action,
+    stores::Kind,
 };
 pub(crate) use jobs::Jobs;
 use jobs::{Request, View};
@@ -33,15 +35,20 @@ use template::Template;
 
 pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
     let api = Api::<CatalogSource>::all(ctx.client.clone());
-    let controller = Controller::new(api.clone(), watcher::Config::default())
+    let sources = Kind::<CatalogSource>::new(watcher::Config::default(), |_| {}, |_| Vec::new());
+    let controller = sources
+        .controller()
         .reconcile_all_on(WatchStream::from_changes(ctx.refresh.wakes()).map(|_| ()))
         // What a replica that did not lead kept to itself is said now.
         .reconcile_all_on(ctx.fence.begins());
     let jobs = Arc::clone(&ctx.jobs);
-    tokio::join!(
-        drive("catalog_source", controller, Arc::clone(&ctx), shutdown.clone(), reconcile),
-        forget_deleted(api, ctx, shutdown)
-    );
+    let looks = async {
+        tokio::select! {
+            () = drive("catalog_source", controller, Arc::clone(&ctx), shutdown.clone(), reconcile) => {}
+            () = sources.follow(api.clone()) => {}
+        }
+    };
+    tokio::join!(looks, forget_deleted(api.clone(), Arc::clone(&ctx), shutdown.clone()));
     jobs.stop();
 }
 

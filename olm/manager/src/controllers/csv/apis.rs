@@ -132,9 +132,9 @@ pub(super) type Key = (String, String);
 /// What a version provides, and to whom.
 #[derive(Debug, Clone, PartialEq)]
 struct Provision {
-    apis: Vec<String>,
+    apis: Box<[Arc<str>]>,
     /// `[""]` is all namespaces.
-    targets: Vec<String>,
+    targets: Box<[Arc<str>]>,
     created: Option<jiff::Timestamp>,
 }
 
@@ -146,8 +146,8 @@ type Bucket = Vec<(Arc<Key>, Option<jiff::Timestamp>)>;
 #[derive(Debug, Default)]
 pub(super) struct Providers {
     /// By API, and by the namespace that is watched; that without a name is all of them.
-    by_api: HashMap<String, HashMap<String, Bucket>>,
-    noted: HashMap<Key, Provision>,
+    by_api: HashMap<Arc<str>, HashMap<Arc<str>, Bucket>>,
+    noted: HashMap<Arc<Key>, Provision>,
     /// Whether it has seen all versions once.
     pub(super) seeded: bool,
 }
@@ -158,8 +158,8 @@ impl Providers {
     pub(super) fn note(&mut self, csv: &ClusterServiceVersion) -> Vec<Key> {
         let targets = csv.annotations().get(names::ANNOTATION_TARGET_NAMESPACES).filter(|_| is_live(csv));
         let provision = targets.map(|targets| Provision {
-            apis: provided(csv).iter().map(text).collect(),
-            targets: targets.split(',').map(str::to_owned).collect(),
+            apis: provided(csv).iter().map(|api| self.api(text(api))).collect(),
+            targets: targets.split(',').map(Arc::from).collect(),
             created: csv.meta().creation_timestamp.as_ref().map(|t| t.0),
         });
         self.set(key(csv), provision)
@@ -168,6 +168,12 @@ impl Providers {
     /// As [`Self::note`], of a version that is gone.
     pub(super) fn gone(&mut self, csv: &ClusterServiceVersion) -> Vec<Key> {
         self.set(key(csv), None)
+    }
+
+    /// One text for all that provide the same.
+    fn api(&self, text: String) -> Arc<str> {
+        let known = self.by_api.get_key_value(text.as_str()).map(|(api, _)| Arc::clone(api));
+        known.unwrap_or_else(|| text.into())
     }
 
     fn set(&mut self, key: Key, new: Option<Provision>) -> Vec<Key> {
@@ -185,17 +191,19 @@ impl Providers {
             let shared = Arc::new(key.clone());
             for api in &new.apis {
                 touched.extend(self.meeting(api, &new.targets).map(|(other, _)| Key::clone(other)));
-                let buckets = self.by_api.entry(api.clone()).or_default();
+                let buckets = self.by_api.entry(Arc::clone(api)).or_default();
                 for target in &new.targets {
-                    buckets.entry(target.clone()).or_default().push((Arc::clone(&shared), new.created));
+                    // Most are alone in theirs.
+                    let bucket = buckets.entry(Arc::clone(target)).or_insert_with(|| Vec::with_capacity(1));
+                    bucket.push((Arc::clone(&shared), new.created));
                 }
             }
-            self.noted.insert(key.clone(), new);
+            self.noted.insert(shared, new);
         }
         touched.into_iter().filter(|other| other.0 != key.0).collect()
     }
 
-    fn take(&mut self, api: &str, targets: &[String], key: &Key) {
+    fn take(&mut self, api: &str, targets: &[Arc<str>], key: &Key) {
         let Some(buckets) = self.by_api.get_mut(api) else { return };
         for target in targets {
             if let Some(bucket) = buckets.get_mut(target) {
@@ -211,17 +219,17 @@ impl Providers {
     }
 
     /// Those that provide an API to one of these namespaces, some of them perhaps several times.
-    fn meeting<'a>(
+    fn meeting<'a, T: AsRef<str>>(
         &'a self,
         api: &str,
-        targets: &'a [String],
+        targets: &'a [T],
     ) -> impl Iterator<Item = &'a (Arc<Key>, Option<jiff::Timestamp>)> {
         let buckets = self.by_api.get(api);
-        let everywhere = targets.iter().any(String::is_empty);
+        let everywhere = targets.iter().any(|target| target.as_ref().is_empty());
         let all = buckets.filter(|_| everywhere).into_iter().flat_map(HashMap::values);
         let few = buckets.filter(|_| !everywhere && !targets.is_empty());
         let wide = few.and_then(|buckets| buckets.get(""));
-        let near = few.into_iter().flat_map(|b| targets.iter().filter_map(|target| b.get(target)));
+        let near = few.into_iter().flat_map(|b| targets.iter().filter_map(|target| b.get(target.as_ref())));
         all.chain(wide).chain(near).flatten()
     }
 

@@ -4,7 +4,6 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::{
     Api, ResourceExt,
     api::{ListParams, Patch, PatchParams},
-    runtime::controller::Action,
 };
 use olm_api::{ClusterServiceVersion, names::FINALIZER_CSV_CLEANUP};
 use serde_json::json;
@@ -12,6 +11,7 @@ use serde_json::json;
 use crate::{
     context::{Ctx, Error},
     ownership::{OwnerKey, Released, labelled, leave, out_of_reach, release, selector},
+    runner::Action,
 };
 
 pub(super) async fn on_deletion(csv: &ClusterServiceVersion, ctx: &Ctx) -> Result<Action, Error> {

@@ -22,10 +22,9 @@ fn trouble(observed: &Observed<'_>, name: &str) -> Option<Trouble> {
         return Some(Trouble { text: format!("deployment {name} to exist"), available: false, stuck: false });
     };
     let Workload { wanted, updated, .. } = *deployment;
-    let available = wanted == 0 || deployment.available.as_ref().is_some_and(|told| told.holds);
+    let available = wanted == 0 || deployment.available.as_ref().is_some_and(|(holds, _)| *holds);
     let is_observed = deployment.observed_generation >= deployment.generation.unwrap_or(0);
-    let late = deployment.progressing.as_ref().filter(|told| &*told.reason == "ProgressDeadlineExceeded");
-    let late = late.filter(|_| is_observed);
+    let late = deployment.late.as_ref().filter(|_| is_observed);
     let ready = is_observed && updated >= wanted && deployment.replicas <= wanted.max(updated) && available;
     if ready {
         return None;
@@ -33,11 +32,11 @@ fn trouble(observed: &Observed<'_>, name: &str) -> Option<Trouble> {
     let text = if !is_observed {
         format!("deployment {name}: spec update to be observed")
     } else if let Some(late) = late {
-        format!("deployment {name} exceeded its progress deadline: {}", late.message)
+        format!("deployment {name} exceeded its progress deadline: {late}")
     } else if updated < wanted {
         format!("deployment {name}: {updated} of {wanted} updated replicas")
     } else {
-        let why = deployment.available.as_ref().map(|told| &*told.message).unwrap_or_default();
+        let why = deployment.available.as_ref().map(|(_, message)| &**message).unwrap_or_default();
         let have = deployment.available_replicas;
         format!("deployment {name} to become ready: {have} of {wanted} replicas available ({why})")
     };

@@ -30,7 +30,7 @@ use jiff::Timestamp;
 use kube::{
     Api, ResourceExt,
     api::{DeleteParams, Preconditions},
-    runtime::{controller::Action, reflector::ObjectRef},
+    runtime::reflector::ObjectRef,
 };
 use olm_api::{
     ClusterServiceVersion, InstallPlan, OperatorCondition, OperatorGroup, Subscription, csv::CsvPhase,
@@ -41,7 +41,8 @@ use super::ledger::Touched;
 use crate::{
     context::{Ctx, Error, SAFETY_NET, drive},
     controllers::operator_group,
-    stores::{Stores, version_opened},
+    runner::Action,
+    stores::Stores,
 };
 use decide::{Act, Decision, INSTALL_FAILED};
 use facts::Observed;
@@ -68,11 +69,11 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
         .reconcile_on(wake(parts.owned(), &stores, |touched, stores| match &touched.owner {
             Some(owner) => vec![reference(&owner.namespace, &owner.name)],
             // It went while the watch was interrupted: whose it was is not known.
-            None if touched.namespace.is_empty() => references(stores.versions.all()),
-            None => references(stores.versions.in_namespace(&touched.namespace)),
+            None if touched.namespace.is_empty() => stores.versions.references(),
+            None => stores.versions.references_in(&touched.namespace),
         }))
         .reconcile_on(wake(Parts::named(&ctx), &stores, |touched, stores| {
-            let mut named = references(stores.versions.keyed(&touched.name));
+            let mut named = stores.versions.references_keyed(&touched.name);
             named.extend(touched.owner.as_ref().map(|owner| reference(&owner.namespace, &owner.name)));
             named
         }))
@@ -81,9 +82,9 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
             let (stores, memory) = (Arc::clone(&stores), Arc::clone(&memory));
             move |csv: &ClusterServiceVersion| {
                 let mut touched = neighbours(&stores, csv);
-                let there = stores.versions.get(&csv.namespace().unwrap_or_default(), &csv.name_any());
+                let there = stores.versions.has(&csv.namespace().unwrap_or_default(), &csv.name_any());
                 let mut providers = memory.providers();
-                let others = if there.is_some() { providers.note(csv) } else { providers.gone(csv) };
+                let others = if there { providers.note(csv) } else { providers.gone(csv) };
                 touched.extend(others.iter().map(|(namespace, name)| reference(namespace, name)));
                 touched
             }
@@ -102,7 +103,7 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
         .reconcile_on(stores.groups.wakes({
             let stores = Arc::clone(&stores);
             move |group: &OperatorGroup| {
-                references(stores.versions.in_namespace(&group.namespace().unwrap_or_default()))
+                stores.versions.references_in(&group.namespace().unwrap_or_default())
             }
         }))
         .reconcile_on(stores.conditions.wakes({
@@ -125,7 +126,7 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
         let memory = Arc::clone(&memory);
         async move {
             memory.seed(&ctx.stores);
-            reconcile(version_opened(csv), ctx, memory).await
+            reconcile(csv, ctx, memory).await
         }
     })
     .await;

@@ -60,9 +60,7 @@ impl Memory {
     pub(super) fn seed(&self, stores: &Stores) {
         let mut providers = self.providers();
         if !std::mem::replace(&mut providers.seeded, true) {
-            for csv in stores.versions.all() {
-                providers.note(&csv);
-            }
+            stores.versions.each(|csv| drop(providers.note(csv)));
         }
     }
 

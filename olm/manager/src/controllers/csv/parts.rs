@@ -36,7 +36,7 @@ use crate::{
 /// Versions that went in an orderly way and are remembered: more than go at a time. One that is forgotten is looked after in vain.
 const REMEMBERED: usize = 1_024;
 /// Objects of one page of a list: a page is held whole until it is read.
-const PAGE: u32 = 100;
+const PAGE: u32 = 500;
 
 /// A ServiceAccount.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,8 +1,11 @@
 //! What is read of a Deployment.
 
-use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::apps::v1::{Deployment, DeploymentCondition};
 use kube::ResourceExt;
 use olm_api::names;
+
+/// Why a rollout takes too long.
+const TOO_LATE: &str = "ProgressDeadlineExceeded";
 
 /// A Deployment, as far as the phase of a version depends on it: a few hundred bytes, because every one of every operator
 /// is kept in memory.
@@ -21,33 +24,23 @@ pub(crate) struct Workload {
     pub(super) updated: i32,
     pub(super) replicas: i32,
     pub(super) available_replicas: i32,
-    /// Condition `Available`.
-    pub(super) available: Option<Told>,
-    /// Condition `Progressing`.
-    pub(super) progressing: Option<Told>,
-}
-
-/// A condition.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Told {
-    pub(super) holds: bool,
-    pub(super) reason: Box<str>,
-    pub(super) message: Box<str>,
+    /// Condition `Available`: whether it holds, and its message.
+    pub(super) available: Option<(bool, Box<str>)>,
+    /// The message of condition `Progressing`, where the rollout takes too long.
+    pub(super) late: Option<Box<str>>,
 }
 
 impl Workload {
     pub(crate) fn of(deployment: &Deployment) -> Self {
         let label = |key: &str| deployment.labels().get(key).map(|value| Box::from(value.as_str()));
         let status = deployment.status.as_ref();
-        let told = |type_: &str| {
+        let condition = |type_: &str| {
             let mut conditions = status?.conditions.iter().flatten();
-            let found = conditions.find(|c| c.type_.as_deref() == Some(type_))?;
-            Some(Told {
-                holds: found.status.as_deref() == Some("True"),
-                reason: found.reason.as_deref().unwrap_or_default().into(),
-                message: found.message.as_deref().unwrap_or_default().into(),
-            })
+            conditions.find(|c| c.type_.as_deref() == Some(type_))
         };
+        let message = |c: &DeploymentCondition| c.message.as_deref().unwrap_or_default().into();
+        let available = condition("Available").map(|c| (c.status.as_deref() == Some("True"), message(c)));
+        let late = condition("Progressing").filter(|c| c.reason.as_deref() == Some(TOO_LATE)).map(message);
         let count = |count: Option<i32>| count.unwrap_or_default();
         Self {
             uid: deployment.metadata.uid.as_deref().unwrap_or_default().into(),
@@ -60,8 +53,8 @@ impl Workload {
             updated: count(status.and_then(|s| s.updated_replicas)),
             replicas: count(status.and_then(|s| s.replicas)),
             available_replicas: count(status.and_then(|s| s.available_replicas)),
-            available: told("Available"),
-            progressing: told("Progressing"),
+            available,
+            late,
         }
     }
 

@@ -19,10 +19,7 @@ use std::sync::Arc;
 
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
-use kube::{
-    Resource, ResourceExt,
-    runtime::{controller::Action, reflector::ObjectRef},
-};
+use kube::{Resource, ResourceExt, runtime::reflector::ObjectRef};
 use olm_api::{
     Condition, InstallPlan, InstallPlanStatus, Subscription, condition, install_plan::InstallPlanPhase, names,
 };
@@ -35,6 +32,7 @@ use crate::{
     context::{Ctx, Error, SAFETY_NET, drive},
     engine::{self, Basis, Change, Outcome, Refusal, Snapshot},
     limits::{TEXT, truncate},
+    runner::Action,
     stores::{OPEN_PLANS, Stores},
 };
 use apply::{Job, Progress, Warnings};

@@ -3,12 +3,15 @@
 use std::{
     borrow::Cow,
     hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
 };
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use olm_api::{Operator, operator::RichReference};
 use serde::{Deserialize, Deserializer};
+
+use crate::stores::{Kept, Parts, text};
 
 /// Kinds of components that the controllers know without asking, and that change with all others.
 const COMPARED: [&str; 3] = ["ClusterServiceVersion", "Subscription", "Namespace"];
@@ -56,6 +59,22 @@ impl Resource for Summary {
     fn meta_mut(&mut self) -> &mut ObjectMeta {
         &mut self.metadata
     }
+}
+
+impl Kept for Summary {
+    type Spec = ();
+    type Brief = ();
+
+    fn apart(&self) -> Option<Parts<()>> {
+        Some(Parts { key: Vec::new(), spec: Arc::new(()), rest: text(&(&self.metadata, self.digest))? })
+    }
+
+    fn together((): &(), rest: &[u8]) -> Option<Self> {
+        let (metadata, digest) = serde_json::from_slice(rest).ok()?;
+        Some(Self { metadata, digest })
+    }
+
+    fn brief(&self) {}
 }
 
 /// Whether a component is of a kind that is compared.

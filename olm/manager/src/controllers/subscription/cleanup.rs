@@ -10,7 +10,6 @@ use jiff::Timestamp;
 use kube::{
     Api, ResourceExt,
     api::{Patch, PatchParams},
-    runtime::controller::Action,
 };
 use olm_api::{
     Condition, Subscription, condition,
@@ -22,6 +21,7 @@ use crate::{
     limits::{TEXT, truncate},
     manifests::MANAGER,
     ops::{self, Removal},
+    runner::Action,
 };
 
 /// When to look again while objects are on their way out: a deletion is a matter of moments.

@@ -18,7 +18,7 @@ use jiff::Timestamp;
 use kube::{
     Api, Resource, ResourceExt,
     api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
-    runtime::{controller::Action, reflector::ObjectRef},
+    runtime::reflector::ObjectRef,
 };
 use olm_api::{InstallPlan, Subscription, names};
 use olm_plan::Severity;
@@ -30,7 +30,8 @@ use crate::{
     catalogs::LoadedCatalog,
     context::{Ctx, Error, SAFETY_NET, drive},
     engine::{self, Basis, Outcome, Refusal, Snapshot},
-    stores::{Stores, subscription_opened},
+    runner::Action,
+    stores::Stores,
 };
 use decide::{Catalog, Hold, Next, Observed};
 #[cfg(test)]
@@ -51,7 +52,7 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
     let (waiting, known, resources) = (Arc::clone(&memory), Arc::clone(&stores), ctx.resources.clone());
     let kinds = ctx.parts.definitions().flat_map(move |_| {
         resources.forget_missing();
-        let there = |namespace: &str, name: &str| known.subscriptions.get(namespace, name).is_some();
+        let there = |namespace: &str, name: &str| known.subscriptions.has(namespace, name);
         stream::iter(waiting.settled.wake_those_in_need(there))
     });
     let controller = stores
@@ -70,14 +71,13 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
     }
     drive("subscription", controller, ctx, shutdown, move |subscription, ctx| {
         let memory = Arc::clone(&memory);
-        async move { reconcile(subscription_opened(subscription), ctx, memory).await }
+        async move { reconcile(subscription, ctx, memory).await }
     })
     .await;
 }
 
 fn in_namespace(stores: &Stores, namespace: Option<String>) -> Vec<ObjectRef<Subscription>> {
-    let all = stores.subscriptions.in_namespace(&namespace.unwrap_or_default());
-    all.iter().map(|subscription| ObjectRef::from_obj(subscription.as_ref())).collect()
+    stores.subscriptions.references_in(&namespace.unwrap_or_default())
 }
 
 fn owners(plan: &InstallPlan) -> Vec<ObjectRef<Subscription>> {

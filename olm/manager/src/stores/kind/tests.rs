@@ -1,5 +1,3 @@
-use std::time::Duration;
-
 use olm_api::{Subscription, SubscriptionSpec};
 
 use super::*;
@@ -31,55 +29,57 @@ fn kept(kind: &Kind<Subscription>) -> Vec<(String, String)> {
 }
 
 /// What was told since the last time, without waiting.
-fn told(changes: &mut (impl Stream<Item = Change<Subscription>> + Unpin)) -> Vec<String> {
-    let mut out = Vec::new();
-    while let Some(Some(change)) = futures::FutureExt::now_or_never(changes.next()) {
-        let (name, version) =
-            (change.object.name_any(), change.object.resource_version().unwrap_or_default());
-        out.push(format!("{}{name}@{version}", if change.gone { "-" } else { "" }));
-    }
-    out
+fn waiting<T>(stream: &mut (impl Stream<Item = T> + Unpin)) -> Vec<T> {
+    std::iter::from_fn(|| futures::FutureExt::now_or_never(stream.next()).flatten()).collect()
+}
+
+fn told(changes: &mut (impl Stream<Item = Arc<Subscription>> + Unpin)) -> Vec<String> {
+    let one = |object: &Arc<Subscription>| {
+        format!("{}@{}", object.name_any(), object.resource_version().unwrap_or_default())
+    };
+    let mut told: Vec<String> = waiting(changes).iter().map(one).collect();
+    told.sort();
+    told
+}
+
+/// What a controller was told of.
+fn shown(keys: &mut (impl Stream<Item = Key> + Unpin)) -> Vec<String> {
+    let mut shown: Vec<String> = waiting(keys).iter().map(ToString::to_string).collect();
+    shown.sort();
+    shown
 }
 
 #[test]
-fn only_what_is_different_is_news() {
+fn a_controller_is_shown_all_that_is_there_and_from_then_on_what_is_different() {
     let kind = kind();
-    let mut changes = kind.changes(Hears::Everything);
+    let mut keys = kind.keys();
     list(&kind, &[subscription("a", 1), subscription("b", 2)]);
-    let mut first = told(&mut changes);
-    first.sort();
-    assert_eq!(first, ["a@1", "b@2"]);
+    assert_eq!(shown(&mut keys), ["ns/a", "ns/b"]);
     // the watch breaks: b is as it was, a is gone, c is new
     list(&kind, &[subscription("b", 2), subscription("c", 3)]);
-    let mut second = told(&mut changes);
-    second.sort();
-    assert_eq!(second, ["-a@1", "c@3"]);
+    assert_eq!(shown(&mut keys), ["ns/c"]);
     // whoever listens from now on hears of all that is there
-    let mut late = told(&mut kind.changes(Hears::Everything));
-    late.sort();
-    assert_eq!(late, ["b@2", "c@3"]);
+    assert_eq!(shown(&mut kind.keys()), ["ns/b", "ns/c"]);
 }
 
 #[test]
 fn others_are_not_woken_for_what_is_there_when_the_manager_starts() {
     let kind = kind();
-    let mut news = kind.changes(Hears::News);
+    let mut news = kind.changes();
     list(&kind, &[subscription("a", 1), subscription("b", 2)]);
     assert_eq!(told(&mut news), Vec::<String>::new());
     // the watch breaks: what changed meanwhile is news
     list(&kind, &[subscription("b", 2), subscription("c", 3)]);
-    let mut later = told(&mut news);
-    later.sort();
-    assert_eq!(later, ["-a@1", "c@3"]);
-    assert_eq!(told(&mut kind.changes(Hears::News)), Vec::<String>::new());
+    assert_eq!((told(&mut news), kind.has("ns", "a")), (vec!["a@1".into(), "c@3".into()], false));
+    assert_eq!(told(&mut kind.changes()), Vec::<String>::new());
 }
 
 #[test]
 fn our_own_writes_count_at_once_and_older_news_of_them_do_not() {
     let kind = kind();
     list(&kind, &[subscription("a", 1)]);
-    let mut changes = kind.changes(Hears::Everything);
-    let _ = told(&mut changes);
+    let (mut changes, mut keys) = (kind.changes(), kind.keys());
+    let _ = shown(&mut keys);
     kind.wrote(subscription("a", 5));
     assert_eq!((kept(&kind), told(&mut changes)), (vec![("a".into(), "5".into())], vec!["a@5".into()]));
     // the watch tells what was before, and then the same
@@ -88,6 +88,7 @@ fn our_own_writes_count_at_once_and_older_news_of_them_do_not() {
     assert_eq!((kept(&kind), told(&mut changes)), (vec![("a".into(), "5".into())], vec![]));
     kind.take(Event::Apply(subscription("a", 6)));
     assert_eq!(told(&mut changes), ["a@6"]);
+    assert_eq!(shown(&mut keys), ["ns/a", "ns/a"]);
 }
 
 #[test]
@@ -146,35 +147,39 @@ fn nobody_keeps_what_nobody_reads() {
     assert_eq!(kept.resource_version().as_deref(), Some("2"));
 }
 
-#[tokio::test]
-async fn a_controller_and_whoever_asks_for_readiness_are_both_told() {
-    // given a controller that waits for its store, as kube's do, and a probe that waits for the same, in either order
-    for controller_first in [true, false] {
-        let kind = Arc::new(kind());
-        let store = kind.store();
-        let controller = async move { store.wait_until_ready().await.is_ok() };
-        let asked = Arc::clone(&kind);
-        let probe = async move { asked.filled().await };
-        let spawn_controller = || tokio::spawn(controller);
-        let (controller, probe) = if controller_first {
-            let controller = spawn_controller();
-            tokio::task::yield_now().await;
-            (controller, tokio::spawn(probe))
-        } else {
-            let probe = tokio::spawn(probe);
-            tokio::task::yield_now().await;
-            (spawn_controller(), probe)
-        };
-        tokio::task::yield_now().await;
-        assert!(!controller.is_finished() && !probe.is_finished());
-
-        // when the cluster has been seen
-        list(&kind, &[]);
-
-        // then both go on
-        let both = async { (controller.await.unwrap(), probe.await.unwrap()) };
-        let (told, ()) =
-            tokio::time::timeout(Duration::from_secs(60), both).await.expect("one sleeps for ever");
-        assert!(told);
-    }
+/// A thousand of them, of two operators.
+#[test]
+fn what_lies_packed_is_whole_for_whoever_asks_and_equal_specifications_are_one() {
+    let whole = |n: u64| {
+        let mut subscription = subscription(&format!("s-{n:04}"), n + 1);
+        subscription.spec.name = format!("package-{}", n % 2);
+        subscription.metadata.labels = Some([(format!("operators.coreos.com/s-{n}"), String::new())].into());
+        subscription.status = serde_json::from_value(serde_json::json!({
+            "state": "AtLatestKnown", "installedCSV": "a.v1", "currentCSV": "a.v1",
+            "installPlanRef": { "name": format!("install-{n}"), "kind": "InstallPlan", "uid": n.to_string() },
+            "conditions": [{ "type": "CatalogSourcesUnhealthy", "status": "False", "lastTransitionTime": "2026-01-01T00:00:00Z" }],
+        }))
+        .unwrap();
+        subscription
+    };
+    let all: Vec<Subscription> = (0..1_000).map(whole).collect();
+    let kind = kind();
+    list(&kind, &all);
+    assert_eq!(kind.shelf().specs(), 2);
+    let named = |object: &Subscription| kind.get("ns", &object.name_any());
+    assert!(all.iter().all(|object| named(object).as_deref() == Some(object)));
+    // one at a time, and with all of its namespace
+    assert!(kind.in_namespace("ns").iter().map(AsRef::as_ref).eq(&all));
+    assert!(all.iter().all(|object| named(object).as_deref() == Some(object)));
+    // one that changes is another at once, whoever had asked before
+    let mut other = all[7].clone();
+    other.metadata.resource_version = Some("2000".into());
+    other.spec.name = "package-7".into();
+    kind.wrote(other.clone());
+    assert_eq!(named(&other).as_deref(), Some(&other));
+    assert_eq!(*kind.in_namespace("ns")[7], other);
+    assert_eq!(kind.shelf().specs(), 3);
+    // a specification that nobody has any more goes
+    list(&kind, &all[..1]);
+    assert_eq!((kind.shelf().specs(), kind.references().len()), (1, 1));
 }

@@ -1,0 +1,141 @@
+//! What is to be looked at, and when: pure.
+
+use std::{
+    collections::{BTreeSet, HashMap, VecDeque},
+    sync::Arc,
+    time::Instant,
+};
+
+use super::Key;
+
+/// Objects by what is to become of them. Of those that nothing is to be done about nothing is known.
+#[derive(Debug, Default)]
+pub(super) struct Agenda {
+    states: HashMap<Key, State>,
+    /// Those whose turn it is, in the order in which it came.
+    ready: VecDeque<Key>,
+    later: BTreeSet<(Instant, Key)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Later(Instant),
+    Ready,
+    Running,
+    /// It is being looked at, and something happened since.
+    RunningAndWoken,
+}
+
+impl Agenda {
+    /// Something happened: it is to be looked at now.
+    pub(super) fn wake(&mut self, key: Key) {
+        match self.states.get_mut(&key) {
+            Some(State::Ready | State::RunningAndWoken) => {}
+            Some(state @ State::Running) => *state = State::RunningAndWoken,
+            Some(state @ State::Later(_)) => {
+                if let State::Later(at) = *state {
+                    self.later.remove(&(at, Arc::clone(&key)));
+                }
+                *state = State::Ready;
+                self.ready.push_back(key);
+            }
+            None => {
+                self.states.insert(Arc::clone(&key), State::Ready);
+                self.ready.push_back(key);
+            }
+        }
+    }
+
+    /// The next one, which is being looked at from now on.
+    pub(super) fn take(&mut self) -> Option<Key> {
+        let key = self.ready.pop_front()?;
+        self.states.insert(Arc::clone(&key), State::Running);
+        Some(key)
+    }
+
+    /// It was looked at, and is to be again at that time. One that was woken meanwhile is at once: what comes of that counts.
+    pub(super) fn done(&mut self, key: &Key, again: Option<Instant>) {
+        let woken = self.states.remove(key) == Some(State::RunningAndWoken);
+        if woken {
+            self.wake(Arc::clone(key));
+        } else if let Some(at) = again {
+            self.states.insert(Arc::clone(key), State::Later(at));
+            self.later.insert((at, Arc::clone(key)));
+        }
+    }
+
+    /// When the next one is due.
+    pub(super) fn next(&self) -> Option<Instant> {
+        self.later.first().map(|(at, _)| *at)
+    }
+
+    /// It is the turn of those that are due.
+    pub(super) fn due(&mut self, now: Instant) {
+        while self.next().is_some_and(|at| at <= now)
+            && let Some((_, key)) = self.later.pop_first()
+        {
+            self.states.insert(Arc::clone(&key), State::Ready);
+            self.ready.push_back(key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn key(name: &str) -> Key {
+        super::super::key("ns", name)
+    }
+
+    fn taken(agenda: &mut Agenda) -> Vec<String> {
+        std::iter::from_fn(|| agenda.take()).map(|key| key.to_string()).collect()
+    }
+
+    #[test]
+    fn each_has_one_turn_however_often_it_is_woken() {
+        let mut agenda = Agenda::default();
+        for name in ["a", "b", "a", "c", "b"] {
+            agenda.wake(key(name));
+        }
+        assert_eq!(taken(&mut agenda), ["ns/a", "ns/b", "ns/c"]);
+        // what happens while it is looked at is looked at afterwards, once, and sooner than it wants
+        let hour = Instant::now() + Duration::from_secs(3_600);
+        agenda.wake(key("a"));
+        agenda.wake(key("a"));
+        assert_eq!(taken(&mut agenda), [""; 0]);
+        for name in ["a", "b", "c"] {
+            agenda.done(&key(name), Some(hour));
+        }
+        assert_eq!(taken(&mut agenda), ["ns/a"]);
+        agenda.done(&key("a"), None);
+        assert_eq!((taken(&mut agenda), agenda.next()), (vec![], Some(hour)));
+    }
+
+    #[test]
+    fn what_is_due_has_its_turn_and_what_is_woken_before_is_not_due_any_more() {
+        let mut agenda = Agenda::default();
+        let start = Instant::now();
+        let at = |seconds: u64| start + Duration::from_secs(seconds);
+        for (name, seconds) in [("a", 30), ("b", 10), ("c", 20)] {
+            agenda.wake(key(name));
+            let _ = agenda.take();
+            agenda.done(&key(name), Some(at(seconds)));
+        }
+        agenda.due(at(9));
+        assert_eq!(taken(&mut agenda), [""; 0]);
+        agenda.wake(key("c"));
+        agenda.due(at(10));
+        assert_eq!(taken(&mut agenda), ["ns/c", "ns/b"]);
+        // c is not due a second time
+        agenda.done(&key("c"), None);
+        agenda.done(&key("b"), None);
+        agenda.due(at(40));
+        assert_eq!(taken(&mut agenda), ["ns/a"]);
+        agenda.done(&key("a"), None);
+        // of what nothing is to be done about nothing stays
+        assert!(agenda.states.is_empty() && agenda.ready.is_empty() && agenda.later.is_empty());
+    }
+}

@@ -1,0 +1,207 @@
+//! How objects lie in memory while nobody looks at them.
+//!
+//! Ten thousand versions of operators are ten specifications and ten thousand times who they are and how they stand. A specification is
+//! kept once for all that have the same; the rest is packed text. Whoever asks for an object gets it whole.
+
+use std::{fmt::Debug, sync::Arc};
+
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{Resource, core::PartialObjectMeta};
+use olm_api::{
+    CatalogSource, ClusterServiceVersion, ClusterServiceVersionSpec, InstallPlan, InstallPlanSpec, OLMConfig,
+    OperatorCondition, OperatorConditionSpec, OperatorGroup, Subscription, SubscriptionSpec, condition,
+    csv::CsvPhase, install_plan::InstallPlanPhase,
+};
+use serde::{Serialize, de::DeserializeOwned};
+
+/// What can be kept.
+pub(crate) trait Kept:
+    Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static
+{
+    /// What many of them have alike.
+    type Spec: PartialEq + Send + Sync + 'static;
+    /// What is asked of all of them at a time, so that none is opened for it.
+    type Brief: Send + Sync + 'static;
+
+    /// Its two parts: what many have alike with a text that is the same for the same, and a text of the rest. `None` for what
+    /// is kept as it is.
+    fn apart(&self) -> Option<Parts<Self::Spec>>;
+
+    /// An object of its parts.
+    fn together(spec: &Self::Spec, rest: &[u8]) -> Option<Self>;
+
+    fn brief(&self) -> Self::Brief;
+}
+
+/// An object, taken apart.
+pub(crate) struct Parts<S> {
+    /// The same for the same specification.
+    pub(crate) key: Vec<u8>,
+    pub(crate) spec: Arc<S>,
+    pub(crate) rest: Vec<u8>,
+}
+
+/// Kinds of which there are few, or all of which are looked at often: as they are.
+macro_rules! kept_as_they_are {
+    ($($kind:ty),*) => {$(
+        impl Kept for $kind {
+            type Spec = ();
+            type Brief = ();
+
+            fn apart(&self) -> Option<Parts<()>> {
+                None
+            }
+
+            fn together((): &(), _: &[u8]) -> Option<Self> {
+                None
+            }
+
+            fn brief(&self) {}
+        }
+    )*};
+}
+
+kept_as_they_are!(OperatorGroup, PartialObjectMeta<Namespace>, CatalogSource, OLMConfig);
+
+/// Kinds with metadata, a specification and a status.
+macro_rules! kept_in_parts {
+    ($kind:ident, $spec:ty, $key:expr, $brief:ty, $brief_of:expr) => {
+        impl Kept for $kind {
+            type Spec = $spec;
+            type Brief = $brief;
+
+            fn apart(&self) -> Option<Parts<$spec>> {
+                let key: fn(&$spec) -> Option<Vec<u8>> = $key;
+                Some(Parts {
+                    key: key(&self.spec)?,
+                    spec: Arc::new(self.spec.clone()),
+                    rest: text(&(&self.metadata, &self.status))?,
+                })
+            }
+
+            fn together(spec: &$spec, rest: &[u8]) -> Option<Self> {
+                let (metadata, status) = serde_json::from_slice(rest).ok()?;
+                Some(Self { metadata, spec: spec.clone(), status })
+            }
+
+            fn brief(&self) -> $brief {
+                let brief: fn(&$kind) -> $brief = $brief_of;
+                brief(self)
+            }
+        }
+    };
+}
+
+kept_in_parts!(Subscription, SubscriptionSpec, |spec| text(spec), SubscriptionBrief, SubscriptionBrief::of);
+kept_in_parts!(InstallPlan, InstallPlanSpec, |spec| text(spec), InstallPlanPhase, phase_of_plan);
+kept_in_parts!(OperatorCondition, OperatorConditionSpec, |spec| text(spec), (), |_| ());
+kept_in_parts!(
+    ClusterServiceVersion,
+    ClusterServiceVersionSpec,
+    // What was put aside is no part of the text of the specification.
+    |spec| text(&(spec, &spec.aside)),
+    VersionBrief,
+    VersionBrief::of
+);
+
+pub(crate) fn text<T: Serialize>(value: &T) -> Option<Vec<u8>> {
+    serde_json::to_vec(value).ok()
+}
+
+fn phase_of_plan(plan: &InstallPlan) -> InstallPlanPhase {
+    plan.status.as_ref().map(|status| status.phase).unwrap_or_default()
+}
+
+/// How a Subscription stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SubscriptionBrief {
+    /// Conditions that hold and are trouble, with their reasons.
+    pub(crate) troubles: Box<[(&'static str, Box<str>)]>,
+    /// What is installed, and what is wanted instead.
+    pub(crate) upgrade: Option<Box<(String, String)>>,
+}
+
+impl SubscriptionBrief {
+    fn of(subscription: &Subscription) -> Self {
+        let status = subscription.status.as_ref();
+        let conditions = status.map(|status| status.conditions.as_slice()).unwrap_or_default();
+        let troubles = crate::metrics::TROUBLES.iter().filter_map(|type_| {
+            let found = condition::find(conditions, type_).filter(|found| found.is_true())?;
+            Some((*type_, found.reason.as_deref().unwrap_or_default().into()))
+        });
+        let versions = status.and_then(|s| s.installed_csv.clone().zip(s.current_csv.clone()));
+        let upgrade = versions.filter(|(installed, wanted)| installed != wanted).map(Box::new);
+        Self { troubles: troubles.collect(), upgrade }
+    }
+}
+
+/// How a version of an operator stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct VersionBrief {
+    pub(crate) version: Box<str>,
+    pub(crate) phase: CsvPhase,
+    /// Why it does not run.
+    pub(crate) reason: Option<Box<str>>,
+}
+
+impl VersionBrief {
+    fn of(csv: &ClusterServiceVersion) -> Self {
+        let status = csv.status.as_ref();
+        let phase = status.map(|status| status.phase).unwrap_or_default();
+        let reason = status.and_then(|status| status.reason.as_deref());
+        Self {
+            version: csv.spec.version.as_deref().unwrap_or_default().into(),
+            phase,
+            reason: reason.filter(|_| phase != CsvPhase::Succeeded).map(Into::into),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn how_a_subscription_stands_is_known_without_opening_it() {
+        let wish: Subscription = serde_json::from_value(json!({
+            "metadata": { "name": "a" }, "spec": { "name": "a", "source": "c", "sourceNamespace": "olm" },
+            "status": {
+                "state": "UpgradePending", "installedCSV": "a.v1", "currentCSV": "a.v2",
+                "conditions": [
+                    { "type": "ResolutionFailed", "status": "True", "reason": "no" },
+                    { "type": "CatalogSourcesUnhealthy", "status": "False" },
+                    { "type": "Ready", "status": "True" },
+                ],
+            },
+        }))
+        .unwrap();
+        let brief = wish.brief();
+        assert_eq!(*brief.troubles, [("ResolutionFailed", "no".into())]);
+        assert_eq!(brief.upgrade.as_deref(), Some(&("a.v1".to_owned(), "a.v2".to_owned())));
+    }
+
+    #[test]
+    fn versions_that_differ_in_what_was_put_aside_are_told_apart_and_whole() {
+        let csv = |examples: &str, reason: &str| -> ClusterServiceVersion {
+            let mut csv = serde_json::from_value(json!({
+                "metadata": { "name": "a.v1", "annotations": { "alm-examples": examples } },
+                "spec": { "version": "1.0.0", "install": { "strategy": "deployment", "spec": {} } },
+                "status": { "phase": "Failed", "reason": reason, "appliedDeployments": [{ "uid": "u", "generation": 3 }] },
+            }))
+            .unwrap();
+            super::super::trim::version(&mut csv);
+            csv
+        };
+        let (one, other) = (csv("[1]", "a"), csv("[2]", "a"));
+        let (parts, others) = (one.apart().unwrap(), other.apart().unwrap());
+        assert_ne!(parts.key, others.key);
+        assert_eq!(csv("[1]", "b").apart().unwrap().key, parts.key);
+        let opened = ClusterServiceVersion::together(&parts.spec, &parts.rest).unwrap();
+        assert_eq!(opened, one);
+        assert!(Arc::ptr_eq(opened.spec.install.arc(), parts.spec.install.arc()));
+        let brief = VersionBrief { version: "1.0.0".into(), phase: CsvPhase::Failed, reason: Some("a".into()) };
+        assert_eq!(one.brief(), brief);
+    }
+}

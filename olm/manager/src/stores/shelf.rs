@@ -1,0 +1,226 @@
+//! Objects by namespace and name, and by what else they are asked for: nothing that happens to one of them is work for all.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+};
+
+use kube::{Resource, ResourceExt};
+
+use super::{
+    kept::Kept,
+    pack::{Packed, Packer},
+};
+
+type Keys<K> = fn(&K) -> Vec<String>;
+/// Namespace and name.
+type Place = (Arc<str>, Arc<str>);
+
+/// Namespaces whose objects stay opened: whoever decides about an object looks at all of its namespace, and then comes the next of
+/// it. As many controllers as there are, each with a few namespaces at a time.
+const OPENED: usize = 16;
+
+/// Versions of resources can be compared, since the API promises so.
+pub(super) fn version<K: Resource>(object: &K) -> Option<u64> {
+    object.meta().resource_version.as_ref()?.parse().ok()
+}
+
+pub(super) struct Shelf<K: Kept> {
+    /// In an order that is the same for all kinds: their controllers come by the same namespaces at about the same time.
+    spaces: BTreeMap<Arc<str>, BTreeMap<Arc<str>, Entry<K>>>,
+    keyed: HashMap<Arc<str>, BTreeSet<Place>>,
+    keys: Keys<K>,
+    packer: Packer,
+    /// Every specification that is kept, by a hash of its content.
+    specs: HashMap<u64, Weak<K::Spec>>,
+    /// The objects of the namespaces that were asked for last, the latest at the end.
+    opened: Mutex<VecDeque<(Arc<str>, Vec<Arc<K>>)>>,
+}
+
+struct Entry<K: Kept> {
+    version: Option<u64>,
+    keys: Box<[Arc<str>]>,
+    brief: K::Brief,
+    lies: Lies<K>,
+}
+
+/// How an object lies on the shelf.
+enum Lies<K: Kept> {
+    AsItIs(Arc<K>),
+    Packed { spec: Arc<K::Spec>, rest: Packed },
+}
+
+impl<K: Kept> Shelf<K> {
+    pub(super) fn new(keys: Keys<K>) -> Self {
+        Self {
+            spaces: BTreeMap::new(),
+            keyed: HashMap::new(),
+            keys,
+            packer: Packer::default(),
+            specs: HashMap::new(),
+            opened: Mutex::default(),
+        }
+    }
+
+    /// An empty one for the same objects.
+    pub(super) fn another(&self) -> Self {
+        Self::new(self.keys)
+    }
+
+    pub(super) fn insert(&mut self, object: &Arc<K>) {
+        let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
+        self.remove(&namespace, &name);
+        let space = match self.spaces.get_key_value(namespace.as_str()) {
+            Some((space, _)) => Arc::clone(space),
+            None => Arc::from(namespace),
+        };
+        let name: Arc<str> = name.into();
+        let keys = (self.keys)(object).into_iter().map(|key| self.note(&key, &space, &name)).collect();
+        let entry =
+            Entry { version: version(object.as_ref()), keys, brief: object.brief(), lies: self.lay(object) };
+        self.spaces.entry(space).or_default().insert(name, entry);
+    }
+
+    /// Notes that an object has a key.
+    fn note(&mut self, key: &str, space: &Arc<str>, name: &Arc<str>) -> Arc<str> {
+        let key = match self.keyed.get_key_value(key) {
+            Some((key, _)) => Arc::clone(key),
+            None => Arc::from(key),
+        };
+        let holders = self.keyed.entry(Arc::clone(&key)).or_default();
+        holders.insert((Arc::clone(space), Arc::clone(name)));
+        key
+    }
+
+    fn lay(&mut self, object: &Arc<K>) -> Lies<K> {
+        let packed = object.apart().and_then(|parts| Some((self.packer.pack(&parts.rest)?, parts)));
+        let Some((rest, parts)) = packed else { return Lies::AsItIs(Arc::clone(object)) };
+        let mut hasher = DefaultHasher::new();
+        parts.key.hash(&mut hasher);
+        let key = hasher.finish();
+        let same = self.specs.get(&key).and_then(Weak::upgrade).filter(|same| *same == parts.spec);
+        let spec = same.unwrap_or_else(|| {
+            // Of what is gone without a word; now and then suffices.
+            if self.specs.len().is_power_of_two() {
+                self.specs.retain(|_, spec| spec.strong_count() > 0);
+            }
+            self.specs.insert(key, Arc::downgrade(&parts.spec));
+            parts.spec
+        });
+        let lies = Lies::Packed { spec, rest };
+        debug_assert!(self.open(&lies).is_some(), "what is packed can be opened: {object:?}");
+        lies
+    }
+
+    fn open(&self, lies: &Lies<K>) -> Option<Arc<K>> {
+        match lies {
+            Lies::AsItIs(object) => Some(Arc::clone(object)),
+            Lies::Packed { spec, rest } => {
+                let object = self.packer.open(rest).and_then(|rest| K::together(spec, &rest));
+                if object.is_none() {
+                    // It was written here, by the same types that read it.
+                    tracing::error!(kind = &*K::kind(&()), "what was packed cannot be opened");
+                }
+                object.map(Arc::new)
+            }
+        }
+    }
+
+    pub(super) fn remove(&mut self, namespace: &str, name: &str) {
+        self.opened().retain(|(space, _)| **space != *namespace);
+        let Some(space) = self.spaces.get_key_value(namespace).map(|(space, _)| Arc::clone(space)) else {
+            return;
+        };
+        let Some(objects) = self.spaces.get_mut(namespace) else { return };
+        let Some((name, old)) = objects.remove_entry(name) else { return };
+        if objects.is_empty() {
+            self.spaces.remove(namespace);
+        }
+        let place = (space, name);
+        for key in old.keys {
+            if let Some(holders) = self.keyed.get_mut(&key) {
+                holders.remove(&place);
+                if holders.is_empty() {
+                    self.keyed.remove(&key);
+                }
+            }
+        }
+    }
+
+    fn entry(&self, namespace: &str, name: &str) -> Option<&Entry<K>> {
+        self.spaces.get(namespace)?.get(name)
+    }
+
+    pub(super) fn has(&self, namespace: &str, name: &str) -> bool {
+        self.entry(namespace, name).is_some()
+    }
+
+    /// The version of one that is here and has one.
+    pub(super) fn version(&self, namespace: &str, name: &str) -> Option<u64> {
+        self.entry(namespace, name)?.version
+    }
+
+    pub(super) fn get(&self, namespace: &str, name: &str) -> Option<Arc<K>> {
+        let entry = self.entry(namespace, name)?;
+        let opened = self.opened().iter().find(|(space, _)| **space == *namespace).and_then(|(_, objects)| {
+            objects.iter().find(|object| object.meta().name.as_deref() == Some(name)).cloned()
+        });
+        opened.or_else(|| self.open(&entry.lies))
+    }
+
+    pub(super) fn in_namespace(&self, namespace: &str) -> Vec<Arc<K>> {
+        let Some((space, objects)) = self.spaces.get_key_value(namespace) else { return Vec::new() };
+        let mut opened = self.opened();
+        if let Some(at) = opened.iter().position(|(known, _)| known == space)
+            && let Some(known) = opened.remove(at)
+        {
+            let objects = known.1.clone();
+            opened.push_back(known);
+            return objects;
+        }
+        let objects: Vec<Arc<K>> = objects.values().filter_map(|entry| self.open(&entry.lies)).collect();
+        if opened.len() >= OPENED {
+            opened.pop_front();
+        }
+        opened.push_back((Arc::clone(space), objects.clone()));
+        objects
+    }
+
+    /// Where those are that have a key.
+    pub(super) fn keyed(&self, key: &str) -> impl Iterator<Item = &Place> {
+        self.keyed.get(key).into_iter().flatten()
+    }
+
+    /// Names of those in a namespace.
+    pub(super) fn names(&self, namespace: &str) -> impl Iterator<Item = &Arc<str>> {
+        self.spaces.get(namespace).into_iter().flat_map(BTreeMap::keys)
+    }
+
+    /// Where they are.
+    pub(super) fn places(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>)> {
+        self.spaces.iter().flat_map(|(space, objects)| objects.keys().map(move |name| (space, name)))
+    }
+
+    /// How each of them stands.
+    pub(super) fn briefs(&self) -> impl Iterator<Item = (&str, &str, &K::Brief)> {
+        self.spaces.iter().flat_map(|(space, objects)| {
+            objects.iter().map(move |(name, entry)| (space.as_ref(), name.as_ref(), &entry.brief))
+        })
+    }
+
+    /// All of them, each opened for the moment.
+    pub(super) fn all(&self) -> impl Iterator<Item = Arc<K>> {
+        self.spaces.values().flat_map(BTreeMap::values).filter_map(|entry| self.open(&entry.lies))
+    }
+
+    /// How many specifications there are.
+    #[cfg(test)]
+    pub(super) fn specs(&self) -> usize {
+        self.specs.values().filter(|spec| spec.strong_count() > 0).count()
+    }
+
+    fn opened(&self) -> MutexGuard<'_, VecDeque<(Arc<str>, Vec<Arc<K>>)>> {
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
