@@ -224,7 +224,7 @@ fn the_approve_button_approves_and_uninstall_asks_for_the_name() {
         shot(&mut page, "9-upgrade-waits").await?;
         page.click("Approve 0.11.0").await?;
         csv_succeeded(&cluster, ns, "etcdoperator.v0.11.0").await?;
-        page.wait_for("/Healthy\\s+0\\.10\\.1/.test(document.querySelector('h1 + .row').innerText)", LIMIT)
+        page.wait_for("/Healthy\\s+0\\.11\\.0/.test(document.querySelector('h1 + .row').innerText)", LIMIT)
             .await?;
 
         cluster.kubectl_in(&["apply", "-f", "-"], Some(&etcd::manifest(ns, "data", 1, &version)))?;

@@ -119,7 +119,7 @@ fn a_lost_member_is_replaced_and_size_changes_one_at_a_time() {
         tokio::time::sleep(Duration::from_secs(1)).await;
         let (written, worst, failures) = writer.finish();
         ensure!(worst <= 1, "{worst} failed requests in one second ({written} written): {failures:?}");
-        ensure!(written > 10, "only {written} keys were written");
+        ensure!(written > 3, "only {written} keys were written");
         let listed = cluster.member_list(ns, &after[0])?;
         ensure!(listed.iter().all(|(n, _)| *n != lost), "etcd still lists {lost}: {listed:?}");
         let new: Vec<_> = after.iter().filter(|m| !before.contains(m)).collect();

@@ -51,7 +51,11 @@ fn secure(cluster: &Cluster, ns: &str, pod: &str, args: &[&str]) -> Result<Strin
         .map(|flag| format!("--{}", flag.replace('%', FOLDER)));
     let all: Vec<&str> = flags.iter().map(String::as_str).chain(args.iter().copied()).collect();
     let out = cluster.try_etcdctl(ns, pod, "https://localhost:2379", &all)?;
-    ensure!(out.status.success(), "etcdctl {args:?} in {pod}: {}", String::from_utf8_lossy(&out.stderr).trim());
+    ensure!(
+        out.status.success(),
+        "etcdctl {args:?} in {pod}: {}",
+        String::from_utf8_lossy(&out.stderr).trim()
+    );
     Ok(String::from_utf8(out.stdout)?)
 }
 
@@ -64,7 +68,8 @@ async fn members(cluster: &Cluster, ns: &str, name: &str, size: usize) -> Result
         let ready = status["members"]["ready"].as_array().map_or(0, Vec::len);
         let list = status["memberList"].as_array().cloned().unwrap_or_default();
         let seen = status["observedGeneration"] == object["metadata"]["generation"];
-        let settled = condition(&object, "Available") == "True" && condition(&object, "Progressing") == "False";
+        let settled =
+            condition(&object, "Available") == "True" && condition(&object, "Progressing") == "False";
         if ready != size || list.len() != size || !seen || !settled {
             bail!("{status}");
         }
@@ -222,12 +227,14 @@ fn the_cluster_wide_etcd_operator_serves_all_namespaces_with_the_rights_of_its_b
         namespace(&cluster, ns)?;
         namespace(&cluster, far)?;
         cluster.kubectl_in(&["apply", "-f", "-"], Some(&backup_claim(ns)))?;
-        let manifest = subscription(ns, "Automatic", None).replace("singlenamespace-alpha", "clusterwide-alpha");
+        let manifest =
+            subscription(ns, "Automatic", None).replace("singlenamespace-alpha", "clusterwide-alpha");
         let everywhere = manifest.replace(&format!("spec:\n  targetNamespaces: [{ns}]\n"), "spec: {}\n");
         cluster.kubectl_in(&["apply", "-f", "-"], Some(&format!("{everywhere}{BACKUP_VOLUME}")))?;
         csv_succeeded(&cluster, ns, csv).await?;
         let scope = |manifest: &str, name: &str| {
-            let annotated = format!("name: {name}\n  annotations: {{etcd.database.coreos.com/scope: clusterwide}}\n");
+            let annotated =
+                format!("name: {name}\n  annotations: {{etcd.database.coreos.com/scope: clusterwide}}\n");
             manifest.replace(&format!("name: {name}\n"), &annotated)
         };
         cluster.kubectl_in(&["apply", "-f", "-"], Some(&etcd::manifest(far, "alone", 1, &version)))?;
@@ -265,7 +272,12 @@ type Right = (String, String, String);
 
 /// Rights of the bundle that no scenario of a minute uses, with the reason why it has them.
 const UNUSED: &[(&str, &str, &str, &str)] = &[
-    ("etcd.database.coreos.com", "etcdbackups", "patch", "takes away the finalizer that upstream's operator left"),
+    (
+        "etcd.database.coreos.com",
+        "etcdbackups",
+        "patch",
+        "takes away the finalizer that upstream's operator left",
+    ),
     ("", "services", "patch", "takes over Services of upstream's operator"),
     ("events.k8s.io", "events", "patch", "counts an event that is told again soon"),
 ];

@@ -107,8 +107,12 @@ fn s23_a_cluster_goes_back_to_its_backup() {
         ensure!(status["succeeded"] == true && status["snapshot"]["revision"] == revision, "{status}");
         ensure!(status["restoredRevision"].as_i64() >= Some(revision), "{status}");
         // It is no success before all of them serve.
-        let (facts, ready) = (cluster.facts().await, stage.kubelet.ready("c").len());
-        ensure!(facts.voters().len() == 3 && ready == 3, "success with {ready} ready: {}", facts.brief());
+        let (facts, running) = (cluster.facts().await, stage.kubelet.running("c").len());
+        ensure!(
+            facts.voters().len() == 3 && running == 3,
+            "success with {running} running: {}",
+            facts.brief()
+        );
         cluster.steady(3).await?;
         let clients = Clients::start(&cluster, 2, 23);
         let after = cluster.object().await?;

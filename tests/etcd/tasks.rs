@@ -152,10 +152,15 @@ pub fn lacking() -> Option<String> {
 /// # Errors
 /// When nobody takes it.
 pub async fn put(cluster: &Handle<'_>, key: &str, value: &[u8]) -> Result<i64> {
-    let leader = cluster.leader().await?;
-    let mut client = facts::client(cluster.stage.net.inside(&leader)).await?;
-    let done = client.put(key, value, None).await?;
-    Ok(done.header().context("an answer without a header")?.revision())
+    cluster
+        .stage
+        .eventually(&format!("a write of {key}"), async || {
+            let leader = cluster.leader().await?;
+            let mut client = facts::client(cluster.stage.net.inside(&leader)).await?;
+            let done = client.put(key, value, None).await?;
+            Ok(done.header().context("an answer without a header")?.revision())
+        })
+        .await
 }
 
 /// Reads a key, with the word of a majority.
@@ -163,10 +168,15 @@ pub async fn put(cluster: &Handle<'_>, key: &str, value: &[u8]) -> Result<i64> {
 /// # Errors
 /// When nobody answers.
 pub async fn get(cluster: &Handle<'_>, key: &str) -> Result<Option<String>> {
-    let leader = cluster.leader().await?;
-    let mut client = facts::client(cluster.stage.net.inside(&leader)).await?;
-    let got = client.get(key, Some(GetOptions::new())).await?;
-    Ok(got.kvs().first().map(|pair| String::from_utf8_lossy(pair.value()).into_owned()))
+    cluster
+        .stage
+        .eventually(&format!("a read of {key}"), async || {
+            let leader = cluster.leader().await?;
+            let mut client = facts::client(cluster.stage.net.inside(&leader)).await?;
+            let got = client.get(key, Some(GetOptions::new())).await?;
+            Ok(got.kvs().first().map(|pair| String::from_utf8_lossy(pair.value()).into_owned()))
+        })
+        .await
 }
 
 /// Writes so much that a backup goes in parts. Gives the revision.

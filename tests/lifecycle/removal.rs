@@ -263,7 +263,8 @@ fn crds_go_with_the_last_who_needs_them() {
             UninstallOptions { operands: Operands::Keep, delete_crds: true, ..UninstallOptions::default() };
         // when the first goes, then its CRD is needed in the other
         let report = ops::uninstall(&world.client, Some("one"), "a", &options).await?;
-        let kept: Vec<&String> = report.kept.iter().filter(|kept| kept.contains("as.a.example.com")).collect();
+        let kept: Vec<&String> =
+            report.kept.iter().filter(|kept| kept.contains("as.a.example.com")).collect();
         ensure!(kept.iter().any(|kept| kept.contains("namespace two needs it")), "{report:?}");
         let crd = world.get("CustomResourceDefinition", "", "as.a.example.com").await?;
         ensure!(crd["metadata"]["labels"].get("operators.coreos.com/a.one").is_some(), "{}", crd["metadata"]);

@@ -75,11 +75,6 @@ impl Metrics {
         add(&self.reconciles, (controller, result), took);
     }
 
-    /// How many reconciliations are finished.
-    pub(crate) fn reconciliations(&self) -> u64 {
-        lock(&self.reconciles).values().map(|count| count.runs).sum()
-    }
-
     /// One finished look at a catalog's source. `result` is `ok` or the code of the failure.
     pub(crate) fn fetched(&self, result: &'static str, took: Duration) {
         add(&self.fetches, result, took);

@@ -55,7 +55,11 @@ impl Default for Stores {
         let originals =
             Config::default().labels(&format!("!{}", names::LABEL_COPIED_FROM)).page_size(VERSIONS);
         Self {
-            subscriptions: Kind::new(everything(), |subscription| trim::tools(&mut subscription.metadata), |_| Vec::new()),
+            subscriptions: Kind::new(
+                everything(),
+                |subscription| trim::tools(&mut subscription.metadata),
+                |_| Vec::new(),
+            ),
             plans: Kind::new(everything(), trim::plan, open),
             versions: Kind::new(originals, trim::version, apis),
             groups: Kind::new(everything(), |group| trim::tools(&mut group.metadata), |_| Vec::new()),

@@ -24,7 +24,7 @@ use crate::dereference::{self, Around, LookError};
 use crate::disruption;
 use crate::etcd::{ChangeError, Etcd};
 use crate::events;
-use crate::lease::Elector;
+use crate::lease::{Elector, UNLED};
 use crate::maintenance;
 use crate::metrics::Metrics;
 use crate::names;
@@ -365,8 +365,11 @@ async fn reconcile(
         context.forget(&key);
         return Ok(Requeue::await_change());
     }
-    if !context.scope.includes(cluster) || !context.elector.leads() {
+    if !context.scope.includes(cluster) {
         return Ok(Requeue::await_change());
+    }
+    if !context.elector.leads() {
+        return Ok(Requeue::requeue(UNLED));
     }
     let (begin, uid) = (Instant::now(), cluster.uid().unwrap_or_default());
     // Another one of the same name: what was kept is not of this one.
@@ -491,7 +494,7 @@ impl<'a> Pass<'a> {
         }
         if let Some(action) = decision.action.clone() {
             if !self.context.elector.leads() {
-                return Ok(Requeue::await_change());
+                return Ok(Requeue::requeue(UNLED));
             }
             // What is remembered is written below, with the rest of the status, before anything relies on it.
             if !matches!(action, Action::Remember(_)) {
@@ -628,4 +631,4 @@ fn erase(old: &serde_json::Value, new: &mut serde_json::Value) {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -25,6 +25,10 @@ const RETRY: Duration = Duration::from_secs(2);
 /// Those who wait look this often, so that a released lease does not lie around.
 const WAIT: Duration = Duration::from_secs(1);
 
+/// On a busy machine the lease may be renewed a moment late: until then nothing is done, and nobody is forgotten, whose turn comes
+/// again after this. A process that loses the lease ends.
+pub(crate) const UNLED: Duration = Duration::from_secs(1);
+
 /// The lease of one operator.
 #[derive(Clone)]
 pub struct Elector {

@@ -47,7 +47,8 @@ pub(crate) async fn run(args: Args, duties: Duties) -> anyhow::Result<()> {
     let server = tokio::spawn(http::serve(listener, ready.clone(), metrics.clone(), shutdown.clone()));
 
     let config = Config::infer().await.context("failed to find a Kubernetes API server")?;
-    let client = olm_client::connect(config).context("failed to make a client of the Kubernetes API server")?;
+    let client =
+        olm_client::connect(config).context("failed to make a client of the Kubernetes API server")?;
     let scope = scope(&args);
     tracing::info!(version = env!("CARGO_PKG_VERSION"), ?scope, ?duties, "starting");
     let served = create_crds(&client, &args, &shutdown).await

@@ -91,7 +91,8 @@ fn every_field_is_described_or_left_out_for_a_reason() {
                 }
             }
         }
-        let mut known: Vec<_> = UNSHOWN.iter().map(|(k, p, f, _)| ((*k).to_owned(), *p, (*f).to_owned())).collect();
+        let mut known: Vec<_> =
+            UNSHOWN.iter().map(|(k, p, f, _)| ((*k).to_owned(), *p, (*f).to_owned())).collect();
         known.sort();
         unshown.sort();
         assert_eq!(unshown, known, "{bundle}: fields without a descriptor");

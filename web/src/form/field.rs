@@ -147,7 +147,8 @@ fn widget(
         "string" => {
             if let Some(options) = schema.get("enum").and_then(texts) {
                 // An author may offer less than is accepted.
-                let offered = !x.options.is_empty() && x.options.iter().all(|option| options.contains(option));
+                let offered =
+                    !x.options.is_empty() && x.options.iter().all(|option| options.contains(option));
                 return Widget::Select(if offered { x.options.clone() } else { options });
             }
             if !x.options.is_empty() {

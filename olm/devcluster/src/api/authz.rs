@@ -401,10 +401,8 @@ impl<'a> Roles<'a> {
 
 /// The rules of a ClusterRole with an aggregationRule: those of all others that its selectors match.
 pub(crate) fn aggregate(role: &Value, roles: &Roles<'_>) -> Option<Vec<Value>> {
-    let selectors: Vec<_> = meta::list(role, "/aggregationRule/clusterRoleSelectors")
-        .iter()
-        .map(Selector::from_object)
-        .collect();
+    let selectors: Vec<_> =
+        meta::list(role, "/aggregationRule/clusterRoleSelectors").iter().map(Selector::from_object).collect();
     if selectors.is_empty() {
         return None;
     }

@@ -25,10 +25,6 @@ const GROUP: &str = "OperatorGroup";
 
 /// Owners that go together (a namespace) are looked after together.
 const GATHER: Duration = Duration::from_millis(500);
-/// Controllers that did nothing for so long are through with what there was at the start.
-const CALM: Duration = Duration::from_millis(500);
-/// When everything is looked through for the first time, whatever else there is to do.
-const AT_THE_LATEST: Duration = Duration::from_secs(60);
 /// When to try again what failed.
 const RETRY: Duration = Duration::from_secs(5);
 
@@ -44,10 +40,6 @@ enum Look {
 
 pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
     let mut gone = gone(&ctx);
-    tokio::select! {
-        () = shutdown.cancelled() => return,
-        () = calm(&ctx) => {}
-    }
     // The first look is at the start, for what went while nobody watched.
     let mut look = Look::default();
     loop {
@@ -69,25 +61,6 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
             }
         }
     }
-}
-
-/// Waits until the first looks at everything are over, or take long: to list all that is owned once more takes as long as they do, and
-/// nobody waits for it.
-async fn calm(ctx: &Ctx) {
-    let work = async {
-        tokio::join!(ctx.stores.synced(), ctx.parts.filled());
-        let mut before = None;
-        loop {
-            let now = ctx.metrics.reconciliations();
-            if before == Some(now) {
-                return;
-            }
-            before = Some(now);
-            tokio::time::sleep(CALM).await;
-        }
-    };
-    // Some cluster never rests.
-    let _ = tokio::time::timeout(AT_THE_LATEST, work).await;
 }
 
 /// Tells of owners that are gone, and may have left something.

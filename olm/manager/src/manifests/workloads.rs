@@ -14,9 +14,10 @@ const CACHE: &str = "/var/cache/olm";
 /// A large catalog takes 200 MB; while it is being fetched, the largest layer of its image comes on top.
 const CACHE_SIZE: &str = "4Gi";
 const REGISTRIES_PATH: &str = "/etc/olm/registries";
-/// glibc keeps what reading a catalog needed for a moment; like this it goes back to the system.
-const MALLOC: [(&str, &str); 3] =
-    [("MALLOC_ARENA_MAX", "2"), ("MALLOC_MMAP_THRESHOLD_", "131072"), ("MALLOC_TRIM_THRESHOLD_", "131072")];
+/// Environment of every process of ours. glibc keeps what reading a catalog or a page of a list needed for a moment, in each thread's
+/// arena on its own; like this it goes back to the system.
+pub const MALLOC: [(&str, &str); 3] =
+    [("MALLOC_ARENA_MAX", "1"), ("MALLOC_MMAP_THRESHOLD_", "65536"), ("MALLOC_TRIM_THRESHOLD_", "131072")];
 
 pub(super) fn manager(options: &ManifestOptions) -> Vec<Value> {
     let mut args = vec![

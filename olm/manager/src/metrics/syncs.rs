@@ -50,7 +50,8 @@ impl Syncs {
 
     /// Forgets those that are gone, so that the list does not grow for ever.
     pub(super) fn retain(&mut self, is_there: impl Fn(&str, &str) -> bool) {
-        self.counts.retain(|key, _| key.split_once('/').is_some_and(|(namespace, name)| is_there(namespace, name)));
+        self.counts
+            .retain(|key, _| key.split_once('/').is_some_and(|(namespace, name)| is_there(namespace, name)));
         self.said.retain(|said| Arc::strong_count(said) > 1);
     }
 

@@ -68,8 +68,7 @@ async fn no_more_than_so_many_are_looked_at_at_a_time_and_none_by_two() {
     let look = {
         let (running, one) = (Arc::clone(&running), one.clone());
         move |object: Arc<Subscription>| {
-            let (running, seen, one, name) =
-                (Arc::clone(&running), seen.clone(), one.clone(), name(&object));
+            let (running, seen, one, name) = (Arc::clone(&running), seen.clone(), one.clone(), name(&object));
             async move {
                 let many = {
                     let mut running = running.lock().unwrap();

@@ -201,7 +201,8 @@ mod tests {
         let opened = ClusterServiceVersion::together(&parts.spec, &parts.rest).unwrap();
         assert_eq!(opened, one);
         assert!(Arc::ptr_eq(opened.spec.install.arc(), parts.spec.install.arc()));
-        let brief = VersionBrief { version: "1.0.0".into(), phase: CsvPhase::Failed, reason: Some("a".into()) };
+        let brief =
+            VersionBrief { version: "1.0.0".into(), phase: CsvPhase::Failed, reason: Some("a".into()) };
         assert_eq!(one.brief(), brief);
     }
 }

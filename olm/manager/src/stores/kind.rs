@@ -115,7 +115,8 @@ impl<K: Kept> Kind<K> {
     /// A whole list takes the place of what was known. What is the same is no news, however often it is listed.
     fn listed(&self, feed: &mut Feed<K>) {
         let Some(list) = feed.list.take() else { return };
-        let before = std::mem::replace(&mut *self.shelf.write().unwrap_or_else(PoisonError::into_inner), list);
+        let before =
+            std::mem::replace(&mut *self.shelf.write().unwrap_or_else(PoisonError::into_inner), list);
         let first = !*self.filled.borrow();
         let shelf = self.shelf();
         // Nobody is told of what is there at the start but whoever looks at all of it, and that goes by names.

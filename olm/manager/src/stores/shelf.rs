@@ -17,6 +17,9 @@ type Keys<K> = fn(&K) -> Vec<String>;
 /// Namespace and name.
 type Place = (Arc<str>, Arc<str>);
 
+/// Namespaces with their objects.
+type Opened<K> = VecDeque<(Arc<str>, Vec<Arc<K>>)>;
+
 /// Namespaces whose objects stay opened: whoever decides about an object looks at all of its namespace, and then comes the next of
 /// it. As many controllers as there are, each with a few namespaces at a time.
 const OPENED: usize = 16;
@@ -35,7 +38,7 @@ pub(super) struct Shelf<K: Kept> {
     /// Every specification that is kept, by a hash of its content.
     specs: HashMap<u64, Weak<K::Spec>>,
     /// The objects of the namespaces that were asked for last, the latest at the end.
-    opened: Mutex<VecDeque<(Arc<str>, Vec<Arc<K>>)>>,
+    opened: Mutex<Opened<K>>,
 }
 
 struct Entry<K: Kept> {
@@ -163,9 +166,10 @@ impl<K: Kept> Shelf<K> {
 
     pub(super) fn get(&self, namespace: &str, name: &str) -> Option<Arc<K>> {
         let entry = self.entry(namespace, name)?;
-        let opened = self.opened().iter().find(|(space, _)| **space == *namespace).and_then(|(_, objects)| {
-            objects.iter().find(|object| object.meta().name.as_deref() == Some(name)).cloned()
-        });
+        let opened =
+            self.opened().iter().find(|(space, _)| **space == *namespace).and_then(|(_, objects)| {
+                objects.iter().find(|object| object.meta().name.as_deref() == Some(name)).cloned()
+            });
         opened.or_else(|| self.open(&entry.lies))
     }
 
@@ -220,7 +224,7 @@ impl<K: Kept> Shelf<K> {
         self.specs.values().filter(|spec| spec.strong_count() > 0).count()
     }
 
-    fn opened(&self) -> MutexGuard<'_, VecDeque<(Arc<str>, Vec<Arc<K>>)>> {
+    fn opened(&self) -> MutexGuard<'_, Opened<K>> {
         self.opened.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

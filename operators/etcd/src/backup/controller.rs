@@ -28,6 +28,7 @@ use crate::crd::EtcdCluster;
 use crate::crd::backup::{EtcdBackup, EtcdBackupStatus, Upload};
 use crate::crd::stores::Encryption;
 use crate::events::{self, Note};
+use crate::lease::UNLED;
 use crate::storage::{Began, Keys, SecretData, Store, Target, UploadNotes};
 use crate::{dereference, validate};
 
@@ -78,6 +79,8 @@ enum ReconcileError {
     Unreadable(String),
     #[error("failed to {verb}: {}", why(source))]
     Kubernetes { verb: &'static str, source: Box<kube::Error> },
+    #[error("the lease is not held at the moment, so nothing is written")]
+    Unled,
 }
 
 fn failed(verb: &'static str) -> impl FnOnce(kube::Error) -> ReconcileError {
@@ -93,6 +96,7 @@ fn error_policy(
     match error {
         ReconcileError::Unreadable(_) => Requeue::await_change(),
         ReconcileError::Kubernetes { .. } => Requeue::requeue(AGAIN),
+        ReconcileError::Unled => Requeue::requeue(UNLED),
     }
 }
 
@@ -102,8 +106,11 @@ async fn reconcile(
 ) -> Result<Requeue, ReconcileError> {
     let cached = object.0.as_ref().map_err(|error| ReconcileError::Unreadable(error.error.clone()))?;
     let base = &context.base;
-    if !base.scope.includes(cached) || !base.elector.leads() {
+    if !base.scope.includes(cached) {
         return Ok(Requeue::await_change());
+    }
+    if !base.elector.leads() {
+        return Ok(Requeue::requeue(UNLED));
     }
     let (namespace, name) = (cached.namespace().unwrap_or_default(), cached.name_any());
     let api: Api<EtcdBackup> = Api::namespaced(base.client.clone(), &namespace);
@@ -384,8 +391,8 @@ impl Turn<'_> {
         new: &EtcdBackupStatus,
     ) -> Result<bool, ReconcileError> {
         if !self.context.base.elector.leads() {
-            // Somebody else works on it by now and knows better.
-            return Ok(false);
+            // Somebody else may work on it by now and know better.
+            return Err(ReconcileError::Unled);
         }
         // The uid makes the server refuse when the object is another one by now.
         let patch = json!({ "metadata": { "uid": backup.uid() }, "status": differences(old, new) });
@@ -470,4 +477,22 @@ pub(crate) async fn members(
         return Err(format!("EtcdCluster {name} has no pod that could be asked"));
     }
     Ok((etcd, endpoints))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn one_whose_turn_comes_while_the_lease_is_late_has_it_a_little_later() {
+        let object: EtcdBackup = serde_json::from_value(serde_json::json!({
+            "metadata": { "name": "a", "namespace": "shop", "uid": "u" },
+            "spec": { "clusterName": "orders", "storageType": "Local", "local": { "path": "a/b" } },
+        }))
+        .unwrap();
+        let base = Arc::new(crate::controller::tests::context("late"));
+        let context = Context { base, folder: None, shutdown: CancellationToken::new() };
+        let turn = reconcile(Arc::new(DeserializeGuard(Ok(object))), Arc::new(context)).await;
+        assert_eq!(turn.unwrap(), Requeue::requeue(UNLED));
+    }
 }

@@ -52,21 +52,25 @@ fn what_etcd_does_not_do_yet_counts_as_done_nowhere() {
     }
 }
 
+pub(crate) fn context(elector: &str) -> Context {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let client = Client::try_from(kube::Config::new("http://127.0.0.1:9".parse().unwrap())).unwrap();
+    let elector = Elector::named(client.clone(), "shop", "a", elector);
+    let addressing = Arc::new(crate::addressing::InCluster);
+    Context::new(client, addressing, elector, Arc::default(), Scope::All, None)
+}
+
+#[tokio::test]
+async fn a_cluster_whose_turn_comes_while_the_lease_is_late_has_it_a_little_later() {
+    let cluster = crate::validate::tests::cluster(json!({ "size": 1 }));
+    let turn = reconcile(Arc::new(DeserializeGuard(Ok(cluster))), Arc::new(context("late"))).await;
+    assert_eq!(turn.unwrap(), Requeue::requeue(UNLED));
+}
+
 #[tokio::test]
 async fn what_is_kept_of_a_cluster_is_shared_behind_no_other_fence_and_goes_with_it() {
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let config = kube::Config::new("http://127.0.0.1:9".parse().unwrap());
-    let client = Client::try_from(config).unwrap();
-    let elector = |name| Elector::named(client.clone(), "shop", name, "me");
-    let context = Context::new(
-        client.clone(),
-        Arc::new(crate::addressing::InCluster),
-        elector("a"),
-        Arc::default(),
-        Scope::All,
-        None,
-    );
-    let other = context.behind(elector("b"));
+    let context = context("me");
+    let other = context.behind(Elector::named(context.client.clone(), "shop", "b", "me"));
     assert!(Arc::ptr_eq(&context.tls, &other.tls) && Arc::ptr_eq(&context.backups, &other.backups));
     for _ in 0..=CALM_AFTER {
         assert_eq!(other.pace("shop/orders", true), context.pace("shop/orders", true));

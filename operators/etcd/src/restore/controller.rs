@@ -27,6 +27,7 @@ use crate::controller::{Context as Base, api, differences, key};
 use crate::crd::backup::Upload;
 use crate::crd::restore::{EtcdRestore, EtcdRestoreStatus};
 use crate::events::{self, Note};
+use crate::lease::UNLED;
 use crate::storage::{Failure, STALL, Target, UploadNotes};
 
 /// So many restores go on at the same time in one watched namespace.
@@ -102,8 +103,11 @@ async fn reconcile(
 ) -> Result<Requeue, ReconcileError> {
     let cached = object.0.as_ref().map_err(|error| ReconcileError::Unreadable(error.error.clone()))?;
     let base = &context.base;
-    if !base.scope.includes(cached) || !base.elector.leads() {
+    if !base.scope.includes(cached) {
         return Ok(Requeue::await_change());
+    }
+    if !base.elector.leads() {
+        return Ok(Requeue::requeue(UNLED));
     }
     // What was remembered a moment ago must be seen: nothing here is decided on the word of a cache.
     let api: Api<EtcdRestore> = Api::namespaced(base.client.clone(), &cached.namespace().unwrap_or_default());
@@ -148,7 +152,7 @@ impl Turn<'_> {
         }
         // The look took a while.
         if !self.context.base.elector.leads() {
-            return Ok(Requeue::await_change());
+            return Ok(Requeue::requeue(UNLED));
         }
         let step = next_step(&look.seen);
         if !matches!(step, Step::Wait(..) | Step::Done) {
@@ -400,5 +404,24 @@ impl Turn<'_> {
     async fn tell(&self, warning: bool, reason: &'static str, text: &str) {
         let note = Note { warning, reason, text: text.to_owned(), pod: None };
         events::send(&self.context.base.recorder, &self.restore.object_ref(&()), &[note]).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn one_whose_turn_comes_while_the_lease_is_late_has_it_a_little_later() {
+        let object: EtcdRestore = serde_json::from_value(serde_json::json!({
+            "metadata": { "name": "a", "namespace": "shop", "uid": "u" },
+            "spec": { "etcdCluster": { "name": "orders" }, "backupStorageType": "Local", "local": { "path": "a/b" } },
+        }))
+        .unwrap();
+        let base = Arc::new(crate::controller::tests::context("late"));
+        let context =
+            Context { base, folder: None, place: Arc::default(), shutdown: CancellationToken::new() };
+        let turn = reconcile(Arc::new(DeserializeGuard(Ok(object))), Arc::new(context)).await;
+        assert_eq!(turn.unwrap(), Requeue::requeue(UNLED));
     }
 }

@@ -42,7 +42,7 @@ mod tests {
     #[tokio::test]
     async fn a_store_that_breaks_off_or_says_nothing_is_told_from_a_snapshot_that_is_damaged() {
         let s3 = S3::start().await;
-        let (store, stall) = (s3.open("bucket/etcd"), Duration::from_millis(500));
+        let (store, stall) = (s3.open("bucket/etcd"), crate::storage::STALL);
         let whole = fake_snapshot(1 << 20, 3);
         let file = s3.dir.path().join("bucket/etcd");
         std::fs::write(&file, &whole).unwrap();
@@ -52,8 +52,9 @@ mod tests {
         let broken = verify(&store, "etcd", stall).await.unwrap_err();
         assert!(matches!(broken, Failure::Source(_)), "it may be whole the next time: {broken:?}");
         s3.fail(Some(Fault::Mute));
-        let mute = verify(&store, "etcd", stall).await.unwrap_err();
-        assert_eq!(mute, Failure::Stalled { what: "the store", bytes: 0, after: stall });
+        let short = Duration::from_millis(300);
+        let mute = verify(&store, "etcd", short).await.unwrap_err();
+        assert_eq!(mute, Failure::Stalled { what: "the store", bytes: 0, after: short });
         s3.fail(None);
         // The object itself is short: that does not get better.
         std::fs::write(&file, &whole[..whole.len() / 2]).unwrap();

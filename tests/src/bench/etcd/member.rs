@@ -117,7 +117,8 @@ fn bytes(out: &mut Vec<u8>, field: u64, value: &[u8]) {
 /// Serves the members of all pods with an address of this machine, for as long as it is polled.
 pub(super) async fn serve(client: Client, version: String) -> Result<()> {
     let mut served = BTreeSet::new();
-    let pods = watcher(Api::<Pod>::all(client), watcher::Config::default()).default_backoff().touched_objects();
+    let pods =
+        watcher(Api::<Pod>::all(client), watcher::Config::default()).default_backoff().touched_objects();
     let mut pods = pods.boxed();
     loop {
         let Ok(pod) = pods.try_next().await else { continue };

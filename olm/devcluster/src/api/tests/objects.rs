@@ -427,7 +427,8 @@ async fn a_big_list_is_quick() {
 async fn what_accounts_ask_for_is_counted_for_administrators() {
     // given an account without rights
     let (server, _client) = server();
-    let account = || Identity { user: "system:serviceaccount:default:lost".to_owned(), ..Identity::default() };
+    let account =
+        || Identity { user: "system:serviceaccount:default:lost".to_owned(), ..Identity::default() };
     for _ in 0..2 {
         let (code, body) = send(&server, account(), "GET", CMS, &[], Value::Null).await;
         assert_eq!(code, 403, "{body}");

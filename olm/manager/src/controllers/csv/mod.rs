@@ -102,9 +102,7 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
         }))
         .reconcile_on(stores.groups.wakes({
             let stores = Arc::clone(&stores);
-            move |group: &OperatorGroup| {
-                stores.versions.references_in(&group.namespace().unwrap_or_default())
-            }
+            move |group: &OperatorGroup| stores.versions.references_in(&group.namespace().unwrap_or_default())
         }))
         .reconcile_on(stores.conditions.wakes({
             let stores = Arc::clone(&stores);

@@ -3,7 +3,7 @@
 //! The scenarios of `tests/etcd` take this file as it is.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use bytes::Bytes;
@@ -13,6 +13,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
 use s3s::auth::SimpleAuth;
 use s3s::service::{S3Service, S3ServiceBuilder};
+use tokio::sync::watch;
 
 type Body = UnsyncBoxBody<Bytes, io::Error>;
 type Answer = io::Result<Response<Body>>;
@@ -27,7 +28,7 @@ pub const SECRET_KEY: &str = "SK";
 pub enum Fault {
     /// Every request is refused.
     Denied,
-    /// Parts and objects are taken and never answered.
+    /// Parts and objects are taken, and nothing comes of it until the fault is over.
     Stalled,
     /// Parts are refused.
     Broken,
@@ -50,7 +51,7 @@ pub struct S3 {
     /// What it has.
     pub dir: tempfile::TempDir,
     url: String,
-    fault: Arc<Mutex<Option<Fault>>>,
+    fault: watch::Sender<Option<Fault>>,
     server: tokio::task::JoinHandle<()>,
 }
 
@@ -63,7 +64,7 @@ impl Drop for S3 {
 #[derive(Clone)]
 struct Front {
     service: S3Service,
-    fault: Arc<Mutex<Option<Fault>>>,
+    fault: watch::Receiver<Option<Fault>>,
     observer: Option<Arc<dyn Observer>>,
 }
 
@@ -80,8 +81,8 @@ impl S3 {
         let files = files.map_err(|error| anyhow::anyhow!("{error:?}")).context("a folder for S3")?;
         let mut builder = S3ServiceBuilder::new(files);
         builder.set_auth(SimpleAuth::from_single(ACCESS_KEY, SECRET_KEY));
-        let fault = Arc::new(Mutex::new(None));
-        let front = Front { service: builder.build(), fault: fault.clone(), observer };
+        let (fault, heard) = watch::channel(None);
+        let front = Front { service: builder.build(), fault: heard, observer };
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
         let url = format!("http://{}", listener.local_addr()?);
         let server = tokio::spawn(async move {
@@ -110,7 +111,7 @@ impl S3 {
 
     /// What goes wrong from now on.
     pub fn fail(&self, fault: Option<Fault>) {
-        *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = fault;
+        self.fault.send_replace(fault);
     }
 
     /// Uploads that were begun, and neither completed nor taken back.
@@ -138,7 +139,7 @@ impl Front {
     }
 
     async fn answer(&self, request: Request<Incoming>) -> Answer {
-        let fault = *self.fault.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut fault = *self.fault.borrow();
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let part = request.uri().query().is_some_and(|query| query.contains("partNumber"));
         let read = method == hyper::Method::GET && path.matches('/').count() > 1;
@@ -146,9 +147,13 @@ impl Front {
         if path != "/bucket" && !path.starts_with("/bucket/") {
             return refusal(404, "NoSuchBucket", "The specified bucket does not exist");
         }
+        if fault == Some(Fault::Stalled) && method == hyper::Method::PUT {
+            let over =
+                self.fault.clone().wait_for(|fault| *fault != Some(Fault::Stalled)).await.map(|now| *now);
+            fault = over.map_err(io::Error::other)?;
+        }
         match fault {
             Some(Fault::Denied) => refusal(403, "AccessDenied", "Not for you"),
-            Some(Fault::Stalled) if method == hyper::Method::PUT => std::future::pending().await,
             Some(Fault::Mute) if read => std::future::pending().await,
             Some(Fault::Broken) if part => refusal(400, "QuotaExceeded", "The bucket is full"),
             _ => {
