@@ -1,7 +1,7 @@
 //! Fixing forward, going back, skipping, pausing: what is decided about versions.
 
 use anyhow::ensure;
-use olm_tests::inprocess::{Catalog, Operator, condition, crd, entry, text};
+use olm_tests::inprocess::{Catalog, OLM, Operator, condition, crd, entry, text};
 use serde_json::{Value, json};
 
 use crate::{op, scenario};
@@ -71,6 +71,12 @@ fn a_broken_version_is_superseded_by_range() {
             ("skips", entry(&three.name).skips(&[&one.name, &two.name])),
         ] {
             world.publish("catalog", &Catalog::chain(&[&one])).await?;
+            // Who subscribes before it was read gets what there was before.
+            world
+                .until("CatalogSource", OLM, "catalog", |source| {
+                    source["status"]["observedGeneration"] == source["metadata"]["generation"]
+                })
+                .await?;
             world.home(namespace).await?;
             world.subscribe(namespace, "a").await?;
             world.installed(namespace, "a", "a.v0.1.0").await?;
