@@ -410,7 +410,8 @@ fn s23_a_backup_of_a_newer_minor_version_goes_back_with_its_own_tool() {
             refused.failed("etcd does not read what a newer minor version wrote").await?;
             let pods = stage.list("Pod", "ns").await?;
             let of_it = pods.iter().filter(|pod| pod["metadata"]["labels"]["etcd_cluster"] == "d");
-            ensure!(of_it.count() == 0, "members were made for it");
+            let of_it: Vec<&Value> = of_it.collect();
+            ensure!(of_it.is_empty(), "members were made for it: {of_it:?}");
         }
         Ok(())
     });

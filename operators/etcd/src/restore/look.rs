@@ -44,7 +44,7 @@ pub(crate) async fn look(context: &Context, restore: &EtcdRestore) -> Result<Loo
             uid: restore.uid().unwrap_or_default(),
             allow_other_cluster: restore.spec.allow_other_cluster.unwrap_or_default(),
             skip_safety_backup: restore.spec.skip_safety_backup.unwrap_or_default(),
-            has_template: restore.spec.cluster_template.is_some(),
+            template: template_version(restore),
             guarded: restore.finalizers().iter().any(|finalizer| finalizer == FINALIZER),
             fresh_name: names::fresh_member(&name),
             name,
@@ -95,6 +95,19 @@ pub(crate) async fn look(context: &Context, restore: &EtcdRestore) -> Result<Loo
     }
     look.seen.cluster = Some(found);
     Ok(look)
+}
+
+/// The etcd version of the template, if there is one; nothing where the template is wrong, which the API server says when it is
+/// to be made.
+fn template_version(restore: &EtcdRestore) -> Option<String> {
+    let template = restore.spec.cluster_template.clone()?;
+    let spec = serde_json::from_value(template).ok();
+    let valid = spec.and_then(|spec| {
+        let mut cluster = EtcdCluster::new(&restore.spec.etcd_cluster.name, spec);
+        cluster.metadata.namespace.clone_from(&restore.metadata.namespace);
+        validate(&cluster).ok()
+    });
+    Some(valid.map(|valid| valid.goal.version).unwrap_or_default())
 }
 
 fn of_object(cluster: &EtcdCluster) -> ClusterSeen {

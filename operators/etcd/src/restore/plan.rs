@@ -19,7 +19,8 @@ pub(crate) struct Seen {
     pub(crate) uid: String,
     pub(crate) allow_other_cluster: bool,
     pub(crate) skip_safety_backup: bool,
-    pub(crate) has_template: bool,
+    /// There is a template; the etcd version that it asks for.
+    pub(crate) template: Option<String>,
     /// Our finalizer is on it: were it deleted now, the cluster would be given back first.
     pub(crate) guarded: bool,
     /// Name of the EtcdCluster.
@@ -129,8 +130,9 @@ pub(crate) fn next_step(seen: &Seen) -> Step {
         if !status.cluster_uid.is_empty() {
             return Step::Fail(format!("EtcdCluster {name} was deleted while it was being restored"));
         }
-        if seen.has_template && seen.cluster.is_none() {
-            return Step::CreateCluster;
+        if let Some(version) = seen.template.as_ref().filter(|_| seen.cluster.is_none()) {
+            // Not made first and refused then: given back, it would start as an empty cluster.
+            return newer(&snapshot.etcd_version, version).map_or(Step::CreateCluster, Step::Fail);
         }
         let text = format!("EtcdCluster {name} is not there; create it, or give spec.clusterTemplate");
         return Step::Wait("Verified", text);

@@ -105,8 +105,13 @@ fn a_cluster_that_is_not_there_is_made_or_waited_for() {
     let mut missing = seen();
     missing.cluster = None;
     assert!(matches!(next_step(&missing), Step::Wait("Verified", _)));
-    missing.has_template = true;
+    missing.template = Some("3.4.23".into());
     assert_eq!(next_step(&missing), Step::CreateCluster);
+    missing.template = Some("3.3.27".into());
+    assert!(
+        matches!(next_step(&missing), Step::Fail(why) if why.contains("newer minor version")),
+        "made and given back, it would start empty"
+    );
     missing.status.cluster_uid = "c-1".into();
     assert!(matches!(next_step(&missing), Step::Fail(_)), "it was there when the restore began");
     let anew = with(|seen, _| seen.status.cluster_uid = "c-0".into());
