@@ -7,7 +7,7 @@ use olm_tests::inprocess::{Catalog, Operator, World};
 
 use super::{
     lifecycle::{operator, succeeded},
-    scale::{Settled, look_through, rested},
+    scale::{QUIET, Settled, look_through, rested},
     table::Row,
 };
 
@@ -52,7 +52,7 @@ async fn upgraded(others: usize) -> Result<(usize, Duration)> {
             world.installed(home, &operator.package, &operator.name).await?;
         }
     }
-    rested(&world).await?;
+    rested(&world, QUIET).await?;
     manager.stop().await?;
     for homes in [&moving, &resting] {
         if let [one, two, rest @ ..] = homes.as_slice() {
@@ -61,7 +61,7 @@ async fn upgraded(others: usize) -> Result<(usize, Duration)> {
     }
     look_through(&world).await?;
     let manager = world.manager("upgrade")?;
-    rested(&world).await?;
+    rested(&world, QUIET).await?;
 
     let from = world.faults.count();
     let start = Instant::now();
@@ -70,7 +70,7 @@ async fn upgraded(others: usize) -> Result<(usize, Duration)> {
         succeeded(&world, home, &second.name).await?;
     }
     let took = start.elapsed();
-    rested(&world).await?;
+    rested(&world, QUIET).await?;
     let calls = world.faults.calls();
     let calls = calls.iter().skip(from).filter(|call| !call.is_watch() && !call.is_lease()).count();
     ensure!(calls > 0, "the upgrade made no calls");

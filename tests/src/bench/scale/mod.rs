@@ -33,7 +33,9 @@ const LOOK: Duration = Duration::from_millis(100);
 /// part of what is measured: Prometheus asks every 15 to 60 s.
 const SCRAPE: Duration = Duration::from_secs(1);
 /// A manager that reconciled nothing for so long has looked at everything.
-const QUIET: Duration = Duration::from_secs(2);
+pub(super) const QUIET: Duration = Duration::from_secs(2);
+/// One that looks through everything reads lists of which a page alone may take seconds.
+const READING: Duration = Duration::from_secs(15);
 /// Changes whose handling is timed.
 const CHANGES: usize = 10;
 
@@ -161,7 +163,7 @@ async fn settle(world: &World, namespaces: usize) -> Result<usize> {
             world.installed(&namespace, &operator.package, &operator.name).await?;
         }
     }
-    rested(world).await?;
+    rested(world, QUIET).await?;
     manager.stop().await?;
     world.freeze();
     let settled = Settled::read(&world.client, &home(0), &home(1)).await?;
@@ -175,15 +177,15 @@ async fn settle(world: &World, namespaces: usize) -> Result<usize> {
 /// Lets a manager look at everything once: hashes of what has a namespace's name in it are not copied right.
 pub(super) async fn look_through(world: &World) -> Result<()> {
     let manager = world.manager("look-through")?;
-    rested(world).await?;
+    rested(world, READING).await?;
     manager.stop().await
 }
 
-/// Waits until the managers of this process have asked for nothing for a while.
-pub(super) async fn rested(world: &World) -> Result<()> {
+/// Waits until the managers of this process have asked for nothing for so long.
+pub(super) async fn rested(world: &World, quiet: Duration) -> Result<()> {
     let start = Instant::now();
     let (mut last, mut at) = (world.faults.count(), Instant::now());
-    while at.elapsed() < QUIET {
+    while at.elapsed() < quiet {
         ensure!(start.elapsed() < HANGS, "the manager does not rest:\n{}", world.report().await);
         tokio::time::sleep(LOOK).await;
         let now = world.faults.count();
