@@ -155,7 +155,7 @@ impl Turn<'_> {
             return Ok(Requeue::requeue(UNLED));
         }
         let step = next_step(&look.seen);
-        if !matches!(step, Step::Wait(..) | Step::Done) {
+        if !matches!(step, Step::Wait(..) | Step::Done | Step::Keep) {
             tracing::info!(restore = key(self.restore), ?step, "next");
         }
         let done = match &step {
@@ -186,6 +186,7 @@ impl Turn<'_> {
                 held
             }
             Step::Release => hands.release().await,
+            Step::Keep => return Ok(Requeue::await_change()),
             Step::DeletePod { name, uid } => hands.delete_pod(name, uid).await,
             Step::SetAside { name, uid } => hands.set_aside(name, uid).await,
             Step::CreateSeed { name } => hands.create_seed(name).await,

@@ -137,6 +137,7 @@ impl World {
             }
             Step::Wait(phase, _) => self.call(|w| w.status.phase = phase.into())?,
             Step::Fail(why) => panic!("{why}"),
+            Step::Keep => panic!("nothing fails here"),
             Step::CreateCluster => panic!("there is a cluster"),
             Step::Verify => {
                 self.call(|w| w.status.phase = "Downloading".into())?;

@@ -113,6 +113,9 @@ pub(crate) enum Step {
     HandOver,
     /// Give the members back after a failure.
     Release,
+    /// Hold a cluster that was made for this and never held anything: given back, it would start empty, as if the restore had
+    /// brought it. It is given back when the EtcdRestore is deleted.
+    Keep,
     /// All members serve, and the data is there.
     Succeed { revision: i64 },
 }
@@ -122,7 +125,12 @@ pub(crate) fn next_step(seen: &Seen) -> Step {
     let status = &seen.status;
     let held = seen.cluster.as_ref().is_some_and(|c| c.holder.as_ref() == Some(&seen.uid));
     if matches!(status.phase.as_str(), "Succeeded" | "Failed") {
-        return if held { Step::Release } else { Step::Done };
+        let empty = || seen.cluster.as_ref().is_some_and(|cluster| cluster.cluster_id.is_none());
+        return match (held, status.phase.as_str()) {
+            (false, _) => Step::Done,
+            (true, "Failed") if seen.guarded && seen.template.is_some() && empty() => Step::Keep,
+            (true, _) => Step::Release,
+        };
     }
     let Some(snapshot) = &status.snapshot else { return Step::Verify };
     let name = &seen.name;
@@ -254,7 +262,15 @@ fn seed(seen: &Seen, cluster: &ClusterSeen, held: bool) -> Step {
     }
     let trouble = pod.trouble.clone().unwrap_or_else(|| "it is starting".into());
     if pod.failures >= SEED_TRIES {
-        return Step::Fail(format!("pod {} cannot take the snapshot in: {trouble}", pod.name));
+        let kept = if seen.template.is_some() && cluster.cluster_id.is_none() {
+            format!(
+                "; EtcdCluster {} is held until this EtcdRestore is deleted, so that it does not start empty",
+                seen.name
+            )
+        } else {
+            String::new()
+        };
+        return Step::Fail(format!("pod {} cannot take the snapshot in: {trouble}{kept}", pod.name));
     }
     Step::Wait("Seeding", format!("pod {}: {trouble}", pod.name))
 }

@@ -197,6 +197,27 @@ fn a_seed_that_cannot_take_the_snapshot_in_fails_the_restore_with_its_words() {
 }
 
 #[test]
+fn a_cluster_that_was_made_for_a_restore_that_failed_does_not_start_empty() {
+    let failed = |change: &dyn Fn(&mut Seen, &mut ClusterSeen)| {
+        next_step(&with(|seen, cluster| {
+            (seen.status.phase, seen.guarded) = ("Failed".into(), true);
+            (seen.template, cluster.cluster_id) = (Some("3.4.23".into()), None);
+            cluster.holder = Some(seen.uid.clone());
+            change(seen, cluster);
+        }))
+    };
+    assert_eq!(failed(&|_, _| ()), Step::Keep);
+    assert_eq!(
+        failed(&|_, cluster| cluster.cluster_id = Some("aa".into())),
+        Step::Release,
+        "it held something"
+    );
+    assert_eq!(failed(&|seen, _| seen.template = None), Step::Release, "somebody else made it");
+    assert_eq!(failed(&|seen, _| seen.guarded = false), Step::Release, "nothing would give it back later");
+    assert_eq!(failed(&|_, cluster| cluster.holder = None), Step::Done);
+}
+
+#[test]
 fn the_new_id_is_written_down_before_the_cluster_is_given_back() {
     let step = seeding(|_, c| c.pods = vec![PodSeen { serves: Some("bb".into()), ..seed_pod() }]);
     assert!(matches!(step, Step::Remember(s) if s.cluster_id == "bb" && s.phase == "Scaling"));
