@@ -105,6 +105,8 @@ fn template_version(restore: &EtcdRestore) -> Option<String> {
     let valid = spec.and_then(|spec| {
         let mut cluster = EtcdCluster::new(&restore.spec.etcd_cluster.name, spec);
         cluster.metadata.namespace.clone_from(&restore.metadata.namespace);
+        // Any will do: it gets one of its own when it is made.
+        cluster.metadata.uid.clone_from(&restore.metadata.uid);
         validate(&cluster).ok()
     });
     Some(valid.map(|valid| valid.goal.version).unwrap_or_default())
@@ -207,4 +209,27 @@ async fn revision(context: &Context, look: &Look, observed: &Observed) -> Option
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_of_a_template_is_known_before_it_is_made() {
+        let restore = |template: serde_json::Value| -> EtcdRestore {
+            serde_json::from_value(serde_json::json!({
+                "metadata": { "name": "a", "namespace": "shop", "uid": "u" },
+                "spec": {
+                    "etcdCluster": { "name": "orders" }, "backupStorageType": "Local", "local": { "path": "a/b" },
+                    "clusterTemplate": template,
+                },
+            }))
+            .unwrap()
+        };
+        let version = |template| template_version(&restore(template));
+        assert_eq!(version(serde_json::json!({ "size": 1, "version": "3.4.23" })), Some("3.4.23".into()));
+        assert_eq!(version(serde_json::json!({ "size": 99, "version": "3.4.23" })), Some(String::new()));
+        assert_eq!(version(serde_json::Value::Null), None);
+    }
 }
