@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use hyper_timeout::TimeoutConnector;
 use hyper_util::{
     client::legacy::{Client as Http, connect::HttpConnector},
     rt::TokioExecutor,
@@ -32,12 +33,16 @@ pub(crate) fn open(config: Config) -> Result<Client, kube::Error> {
     }
     let mut connector = HttpConnector::new();
     connector.enforce_http(false);
-    connector.set_connect_timeout(config.connect_timeout);
     connector.set_keepalive(Some(QUIET));
     connector.set_keepalive_interval(Some(ASK));
     connector.set_keepalive_retries(Some(TIMES));
     connector.set_tcp_user_timeout(Some(SILENCE));
-    let connector = config.rustls_https_connector_with_connector(connector)?;
+    // Around TLS too: a server that accepts and then says nothing is given up as well.
+    let mut connector = TimeoutConnector::new(config.rustls_https_connector_with_connector(connector)?);
+    connector.set_connect_timeout(config.connect_timeout);
+    connector.set_read_timeout(config.read_timeout);
+    connector.set_write_timeout(config.write_timeout);
+    connector.set_reset_reader_on_write(config.reset_reader_on_write);
     let retry = config.default_retry.then(|| RetryLayer::new(RetryPolicy::server_retry()));
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
@@ -88,5 +93,19 @@ mod tests {
         assert_eq!(kind, Some(2));
         drop(stream);
         assert!(asked.await.unwrap().is_err());
+    }
+
+    #[tokio::test]
+    async fn a_server_that_accepts_and_does_not_greet_is_given_up() {
+        // given a listener whose kernel accepts, and nobody behind it
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("https://{}", listener.local_addr().unwrap());
+        let mut config = Config::new(url.parse().unwrap());
+        config.connect_timeout = Some(Duration::from_millis(100));
+        config.default_retry = false;
+        // then the handshake ends
+        let client = open(config).unwrap();
+        let asked = tokio::time::timeout(Duration::from_secs(60), client.apiserver_version()).await;
+        assert!(asked.expect("it is given up").is_err());
     }
 }
