@@ -1,6 +1,7 @@
 //! One backup: a member that is up to date, its snapshot into the store, then the old ones that are too many.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
 
 use futures::future::join_all;
 use jiff::{SignedDuration, Timestamp};
@@ -95,11 +96,12 @@ impl Attempt<'_> {
         began: Began<'_>,
     ) -> Result<Good, Wrong> {
         let revision = door.fresh(endpoint).await.map_err(Wrong::Member)?;
-        let key = match self.periodic {
-            true => self.free_key(revision).await.map_err(Wrong::Other)?,
-            false => self.target.key.clone(),
+        // Held until the object is there.
+        let (target, _claim) = match self.periodic {
+            true => self.free_target(revision).await.map_err(Wrong::Other)?,
+            false => (self.target.clone(), None),
         };
-        let target = self.target.at(key.clone());
+        let key = target.key.clone();
         let cluster_id = format!("{:x}", answer.cluster_id);
         let labels: Labels = [
             (LABEL_OWNER, self.owner.uid.clone()),
@@ -143,20 +145,48 @@ impl Attempt<'_> {
     }
 
     /// A key for a periodic backup that begins now. Names have whole seconds, and another EtcdBackup may write beside us,
-    /// also one of another cluster: what it wrote is not written over, so ours is called after a later second.
-    async fn free_key(&self, revision: i64) -> Result<String, Failure> {
+    /// also one of another cluster: what it wrote, or writes at the moment, is not written over, so ours is called after a
+    /// later second.
+    async fn free_target(&self, revision: i64) -> Result<(Target, Option<Claim>), Failure> {
         let now = Timestamp::now();
         let mut key = String::new();
         for later in 0..NAMES {
             key = Periodic::new(revision, now + SignedDuration::from_secs(later)).key(&self.target.key);
+            let target = self.target.at(key.clone());
+            let Some(claim) = Claim::of(&target) else { continue };
             let there = self.store.head(&key).await?;
             let ours = |stored: &Stored| stored.labels.get(LABEL_OWNER) == Some(&self.owner.uid);
             if there.as_ref().is_none_or(ours) {
-                return Ok(key);
+                return Ok((target, Some(claim)));
             }
         }
         let why = "it is somebody else's, as are the names of the seconds before it; give each EtcdBackup a path of its own";
         Err(Failure::Key { key, why: why.into() })
+    }
+}
+
+/// What this operator writes at the moment: an object is not there before all of it is, so that asking the store alone
+/// would give one name to two.
+static WRITING: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
+/// A name that is nobody else's in this process as long as this lives. Stores that differ in their endpoint alone share
+/// their names: then one is called after a later second for nothing.
+struct Claim {
+    uri: String,
+}
+
+impl Claim {
+    fn of(target: &Target) -> Option<Self> {
+        let uri = target.uri();
+        let new = WRITING.lock().unwrap_or_else(PoisonError::into_inner).insert(uri.clone());
+        // Made only when it is one: its end gives the name back.
+        new.then(|| Self { uri })
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        WRITING.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.uri);
     }
 }
 

@@ -143,8 +143,15 @@ async fn a_real_etcd_is_backed_up_although_one_endpoint_is_dead() {
 
     // Two that write to one path: names have whole seconds, and the second one does not write over the first.
     let mut objects = BTreeSet::new();
+    let mut written = Vec::new();
     for uid in ["u-2", "u-3", "u-4"] {
-        let good = back_up_for(uid, &store, &target, true, &[&member.endpoint]).await.unwrap();
+        written.push(back_up_for(uid, &store, &target, true, &[&member.endpoint]).await.unwrap());
+    }
+    // Nor while the first one is still on its way.
+    let endpoints = [member.endpoint.as_str()];
+    let at_once = ["u-5", "u-6", "u-7"].map(|uid| back_up_for(uid, &store, &target, true, &endpoints));
+    written.extend(futures::future::join_all(at_once).await.into_iter().map(Result::unwrap));
+    for good in written {
         let key = good.uri.trim_start_matches("s3://bucket/").to_owned();
         assert!(objects.insert(key), "{} was written over", good.uri);
     }
