@@ -28,6 +28,7 @@ mod restore_deaths;
 mod restores;
 mod secured;
 mod upgrades;
+mod users;
 mod volumes;
 
 use std::{

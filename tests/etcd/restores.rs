@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// A scenario in which pods run the operator's own program.
-fn restoring(id: &str, body: impl AsyncFnOnce(&Stage) -> Result<()>) {
+pub fn restoring(id: &str, body: impl AsyncFnOnce(&Stage) -> Result<()>) {
     match lacking() {
         Some(why) => olm_tests::skipped(id, &why),
         None => scenario(id, async |stage| {
@@ -38,14 +38,20 @@ async fn made<'a>(stage: &'a Stage, name: &str, spec: Value) -> Result<Handle<'a
 }
 
 /// A cluster with a key that was there when it was backed up to `bucket/etcd`, and one that came after.
-async fn with_backup<'a>(stage: &'a Stage, spec: Value, more: Value) -> Result<(Handle<'a>, i64)> {
+async fn made_with_backup<'a>(stage: &'a Stage, spec: Value, more: Value) -> Result<(Handle<'a>, i64)> {
     let cluster = made(stage, "c", spec).await?;
-    fill(&cluster).await?;
-    let revision = put(&cluster, "precious", b"before").await?;
-    Task::backup(&cluster, "b", "bucket/etcd", more).await?.succeeded().await?;
-    put(&cluster, "precious", b"after").await?;
-    put(&cluster, "late", b"yes").await?;
+    let revision = with_backup(&cluster, more).await?;
     Ok((cluster, revision))
+}
+
+/// Gives a cluster a backup at `bucket/etcd`, and data that came after it; the revision of what is in the backup.
+pub async fn with_backup(cluster: &Handle<'_>, more: Value) -> Result<i64> {
+    fill(cluster).await?;
+    let revision = put(cluster, "precious", b"before").await?;
+    Task::backup(cluster, "b", "bucket/etcd", more).await?.succeeded().await?;
+    put(cluster, "precious", b"after").await?;
+    put(cluster, "late", b"yes").await?;
+    Ok(revision)
 }
 
 /// The members of a cluster as etcd and Kubernetes know them: names with ids, and uids of pods.
@@ -56,7 +62,7 @@ async fn members(cluster: &Handle<'_>) -> Result<(BTreeMap<String, u64>, BTreeSe
 }
 
 /// Waits for the end of a restore, and sees to it that no former member runs beside the first new one.
-async fn followed(cluster: &Handle<'_>, restore: &Task<'_>, former: &BTreeSet<String>) -> Result<Value> {
+pub async fn followed(cluster: &Handle<'_>, restore: &Task<'_>, former: &BTreeSet<String>) -> Result<Value> {
     let stage = cluster.stage;
     let begun = std::time::Instant::now();
     loop {
@@ -75,7 +81,7 @@ async fn followed(cluster: &Handle<'_>, restore: &Task<'_>, former: &BTreeSet<St
 }
 
 /// What a restore leaves on the objects when it is over.
-async fn released(cluster: &Handle<'_>, restore: &Task<'_>) -> Result<()> {
+pub async fn released(cluster: &Handle<'_>, restore: &Task<'_>) -> Result<()> {
     cluster
         .stage
         .eventually("the cluster to be given back", async || {
@@ -99,7 +105,7 @@ async fn released(cluster: &Handle<'_>, restore: &Task<'_>) -> Result<()> {
 fn s23_a_cluster_goes_back_to_its_backup() {
     restoring("S23", async |stage| {
         let _operator = stage.operator()?;
-        let (cluster, revision) = with_backup(stage, with_volumes(3), json!({})).await?;
+        let (cluster, revision) = made_with_backup(stage, with_volumes(3), json!({})).await?;
         let before = cluster.object().await?;
         let former = cluster.names().await?;
         let restore = Task::restore(stage, "c", "back", "bucket/etcd", json!({})).await?;
@@ -178,7 +184,7 @@ fn s23_a_cluster_goes_back_to_its_backup() {
 fn s11_a_backup_heals_what_lost_its_data() {
     restoring("S11 restore", async |stage| {
         let _operator = stage.operator()?;
-        let (cluster, _) = with_backup(stage, spec(3), json!({})).await?;
+        let (cluster, _) = made_with_backup(stage, spec(3), json!({})).await?;
         cluster.condition("BackedUp", "True", "BackedUp").await?;
         let former = cluster.names().await?;
         for name in former.iter().take(2) {
@@ -238,7 +244,7 @@ fn s23_what_does_not_fit_is_refused_before_anything_is_touched() {
     restoring("S23 refused", async |stage| {
         let _operator = stage.operator()?;
         let s3 = stage.s3().await?;
-        let (cluster, _) = with_backup(stage, spec(1), json!({})).await?;
+        let (cluster, _) = made_with_backup(stage, spec(1), json!({})).await?;
         let other = made(stage, "o", spec(1)).await?;
         Task::backup(&other, "of-another", "bucket/other", json!({})).await?.succeeded().await?;
         let before = members(&cluster).await?;
@@ -304,7 +310,7 @@ fn s23_what_does_not_fit_is_refused_before_anything_is_touched() {
 fn s25_a_restore_deleted_in_the_middle_gives_the_cluster_back() {
     restoring("S25 restore", async |stage| {
         let _operator = stage.operator()?;
-        let (cluster, _) = with_backup(stage, spec(1), json!({})).await?;
+        let (cluster, _) = made_with_backup(stage, spec(1), json!({})).await?;
         stage.kubelet.refuse(|_| Some("the scenario holds it back".into()));
         let first = Task::restore(stage, "c", "first", "bucket/etcd", json!({})).await?;
         first.until("the seed", |status| status["phase"] == "Seeding").await?;
@@ -346,7 +352,7 @@ fn s23_an_encrypted_backup_comes_back_with_its_key_alone() {
                 .await?;
         }
         let with = |secret: &str| json!({ "encryption": { "secret": secret } });
-        let (cluster, _) = with_backup(stage, spec(1), with("keys")).await?;
+        let (cluster, _) = made_with_backup(stage, spec(1), with("keys")).await?;
         let told = Task::known(stage, "EtcdBackup", "b").object().await?["status"].clone();
         let key = told["encryptionKey"].as_str().context("the name of the key")?.to_owned();
         let stored = object(s3, "bucket/etcd")?;
@@ -397,7 +403,7 @@ fn s23_a_backup_of_a_newer_minor_version_goes_back_with_its_own_tool() {
         let _operator = stage.operator()?;
         let mut spec35 = spec(1);
         spec35["version"] = version.as_str().into();
-        let (cluster, _) = with_backup(stage, spec35, json!({})).await?;
+        let (cluster, _) = made_with_backup(stage, spec35, json!({})).await?;
         let restore = Task::restore(stage, "c", "back", "bucket/etcd", json!({})).await?;
         let status = followed(&cluster, &restore, &cluster.names().await?).await?;
         ensure!(status["snapshot"]["etcdVersion"] == *version, "{status}");
@@ -426,7 +432,7 @@ fn s23_a_store_that_stands_still_is_given_up() {
     }
     restoring("S23 mute", async |stage| {
         let _operator = stage.operator()?;
-        let (cluster, _) = with_backup(stage, spec(1), json!({})).await?;
+        let (cluster, _) = made_with_backup(stage, spec(1), json!({})).await?;
         let s3 = stage.s3().await?;
         s3.fail(Some(Fault::Mute));
         let task = Task::restore(stage, "c", "mute", "bucket/etcd", json!({})).await?;

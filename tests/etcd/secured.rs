@@ -39,7 +39,7 @@ const NAMES: [&str; 5] =
 const MEMBERS: u8 = 12;
 
 /// Addresses that members of a stage have, and that they call from.
-fn addresses(stage: &Stage) -> Vec<IpAddr> {
+pub fn addresses(stage: &Stage) -> Vec<IpAddr> {
     let [a, b, c, _] = stage.net.outside("nobody").octets();
     let outside = (1..=MEMBERS).map(|d| IpAddr::from([a, b, c, d]));
     outside.chain([IpAddr::from([127, 0, 0, 1])]).collect()
@@ -185,9 +185,9 @@ async fn all_show(cluster: &Handle<'_>, meant: impl Fn(&[u8]) -> bool) -> Result
 }
 
 /// A cluster with TLS, in whose members the test gets in with the operator's certificate.
-async fn secured<'a>(stage: &'a Stage, size: usize, tls: Value, secret: &str) -> Result<Handle<'a>> {
-    let mut spec = spec(size);
+pub async fn secured<'a>(stage: &'a Stage, mut spec: Value, tls: Value, secret: &str) -> Result<Handle<'a>> {
     spec["TLS"] = tls;
+    let size = usize::try_from(spec["size"].as_u64().context("a size")?)?;
     stage.enter_through(secret, SERVICE);
     let cluster = stage.create("c", spec).await?;
     cluster.steady(size).await?;
@@ -209,7 +209,7 @@ fn s20_certificates_of_the_users_are_renewed_under_clients() {
         given.renew(stage).await?;
         let member = json!({ "peerSecret": "peer", "serverSecret": "server" });
         let tls = json!({ "static": { "member": member, "operatorSecret": "operator" } });
-        let cluster = secured(stage, 2, tls, "operator").await?;
+        let cluster = secured(stage, spec(2), tls, "operator").await?;
         let clients = Clients::start(&cluster, 3, 20);
         let before = starts(&cluster);
         let renewed = given.renew(stage).await?;
@@ -257,7 +257,8 @@ fn s20_certificates_of_the_operators_are_made_again_under_clients() {
     scenario("S20 auto", async |stage| {
         let _operator = stage.operator()?;
         let names: Vec<String> = addresses(stage).iter().map(ToString::to_string).collect();
-        let cluster = secured(stage, 2, json!({ "auto": { "serverNames": names } }), "c-client-tls").await?;
+        let cluster =
+            secured(stage, spec(2), json!({ "auto": { "serverNames": names } }), "c-client-tls").await?;
         let object = cluster.object().await?;
         ensure!(object["status"]["tls"]["clientSecret"] == "c-client-tls", "{}", object["status"]);
         let clients = Clients::start(&cluster, 3, 21);

@@ -1,12 +1,16 @@
 //! EtcdBackups and EtcdRestores of a stage, and the data that they are about.
 
+use std::time::Duration;
+
 use anyhow::{Context as _, Result, ensure};
-use etcd_client::GetOptions;
-use olm_tests::etcd_stage::{Handle, Stage, facts, s3::S3};
+use etcd_client::{Client, GetOptions};
+use olm_tests::etcd_stage::{Handle, Stage, s3::S3};
 use serde_json::{Value, json};
 
 /// Larger than a part of an upload: then there are several.
 const MEGABYTES: usize = 12;
+/// An answer is waited for so long.
+const WANT: Duration = Duration::from_secs(15);
 
 /// An EtcdBackup or EtcdRestore in namespace `ns`.
 #[derive(Clone)]
@@ -147,6 +151,10 @@ pub fn lacking() -> Option<String> {
     (!program.is_file()).then(|| format!("{} is not built", program.display()))
 }
 
+async fn entered(cluster: &Handle<'_>, member: &str) -> Result<Client> {
+    cluster.stage.entry.client(cluster.stage.net.inside(member), WANT).await
+}
+
 /// Writes a key, with whoever leads. Gives the revision.
 ///
 /// # Errors
@@ -156,7 +164,7 @@ pub async fn put(cluster: &Handle<'_>, key: &str, value: &[u8]) -> Result<i64> {
         .stage
         .eventually(&format!("a write of {key}"), async || {
             let leader = cluster.leader().await?;
-            let mut client = facts::client(cluster.stage.net.inside(&leader)).await?;
+            let mut client = entered(cluster, &leader).await?;
             let done = client.put(key, value, None).await?;
             Ok(done.header().context("an answer without a header")?.revision())
         })
@@ -172,7 +180,7 @@ pub async fn get(cluster: &Handle<'_>, key: &str) -> Result<Option<String>> {
         .stage
         .eventually(&format!("a read of {key}"), async || {
             let leader = cluster.leader().await?;
-            let mut client = facts::client(cluster.stage.net.inside(&leader)).await?;
+            let mut client = entered(cluster, &leader).await?;
             let got = client.get(key, Some(GetOptions::new())).await?;
             Ok(got.kvs().first().map(|pair| String::from_utf8_lossy(pair.value()).into_owned()))
         })

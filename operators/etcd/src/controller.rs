@@ -430,6 +430,11 @@ impl<'a> Pass<'a> {
         if !valid.goal.paused {
             hands.claims(&seen).await?;
         }
+        if let Some(secret) = &valid.root_secret
+            && seen.endpoints.values().any(|endpoint| endpoint.refused)
+        {
+            self.secured = Arc::new(self.secured.refused(secret));
+        }
         let old = cluster.status.clone().unwrap_or_default();
         let decision = plan(&valid.goal, &status::memory(&old), &seen);
         if decision.action.is_none() {

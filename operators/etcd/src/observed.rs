@@ -148,6 +148,8 @@ pub struct Endpoint {
     pub revision: i64,
     /// It asked who we are: authentication is on.
     pub auth: bool,
+    /// It does not take the password that the Secret says.
+    pub refused: bool,
     /// The members it knows, ordered by id.
     pub members: Vec<Member>,
 }

@@ -22,12 +22,21 @@ struct Through {
     secrets: Api<Secret>,
     secret: String,
     server: String,
+    /// The password of the user root.
+    root: Option<String>,
 }
 
 impl Entry {
     pub(super) fn set(&self, secrets: Api<Secret>, secret: &str, server: &str) {
-        let through = Through { secrets, secret: secret.to_owned(), server: server.to_owned() };
+        let through = Through { secrets, secret: secret.to_owned(), server: server.to_owned(), root: None };
         *self.through.lock().unwrap_or_else(PoisonError::into_inner) = Some(through);
+    }
+
+    pub(super) fn set_root(&self, password: &str) {
+        let mut through = self.through.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(through) = &mut *through {
+            through.root = Some(password.to_owned());
+        }
     }
 
     /// A client of one member that waits so long for answers. The Secret is read anew for each, as applications are told to.
@@ -37,7 +46,7 @@ impl Entry {
     pub async fn client(&self, ip: Ipv4Addr, limit: Duration) -> Result<Client> {
         let options = ConnectOptions::new().with_connect_timeout(limit).with_timeout(limit);
         let through = self.through.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let Some(Through { secrets, secret, server }) = through else {
+        let Some(Through { secrets, secret, server, root }) = through else {
             return Ok(Client::connect([format!("http://{ip}:2379")], Some(options)).await?);
         };
         let data = secrets.get(&secret).await?.data.unwrap_or_default();
@@ -50,6 +59,15 @@ impl Entry {
             .domain_name(server)
             .ca_certificate(Certificate::from_pem(key("etcd-client-ca.crt")?))
             .identity(Identity::from_pem(key("etcd-client.crt")?, key("etcd-client.key")?));
-        Ok(Client::connect([format!("https://{ip}:2379")], Some(options.with_tls(tls))).await?)
+        let (url, options) = (format!("https://{ip}:2379"), options.with_tls(tls));
+        let Some(password) = root else { return Ok(Client::connect([url], Some(options)).await?) };
+        let named = options.clone().with_user("root", password);
+        match Client::connect([&url], Some(named)).await {
+            // Not yet, or not as that: what members tell everybody is seen all the same.
+            Err(error) if error.to_string().contains("authentication") => {
+                Ok(Client::connect([url], Some(options)).await?)
+            }
+            other => Ok(other?),
+        }
     }
 }

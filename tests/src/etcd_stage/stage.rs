@@ -241,6 +241,11 @@ impl Stage {
         self.entry.set(Api::namespaced(self.client.clone(), "ns"), secret, server);
     }
 
+    /// From now on the test is also the user root, where users are asked for.
+    pub fn enter_as_root(&self, password: &str) {
+        self.entry.set_root(password);
+    }
+
     /// How many lives of operators there were.
     #[must_use]
     pub fn lives(&self) -> usize {

@@ -10,7 +10,7 @@ use futures::future::join_all;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 
-use crate::etcd::Etcd;
+use crate::etcd::{Etcd, permission_denied};
 use crate::tls::Access;
 
 /// An endpoint must answer within this time.
@@ -185,7 +185,7 @@ impl Door<'_> {
         let mut kv = client.kv_client();
         let answer = tokio::time::timeout(ANSWER, kv.get("health", None)).await;
         let answer = answer.map_err(|_| format!("no answer to a read in {} seconds", ANSWER.as_secs()))?;
-        let answer = answer.map_err(|e| words_of(&e))?;
+        let answer = answer.map_err(|e| with_way_in(words_of(&e)))?;
         Ok(answer.header().map_or(0, etcd_client::ResponseHeader::revision))
     }
 
@@ -195,12 +195,23 @@ impl Door<'_> {
         endpoint: &str,
     ) -> Result<impl Stream<Item = Result<Bytes, String>> + use<>, String> {
         let client = self.etcd(host_of(endpoint))?.client(endpoint).await.map_err(|e| words_of(&e))?;
-        let stream = client.maintenance_client().snapshot().await.map_err(|e| words_of(&e))?;
+        let stream = client.maintenance_client().snapshot().await.map_err(|e| with_way_in(words_of(&e)))?;
         Ok(futures::stream::try_unfold(stream, |mut stream| async move {
             let piece = stream.message().await.map_err(|e| words_of(&e))?;
             Ok(piece.map(|piece| (Bytes::copy_from_slice(piece.blob()), stream)))
         }))
     }
+}
+
+/// What etcd said; where it asked who we are, with what there is to do about it.
+fn with_way_in(words: String) -> String {
+    if !permission_denied(&words) {
+        return words;
+    }
+    format!(
+        "{words}: authentication is on in etcd, and snapshots are for root alone; name the EtcdCluster in spec.clusterName, and in its \
+         spec.auth.rootSecret the Secret with root's password"
+    )
 }
 
 /// What etcd said, without what carried it.

@@ -2,7 +2,7 @@
 
 use etcd_client::MemberAddOptions;
 
-use super::{Etcd, TIMEOUT};
+use super::{Etcd, TIMEOUT, permission_denied};
 
 /// A change that etcd made, or had made before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +26,15 @@ pub enum ChangeError {
         verb: &'static str,
         /// Why.
         source: Box<etcd_client::Error>,
+    },
+    /// It asked who we are, and nobody told us.
+    #[error(
+        "failed to {verb}: authentication is on in etcd (of a backup that was restored, or switched on by somebody); name the Secret \
+         with the password of the user root in spec.auth.rootSecret"
+    )]
+    Nobody {
+        /// What.
+        verb: &'static str,
     },
     /// The connection could not be made.
     #[error("failed to {verb}: no answer from {endpoint} in time")]
@@ -101,6 +110,9 @@ impl Etcd {
             Meaning::NotYet => Err(ChangeError::NotYet(reason(&error))),
             Meaning::Other => {
                 self.forget(endpoint);
+                if !self.access().has_user() && permission_denied(&error.to_string()) {
+                    return Err(ChangeError::Nobody { verb });
+                }
                 Err(failed(error))
             }
         }

@@ -9,6 +9,9 @@ use crate::addressing::Addressing;
 use crate::observed::{Endpoint, Member, PodView};
 use crate::validate::Validated;
 
+/// What etcd says to a user it does not know, and to a password that is another one.
+const WRONG_PASSWORD: &str = "authentication failed";
+
 impl Etcd {
     /// Asks the etcd in every pod that can have one, all at the same time.
     pub async fn look(
@@ -38,7 +41,13 @@ impl Etcd {
         endpoint: &str,
         addressing: &dyn Addressing,
     ) -> Result<Endpoint, etcd_client::Error> {
-        let client = self.client(endpoint).await?;
+        let (client, refused) = match self.client(endpoint).await {
+            // It is there, and only a person knows the password: what members tell everybody is worth knowing all the same.
+            Err(error) if self.access.has_user() && error.to_string().contains(WRONG_PASSWORD) => {
+                (self.with(self.access.without_user()).client(endpoint).await?, true)
+            }
+            other => (other?, false),
+        };
         let (mut maintenance, mut members, mut kv) =
             (client.maintenance_client(), client.cluster_client(), client.kv_client());
         // The read goes through the leader and a majority: its answer, whatever it is, proves that they are there.
@@ -73,6 +82,7 @@ impl Etcd {
             errors: status.errors().to_vec(),
             linearizable: linearizable && !status.is_learner(),
             auth: denied || self.access().has_user(),
+            refused,
             db_size: u64::try_from(status.db_size()).unwrap_or_default(),
             db_in_use: u64::try_from(status.raft_used_db_size()).unwrap_or_default(),
             revision: header.map_or(0, etcd_client::ResponseHeader::revision),
@@ -84,8 +94,11 @@ impl Etcd {
 }
 
 /// With authentication switched on by somebody, the refusal is an answer that went through the quorum.
-fn permission_denied(text: &str) -> bool {
-    text.contains("permission denied") || text.contains("user name is empty")
+pub(crate) fn permission_denied(text: &str) -> bool {
+    // The last of a client certificate whose name is no user.
+    ["permission denied", "user name is empty", "user name not found"]
+        .iter()
+        .any(|words| text.contains(words))
 }
 
 fn member(cluster: &Validated, member: &etcd_client::Member, addressing: &dyn Addressing) -> Member {

@@ -16,6 +16,7 @@ use tokio::net::TcpStream;
 use crate::tls::Access;
 
 pub use change::{ChangeError, Changed};
+pub(crate) use look::permission_denied;
 
 /// Every question must be answered within this time.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -74,13 +75,19 @@ impl Etcd {
             .map_err(refused)?;
         let options = ConnectOptions::new().with_connect_timeout(CONNECT).with_timeout(TIMEOUT);
         let url = format!("{}://{endpoint}", self.access.scheme());
-        let client = match Client::connect([url.clone()], Some(self.access.options(options.clone()))).await {
-            // Not yet: the user is created when the cluster is whole.
-            Err(error)
-                if self.access.has_user() && error.to_string().contains("authentication is not enabled") =>
-            {
-                Client::connect([url], Some(self.access.without_user().options(options))).await?
-            }
+        let nobody = self.access.without_user().options(options.clone());
+        let client = match Client::connect([url.clone()], Some(self.access.options(options))).await {
+            Err(error) if self.access.has_user() => match error.to_string() {
+                // Not yet: the user is created when the cluster is whole.
+                text if text.contains("authentication is not enabled") => {
+                    Client::connect([url], Some(nobody)).await?
+                }
+                // Nobody logs in to a learner, and it tells everybody how it stands. It is not remembered: it will be a voter.
+                text if text.contains("not supported for learner") => {
+                    return Client::connect([url], Some(nobody)).await;
+                }
+                _ => return Err(error),
+            },
             other => other?,
         };
         let connection = Connection { client: client.clone(), fingerprint, used: Instant::now() };

@@ -203,6 +203,18 @@ impl Keeper {
 }
 
 impl Secured {
+    /// What it is when members do not take the password of a Secret. Nobody but a person knows which of the two is meant.
+    pub(crate) fn refused(&self, secret: &str) -> Self {
+        let text = format!(
+            "etcd does not take it for the user {ROOT}; put the password that etcd has into the Secret, or this one into etcd with \
+             `etcdctl user passwd {ROOT}`"
+        );
+        let fault = Fault { secret: secret.to_owned(), key: Some(PASSWORD), reason: "PasswordRefused", text };
+        let mut refused = self.clone();
+        refused.faults.push(fault);
+        refused
+    }
+
     pub(crate) fn plain() -> Self {
         Self {
             access: Access::plain(),

@@ -1,0 +1,159 @@
+//! Clusters with TLS and users: their backups, what a restore makes of the users in them, and passwords that do not fit.
+
+use anyhow::{Context as _, Result, ensure};
+use olm_tests::etcd_stage::{Handle, Stage};
+use serde_json::{Value, json};
+
+use crate::{
+    restores::{followed, released, restoring, with_backup},
+    secured::{addresses, secured},
+    spec,
+    tasks::{Task, get, put},
+};
+
+const PASSWORD: &str = "s3cret";
+
+/// The Secret with the password of the user root.
+async fn say_password(stage: &Stage, password: &str) -> Result<()> {
+    let metadata = json!({ "name": "root", "namespace": "ns" });
+    stage
+        .apply(&json!({ "apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": { "password": password } }))
+        .await
+}
+
+/// TLS with certificates of the operator's, and authentication.
+fn guarded(stage: &Stage) -> Value {
+    let names: Vec<String> = addresses(stage).iter().map(ToString::to_string).collect();
+    json!({ "TLS": { "auto": { "serverNames": names } }, "auth": { "rootSecret": "root" } })
+}
+
+/// A cluster with both, entered as root.
+async fn cluster<'a>(stage: &'a Stage, size: usize) -> Result<Handle<'a>> {
+    say_password(stage, PASSWORD).await?;
+    let both = guarded(stage);
+    let mut spec = spec(size);
+    spec["auth"] = both["auth"].clone();
+    let cluster = secured(stage, spec, both["TLS"].clone(), "c-client-tls").await?;
+    stage.enter_as_root(PASSWORD);
+    cluster.until("authentication", |object| object["status"]["authEnabled"] == true).await?;
+    Ok(cluster)
+}
+
+/// Whoever is nobody is asked who it is.
+async fn nobody_gets_in(cluster: &Handle<'_>) -> Result<()> {
+    let stage = cluster.stage;
+    stage.enter_as_root("a guess");
+    let member = cluster.names().await?.into_iter().next().context("a member")?;
+    let ip = stage.net.inside(&member);
+    let refused = stage.entry.client(ip, olm_tests::etcd_stage::PATIENCE).await?.get("precious", None).await;
+    stage.enter_as_root(PASSWORD);
+    let words = refused.err().map(|error| error.to_string()).unwrap_or_default();
+    ensure!(words.contains("permission denied") || words.contains("user name is empty"), "{words:?}");
+    Ok(())
+}
+
+/// S21 and S23, of a cluster with TLS and users: what is backed up has the users in it, and comes back with them.
+#[test]
+fn s23_a_cluster_with_tls_and_users_goes_back_to_its_backup() {
+    restoring("S23 users", async |stage| {
+        let _operator = stage.operator()?;
+        let cluster = cluster(stage, 3).await?;
+        nobody_gets_in(&cluster).await?;
+        let revision = with_backup(&cluster, json!({})).await?;
+        // By URL, with the certificate that the operator gives to applications: etcd gives snapshots to root alone.
+        let urls: Vec<String> =
+            cluster.names().await?.iter().map(|n| format!("https://{}:2379", stage.net.outside(n))).collect();
+        let by_url = json!({ "clusterName": null, "etcdEndpoints": urls, "clientTLSSecret": "c-client-tls" });
+        let by_url = Task::backup(&cluster, "by-url", "bucket/by-url", by_url).await?;
+        by_url.failed("authentication is on in etcd").await?;
+        by_url.delete().await?;
+
+        let former = cluster.names().await?;
+        let restore = Task::restore(stage, "c", "back", "bucket/etcd", json!({})).await?;
+        let status = followed(&cluster, &restore, &former).await?;
+        ensure!(status["snapshot"]["revision"] == revision, "{status}");
+        let safety = status["safetyBackup"].as_str().unwrap_or_default();
+        ensure!(safety.starts_with("s3://bucket/etcd_before-restore_"), "{status}");
+        cluster.steady(3).await?;
+        ensure!(get(&cluster, "precious").await?.as_deref() == Some("before"), "not the data of the backup");
+        ensure!(get(&cluster, "late").await?.is_none(), "what came after the backup is still there");
+        released(&cluster, &restore).await?;
+        cluster.until("authentication", |object| object["status"]["authEnabled"] == true).await?;
+        nobody_gets_in(&cluster).await
+    });
+}
+
+/// The password of the Secret and that of etcd differ: that is told, nobody is touched for it, and it goes on when they are one. Also
+/// when the other password came with a backup.
+#[test]
+fn s23_a_password_that_does_not_fit_is_told_and_nothing_is_done() {
+    restoring("S23 passwords", async |stage| {
+        let _operator = stage.operator()?;
+        let cluster = cluster(stage, 1).await?;
+        with_backup(&cluster, json!({})).await?;
+        let starts = stage.kubelet.starts().len();
+
+        say_password(stage, "changed").await?;
+        let told = cluster.condition("TLSReady", "False", "PasswordRefused").await?;
+        let message = told["message"].as_str().unwrap_or_default();
+        ensure!(
+            message.contains("Secret root, key password: etcd does not take it for the user root"),
+            "{told}"
+        );
+        cluster.spec(json!({ "size": 2 })).await?;
+        let seen =
+            |object: &Value| object["status"]["observedGeneration"] == object["metadata"]["generation"];
+        let object = cluster.until("the new size to be seen", seen).await?;
+        ensure!(object["status"]["conditions"].to_string().contains("PasswordRefused"), "{object}");
+        ensure!(
+            stage.kubelet.starts().len() == starts && cluster.names().await?.len() == 1,
+            "something was done with a password that is refused"
+        );
+        // As the message says.
+        let leader = stage.net.inside(&cluster.leader().await?);
+        let client = stage.entry.client(leader, olm_tests::etcd_stage::PATIENCE).await?;
+        client.auth_client().user_change_password("root", "changed").await?;
+        stage.enter_as_root("changed");
+        cluster.condition("TLSReady", "True", "").await?;
+        cluster.steady(2).await?;
+        put(&cluster, "precious", b"later").await?;
+
+        // In the backup the password is what it was.
+        let restore = Task::restore(stage, "c", "back", "bucket/etcd", json!({})).await?;
+        cluster.condition("TLSReady", "False", "PasswordRefused").await?;
+        stage.enter_as_root(PASSWORD);
+        say_password(stage, PASSWORD).await?;
+        restore.succeeded().await?;
+        cluster.steady(2).await?;
+        ensure!(get(&cluster, "precious").await?.as_deref() == Some("before"), "not the data of the backup");
+        Ok(())
+    });
+}
+
+/// A backup with users in it, in a new cluster that was told of none: the first member has the data, and what the others wait for is
+/// told.
+#[test]
+fn s23_users_of_a_backup_are_told_to_a_cluster_that_knows_none() {
+    restoring("S23 users of another", async |stage| {
+        let _operator = stage.operator()?;
+        let cluster = cluster(stage, 1).await?;
+        with_backup(&cluster, json!({})).await?;
+        let both = guarded(stage);
+        let mut template = spec(2);
+        template["TLS"] = both["TLS"].clone();
+        let more = json!({ "clusterTemplate": template });
+        let restore = Task::restore(stage, "d", "other", "bucket/etcd", more).await?;
+        let other = Handle { stage, name: "d".to_owned() };
+        let told = |object: &Value| {
+            object["status"]["conditions"]
+                .to_string()
+                .contains("name the Secret with the password of the user root")
+        };
+        other.until("the user to be asked for", told).await?;
+        other.spec(json!({ "auth": both["auth"] })).await?;
+        restore.succeeded().await?;
+        let whole =
+            |object: &Value| object["status"]["authEnabled"] == true && object["status"]["readyMembers"] == 2;
+        other.until("all to be well", whole).await.map(drop)
+    });
+}
