@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use http::{HeaderMap, header};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -101,7 +102,7 @@ impl Format {
     pub(crate) fn object(self, resource: &Resource, object: &Arc<Value>) -> Value {
         match self {
             Self::Whole => Value::clone(object),
-            Self::Metadata | Self::MetadataList => metadata_of(object),
+            Self::Metadata | Self::MetadataList => json!(MetadataOf::new(object)),
             Self::Table(rows) => {
                 let mut table = table::empty(resource, true);
                 table["metadata"] = json!({ "resourceVersion": super::meta::resource_version(object) });
@@ -154,7 +155,7 @@ impl Format {
             }
             let written = match self {
                 Self::Metadata | Self::MetadataList => {
-                    serde_json::to_writer(&mut bytes, &metadata_of(object))
+                    serde_json::to_writer(&mut bytes, &MetadataOf::new(object))
                 }
                 _ => serde_json::to_writer(&mut bytes, object.as_ref()),
             };
@@ -165,8 +166,19 @@ impl Format {
     }
 }
 
-fn metadata_of(object: &Value) -> Value {
-    json!({ "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"] })
+/// An object without all but its metadata.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct MetadataOf<'a> {
+    kind: &'static str,
+    api_version: &'static str,
+    metadata: &'a Value,
+}
+
+impl<'a> MetadataOf<'a> {
+    fn new(object: &'a Value) -> Self {
+        Self { kind: "PartialObjectMetadata", api_version: "meta.k8s.io/v1", metadata: &object["metadata"] }
+    }
 }
 
 #[cfg(test)]

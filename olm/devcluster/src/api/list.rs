@@ -56,43 +56,51 @@ pub(crate) async fn list(call: &Call<'_>) -> ApiResult<Response> {
     let token = call.query.get("continue");
     let after = if token.is_empty() { None } else { Some(read_token(token)?) };
     check_version(call, after.is_some())?;
-    let page = match &after {
-        Some((rv, key)) => {
-            // Pages show what is there now under the resourceVersion of the first page: a watch from there replays what
-            // changed in between. So the token is good as long as those events are kept.
-            if store.events_after(&call.resource.stored, *rv).is_err() {
-                return Err(ApiError::expired(
-                    "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter.",
-                ));
-            }
-            let mut page = store.list_after(&call.resource.stored, &call.info.namespace, Some(key));
-            page.rv = *rv;
-            page
+    let rv = match &after {
+        // Pages show what is there now under the resourceVersion of the first page: a watch from there replays what changed in
+        // between. So the token is good as long as those events are kept.
+        Some((rv, _)) if store.events_after(&call.resource.stored, *rv).is_err() => {
+            return Err(ApiError::expired(
+                "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter.",
+            ));
         }
-        None => store.list(&call.resource.stored, &call.info.namespace),
+        Some((rv, _)) => Some(*rv),
+        None => None,
     };
+    // What lies behind the page is nobody's concern but that there is more.
+    let chunk = match limit {
+        None => usize::MAX,
+        Some(limit) if selector.is_everything() => limit,
+        Some(limit) => limit.max(LOOKED_AT),
+    };
+    let mut last = after.map(|(_, key)| key);
+    let page = store.list_after(&call.resource.stored, &call.info.namespace, last.as_ref(), chunk);
+    let (rv, mut more) = (rv.unwrap_or(page.rv), page.more);
     let mut items = page.items;
     if !selector.is_everything() {
-        let (all, mut rest) = (limit.map_or(items.len(), |limit| limit.max(LOOKED_AT)), items);
-        items = Vec::new();
-        // What lies behind the page is nobody's concern but that there is more.
-        while !rest.is_empty() && limit.is_none_or(|limit| items.len() <= limit) {
-            let next = rest.split_off(all.min(rest.len()));
-            let shown = convert::present_all(call.server, call.resource, rest).await?;
-            items.extend(shown.into_iter().filter(|item| selector.matches(item)));
-            rest = next;
+        let mut matching = Vec::new();
+        loop {
+            last = items.last().map(|item| (meta::namespace(item).to_owned(), meta::name(item).to_owned()));
+            let shown = convert::present_all(call.server, call.resource, items).await?;
+            matching.extend(shown.into_iter().filter(|item| selector.matches(item)));
+            if more == 0 || limit.is_some_and(|limit| matching.len() > limit) {
+                break;
+            }
+            let page = store.list_after(&call.resource.stored, &call.info.namespace, last.as_ref(), chunk);
+            (items, more) = (page.items, page.more);
         }
+        items = matching;
     }
     let mut metadata = Map::new();
-    metadata.insert("resourceVersion".to_owned(), page.rv.to_string().into());
-    if let Some(limit) = limit.filter(|limit| items.len() > *limit) {
-        let remaining = items.len() - limit;
+    metadata.insert("resourceVersion".to_owned(), rv.to_string().into());
+    let behind = limit.map_or(0, |limit| items.len().saturating_sub(limit));
+    if let Some(limit) = limit.filter(|_| behind > 0 || more > 0) {
         items.truncate(limit);
         if let Some(last) = items.last() {
-            metadata.insert("continue".to_owned(), write_token(page.rv, last).into());
+            metadata.insert("continue".to_owned(), write_token(rv, last).into());
         }
         if selector.is_everything() {
-            metadata.insert("remainingItemCount".to_owned(), remaining.into());
+            metadata.insert("remainingItemCount".to_owned(), more.into());
         }
     }
     let shown = convert::present_all(call.server, call.resource, items).await?;

@@ -61,6 +61,8 @@ pub(crate) enum WriteError {
 /// A page of a list.
 pub(crate) struct Page {
     pub items: Vec<Arc<Value>>,
+    /// How many come after them.
+    pub more: usize,
     pub rv: u64,
 }
 
@@ -187,30 +189,30 @@ impl Store {
 
     /// All objects of a resource, or those of one namespace.
     pub(crate) fn list(&self, resource: &str, namespace: &str) -> Page {
-        self.list_after(resource, namespace, None)
+        self.list_after(resource, namespace, None, usize::MAX)
     }
 
-    /// As `list`, beginning after an object.
+    /// As `list`, beginning after an object, and so many of them.
     pub(crate) fn list_after(
         &self,
         resource: &str,
         namespace: &str,
         after: Option<&(String, String)>,
+        limit: usize,
     ) -> Page {
         let state = lock(&self.state);
         let rv = state.visible;
-        let Some(table) = state.tables.get(resource) else { return Page { items: Vec::new(), rv } };
+        let Some(table) = state.tables.get(resource) else { return Page { items: Vec::new(), more: 0, rv } };
         let start = match after {
             Some(key) => Bound::Excluded(key.clone()),
             None => Bound::Included((namespace.to_owned(), String::new())),
         };
-        let items = table
+        let mut all = table
             .objects
             .range((start, Bound::Unbounded))
-            .take_while(|((ns, _), _)| namespace.is_empty() || ns == namespace)
-            .map(|(_, object)| object.clone())
-            .collect();
-        Page { items, rv }
+            .take_while(|((ns, _), _)| namespace.is_empty() || ns == namespace);
+        let items = all.by_ref().take(limit).map(|(_, object)| object.clone()).collect();
+        Page { items, more: all.count(), rv }
     }
 
     /// Whether a resource has any object.
