@@ -199,7 +199,7 @@ fn label(given: Option<&str>, name: &str) -> String {
 }
 
 /// `storageClassName` becomes `Storage class name`; abbreviations stay.
-fn in_words(name: &str) -> String {
+pub(crate) fn in_words(name: &str) -> String {
     let chars: Vec<char> = name.chars().collect();
     let mut out = String::new();
     for (i, c) in chars.iter().enumerate() {

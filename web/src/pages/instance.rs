@@ -16,7 +16,7 @@ use crate::{
     caller::{Caller, Page},
     dynamic::{self, CustomKind, Happened, at_path},
     error::WebError,
-    form::Descriptor,
+    form::{Descriptor, in_words},
     links::{self, clean, encode},
     view::{
         layout::Section,
@@ -211,9 +211,52 @@ fn show(value: &Value, x: &Descriptor) -> Markup {
                 Value::Number(n) => (n),
                 Value::Null => span.muted { "not set" },
                 Value::Array(items) if items.iter().all(Value::is_string) => (clean(&items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", "))),
+                Value::Array(items) => @match columns(items) {
+                    Some(columns) => (table(&columns, items)),
+                    None => pre { (dynamic::yaml(value)) },
+                },
                 other => pre { (dynamic::yaml(other)) },
             }
             @if let Some(kind) = &x.refers_to { " " span.small.muted { "(" (kind) ")" } }
+        }
+    }
+}
+
+/// More columns than this are no table any more.
+const COLUMNS: usize = 6;
+
+/// The columns of a list of objects, the name first; none for what is no table: something else is in it, or more than words.
+fn columns(items: &[Value]) -> Option<Vec<&str>> {
+    let mut columns: Vec<&str> = Vec::new();
+    for item in items {
+        for (key, value) in item.as_object()? {
+            if value.is_object() || value.is_array() {
+                return None;
+            }
+            if !columns.contains(&key.as_str()) {
+                columns.push(key);
+            }
+        }
+    }
+    columns.sort_by_key(|key| *key != "name");
+    (1..=COLUMNS).contains(&columns.len()).then_some(columns)
+}
+
+fn table(columns: &[&str], items: &[Value]) -> Markup {
+    html! {
+        div.scroll {
+            table.plain {
+                thead { tr { @for column in columns { th scope="col" { (in_words(&clean(column))) } } } }
+                tbody {
+                    @for item in items {
+                        tr {
+                            @for column in columns {
+                                td { @if let Some(value) = item.get(column) { (show(value, &Descriptor::default())) } }
+                            }
+                        }
+                    }
+                }
+            }
         }
     }
 }
