@@ -17,6 +17,10 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser as _};
 use clap_complete::CompleteEnv;
 
+/// What a page of a list or a catalog needed for a moment goes back to the system soon; see `.cargo/config.toml`.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 fn main() -> ExitCode {
     // The node agent starts this very binary again as a pod's first process: that must come before anything else.
     #[cfg(feature = "devcluster")]

@@ -84,12 +84,12 @@ fn without_managed_fields(text: &[u8]) -> Vec<u8> {
 
 /// Behind the closing quote of a string that begins before `at`.
 fn end_of_string(text: &[u8], mut at: usize) -> usize {
-    while let Some(&byte) = text.get(at) {
-        at += match byte {
-            b'"' => return at + 1,
-            b'\\' => 2,
-            _ => 1,
-        };
+    while let Some(found) = text.get(at..).and_then(|rest| memchr::memchr2(b'"', b'\\', rest)) {
+        at += found;
+        if text.get(at) == Some(&b'"') {
+            return at + 1;
+        }
+        at += 2;
     }
     text.len().max(1)
 }

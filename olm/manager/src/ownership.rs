@@ -87,9 +87,12 @@ pub(crate) fn selector_of(owner: &OwnerKey) -> String {
     )
 }
 
+/// Group, version, kind and plural.
+pub(crate) type OwnedKind = (&'static str, &'static str, &'static str, &'static str);
+
 /// Kinds that are looked through for an owner's labels, in the order in which they are deleted: first what the API server asks on
 /// other requests, then bindings, then the roles that they bind.
-const OWNED_KINDS: &[(&str, &str, &str, &str)] = &[
+pub(crate) const OWNED_KINDS: &[OwnedKind] = &[
     (
         "admissionregistration.k8s.io",
         "v1",
@@ -199,17 +202,18 @@ where
 /// What a label selector finds of the kinds that owners are out of reach of, in the order in which it is deleted. A kind that the
 /// cluster does not have, or that the caller may not list, has nothing of the caller's.
 pub(crate) async fn labelled(client: &Client, selector: &str) -> Result<Vec<Owned>, kube::Error> {
-    labelled_if(client, selector, |_| true).await
+    labelled_if(client, OWNED_KINDS, selector, |_| true).await
 }
 
-/// Those of them that are wanted.
+/// Those of some kinds that are wanted.
 pub(crate) async fn labelled_if(
     client: &Client,
+    kinds: &[OwnedKind],
     selector: &str,
     wanted: impl Fn(&ObjectMeta) -> bool,
 ) -> Result<Vec<Owned>, kube::Error> {
     let mut out = Vec::new();
-    for (group, version, kind, plural) in OWNED_KINDS {
+    for (group, version, kind, plural) in kinds {
         let resource =
             ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural);
         let api = Api::<DynamicObject>::all_with(without_managers(client.clone()), &resource);

@@ -12,6 +12,10 @@ use etcd_operator::controller::Scope;
 use etcd_operator::restore::fetch::{self, FetchArgs, InstallArgs};
 use tracing_subscriber::EnvFilter;
 
+/// What a page of a list or a catalog needed for a moment goes back to the system soon; see `.cargo/config.toml`.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 /// Keeps etcd clusters at their size and healthy, backs them up and restores them.
 ///
 /// Called `etcd-backup-operator` or `etcd-restore-operator` it does that alone, as the programs of these names did.

@@ -135,7 +135,6 @@ impl Process {
             .arg(served.folder.join(format!("{identity}-cache")))
             .env("POD_NAME", identity)
             .env("POD_NAMESPACE", OLM)
-            .envs(olm_manager::manifests::MALLOC)
             .stdin(Stdio::null())
             .stdout(file.try_clone()?)
             .stderr(file);

@@ -4,7 +4,7 @@
 //! a few bytes each; whole objects, as kube's stores keep them, are fifty times that.
 
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
@@ -21,7 +21,7 @@ use olm_api::names;
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::UnboundedReceiverStream;
 
-use crate::ownership::OwnerKey;
+use crate::ownership::{OwnerKey, out_of_reach};
 
 /// Deletions that are remembered, so that the answer to a write that was under way meanwhile brings nothing back. Far more than
 /// there are writes at a time.
@@ -61,11 +61,13 @@ struct Book<V> {
     spaces: Spaces<V>,
     gone: VecDeque<(String, String, u64)>,
     listeners: Vec<mpsc::UnboundedSender<Touched>>,
+    /// Owners out of reach of garbage collection, of what was there at the start.
+    far: BTreeSet<OwnerKey>,
 }
 
 impl<V> Default for Book<V> {
     fn default() -> Self {
-        Self { spaces: HashMap::new(), gone: VecDeque::new(), listeners: Vec::new() }
+        Self { spaces: HashMap::new(), gone: VecDeque::new(), listeners: Vec::new(), far: BTreeSet::new() }
     }
 }
 
@@ -93,16 +95,19 @@ impl<V: Clone + PartialEq> Ledger<V> {
         read: impl Fn(&K) -> V,
     ) {
         let mut events = std::pin::pin!(events.default_backoff());
-        let mut list = Spaces::new();
+        let (mut list, mut far) = (Spaces::new(), BTreeSet::new());
         while let Some(event) = events.next().await {
             match event {
-                Ok(Event::Init) => list = Spaces::new(),
+                Ok(Event::Init) => (list, far) = (Spaces::new(), BTreeSet::new()),
                 Ok(Event::InitApply(object)) => {
+                    far.extend(
+                        OwnerKey::of(object.meta()).filter(|owner| out_of_reach(object.meta(), owner)),
+                    );
                     let (namespace, name) = place(object.meta());
                     let entry = Entry { version: version(object.meta()), value: read(&object) };
                     list.entry(namespace.into()).or_default().insert(name.into(), entry);
                 }
-                Ok(Event::InitDone) => self.listed(std::mem::take(&mut list)),
+                Ok(Event::InitDone) => self.listed(std::mem::take(&mut list), std::mem::take(&mut far)),
                 Ok(Event::Apply(object)) => self.put(object.meta(), read(&object)),
                 Ok(Event::Delete(object)) => self.remove(object.meta()),
                 Err(error) => {
@@ -113,8 +118,11 @@ impl<V: Clone + PartialEq> Ledger<V> {
     }
 
     /// A whole list takes the place of what was known.
-    fn listed(&self, list: Spaces<V>) {
+    fn listed(&self, list: Spaces<V>, far: BTreeSet<OwnerKey>) {
         let mut book = self.book();
+        if !*self.filled.borrow() {
+            book.far = far;
+        }
         let before = std::mem::replace(&mut book.spaces, list);
         // What is there when the manager starts is looked at anyway.
         if self.filled.send_replace(true) {
@@ -192,6 +200,11 @@ impl<V: Clone + PartialEq> Ledger<V> {
         let (listener, touched) = mpsc::unbounded_channel();
         self.book().listeners.push(listener);
         UnboundedReceiverStream::new(touched)
+    }
+
+    /// The owners out of reach of garbage collection that labels named when the cluster was seen first. To be asked for once.
+    pub(crate) fn far_owners(&self) -> BTreeSet<OwnerKey> {
+        std::mem::take(&mut self.book().far)
     }
 
     /// Returns when the cluster has been seen once.

@@ -8,6 +8,7 @@
 use std::{collections::BTreeSet, fmt::Debug, sync::Arc, time::Duration};
 
 use futures::{StreamExt, future, stream};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Api, Client, Resource, ResourceExt, runtime::reflector::ObjectRef};
 use olm_api::{ClusterServiceVersion, OperatorGroup, names};
 use serde::de::DeserializeOwned;
@@ -16,12 +17,15 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     context::{Ctx, Error},
     ownership::{
-        Owned, OwnerKey, Released, each_metadata, is_orphan, labelled, labelled_if, release, selector_of,
+        OWNED_KINDS, Owned, OwnedKind, OwnerKey, Released, each_metadata, is_orphan, labelled, labelled_if,
+        release, selector_of,
     },
 };
 
 const VERSION: &str = "ClusterServiceVersion";
 const GROUP: &str = "OperatorGroup";
+/// The API group of roles and bindings.
+const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// Owners that go together (a namespace) are looked after together.
 const GATHER: Duration = Duration::from_millis(500);
@@ -31,19 +35,25 @@ const RETRY: Duration = Duration::from_secs(5);
 /// What to look for.
 #[derive(Debug, Default)]
 enum Look {
-    /// Whatever has lost its owner.
+    /// Whatever has lost its owner, in a cluster that has just been seen.
     #[default]
-    Everything,
+    AtStart,
     /// What is left of these.
     After(BTreeSet<OwnerKey>),
 }
 
 pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
     let mut gone = gone(&ctx);
-    // The first look is at the start, for what went while nobody watched.
+    // The first look is for what went while nobody watched.
+    let seen = async { tokio::join!(ctx.stores.synced(), ctx.parts.filled()) };
+    tokio::select! {
+        () = shutdown.cancelled() => return,
+        _ = seen => {}
+    }
+    let far = ctx.parts.far_owners();
     let mut look = Look::default();
     loop {
-        match sweep(&look, &ctx).await {
+        match sweep(&look, &far, &ctx).await {
             Ok(()) => {
                 let first = tokio::select! {
                     () = shutdown.cancelled() => return,
@@ -97,10 +107,15 @@ fn gone(ctx: &Ctx) -> stream::BoxStream<'static, OwnerKey> {
     .boxed()
 }
 
-/// Deletes what nobody answers for any more.
-async fn sweep(look: &Look, ctx: &Ctx) -> Result<(), Error> {
+/// Deletes what nobody answers for any more. `far` is whom roles and bindings named as an owner at the start: they are the many, and
+/// are not read again for that.
+async fn sweep(look: &Look, far: &BTreeSet<OwnerKey>, ctx: &Ctx) -> Result<(), Error> {
     let found = match look {
-        Look::Everything => orphans(&ctx.client).await,
+        Look::AtStart if far.iter().all(|owner| is_there(owner, ctx)) => {
+            let few: Vec<_> = OWNED_KINDS.iter().copied().filter(|(group, ..)| *group != RBAC).collect();
+            orphans_of(&few, &ctx.client, |owner| !is_there(owner, ctx)).await
+        }
+        Look::AtStart => orphans(&ctx.client).await,
         // Several are looked for at once, as everything is.
         Look::After(owners) if owners.len() > 1 => orphans(&ctx.client).await,
         Look::After(owners) => match owners.first() {
@@ -118,6 +133,15 @@ async fn sweep(look: &Look, ctx: &Ctx) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// Whether an owner is there, as far as the stores know; of kinds that are not ours nothing is known.
+fn is_there(owner: &OwnerKey, ctx: &Ctx) -> bool {
+    match owner.kind.as_str() {
+        VERSION => ctx.stores.versions.has(&owner.namespace, &owner.name),
+        GROUP => ctx.stores.groups.has(&owner.namespace, &owner.name),
+        _ => true,
+    }
 }
 
 /// What is left of one owner; nothing, when it is there.
@@ -141,10 +165,22 @@ async fn left_of(owner: &OwnerKey, client: &Client) -> Result<Vec<Owned>, kube::
 /// Everything that labels say is owned by what is not there. The objects are listed before their owners: an owner that
 /// was made in between counts.
 pub(crate) async fn orphans(client: &Client) -> Result<Vec<Owned>, kube::Error> {
+    orphans_of(OWNED_KINDS, client, |_| true).await
+}
+
+/// Those of some kinds, of owners that may be gone.
+async fn orphans_of(
+    kinds: &[OwnedKind],
+    client: &Client,
+    may_be_gone: impl Fn(&OwnerKey) -> bool,
+) -> Result<Vec<Owned>, kube::Error> {
     let selector = format!("{},{}", names::LABEL_OWNER, names::LABEL_OWNER_KIND);
     // With nobody alive: whatever could be one.
     let nobody = BTreeSet::new();
-    let mut owned = labelled_if(client, &selector, |metadata| is_orphan(metadata, &nobody)).await?;
+    let wanted = |metadata: &ObjectMeta| {
+        is_orphan(metadata, &nobody) && OwnerKey::of(metadata).is_some_and(|owner| may_be_gone(&owner))
+    };
+    let mut owned = labelled_if(client, kinds, &selector, wanted).await?;
     if owned.is_empty() {
         return Ok(owned);
     }

@@ -33,7 +33,7 @@ use olm_resolver::{Action, ChosenBundle, Request, Resolved, resolve_one};
 pub(crate) use basis::Basis;
 pub(crate) use prepared::prepared;
 pub use refusal::Refusal;
-pub(crate) use snapshot::{Snapshot, look, package_of};
+pub(crate) use snapshot::{Snapshot, Snapshots, look, package_of};
 pub(crate) use worked_out::WorkedOut;
 
 use crate::{catalogs::LoadedCatalog, resources::Resources};

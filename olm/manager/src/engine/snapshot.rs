@@ -1,8 +1,8 @@
 //! What the engine reads from the cluster: the objects of one namespace, single objects by name, and nothing else.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
 use futures::{StreamExt, TryStreamExt, stream};
@@ -38,9 +38,55 @@ pub(crate) struct Snapshot {
     pub(crate) subscriptions: Vec<Arc<Subscription>>,
     pub(crate) kubernetes: Option<Version>,
     pub(super) asker: Asker,
+    /// What the resolver is told of the versions; the same for all Subscriptions of the namespace.
+    pub(super) installed: OnceLock<Vec<Installed>>,
+}
+
+/// So many namespaces are decided about at a time, or a few more.
+const SHARED: usize = 4;
+
+/// The snapshots that were taken last. The Subscriptions of a namespace are decided about one after the other, and mostly nothing
+/// happens in between.
+#[derive(Default)]
+pub(crate) struct Snapshots(Mutex<VecDeque<Arc<Snapshot>>>);
+
+impl Snapshots {
+    /// The one that was taken before, where nothing is different.
+    pub(crate) fn share(&self, new: Snapshot) -> Arc<Snapshot> {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(same) = last.iter().find(|known| known.is_same(&new)) {
+            return Arc::clone(same);
+        }
+        let new = Arc::new(new);
+        last.truncate(SHARED - 1);
+        last.push_front(Arc::clone(&new));
+        new
+    }
 }
 
 impl Snapshot {
+    /// Of the very same objects.
+    fn is_same(&self, other: &Self) -> bool {
+        fn same<K>(one: &[Arc<K>], other: &[Arc<K>]) -> bool {
+            one.len() == other.len() && one.iter().zip(other).all(|(a, b)| Arc::ptr_eq(a, b))
+        }
+        same(&self.csvs, &other.csvs)
+            && same(&self.groups, &other.groups)
+            && same(&self.conditions, &other.conditions)
+            && same(&self.subscriptions, &other.subscriptions)
+            && self.kubernetes == other.kubernetes
+    }
+
+    /// The operators that are installed, as the resolver knows them.
+    fn installed_facts(&self) -> &[Installed] {
+        self.installed.get_or_init(|| {
+            let stays = |csv: &&Arc<ClusterServiceVersion>| {
+                csv.metadata.deletion_timestamp.is_none() && !is_replaced(csv, &self.csvs)
+            };
+            self.csvs.iter().filter(stays).map(|csv| fact(csv, &self.subscriptions)).collect()
+        })
+    }
+
     /// As the stores have it: that may be older than the cluster, for a moment.
     pub(crate) async fn kept(resources: &Resources, stores: &Stores, namespace: &str) -> Self {
         Self {
@@ -50,6 +96,7 @@ impl Snapshot {
             subscriptions: stores.subscriptions.in_namespace(namespace),
             kubernetes: kubernetes(resources).await,
             asker: Asker::Installer,
+            installed: OnceLock::new(),
         }
     }
 
@@ -72,6 +119,7 @@ impl Snapshot {
             subscriptions: subscriptions?,
             kubernetes,
             asker: Asker::Installer,
+            installed: OnceLock::new(),
         })
     }
 
@@ -167,14 +215,10 @@ pub(super) async fn facts(
             Err(error) => return Err(error),
         }
     }
-    let installed = snapshot
-        .csvs
-        .iter()
-        .filter(|csv| csv.metadata.deletion_timestamp.is_none() && !is_replaced(csv, &snapshot.csvs));
     Ok(Facts {
         kubernetes: snapshot.kubernetes.clone(),
         apis,
-        installed: installed.map(|csv| fact(csv, &snapshot.subscriptions)).collect(),
+        installed: snapshot.installed_facts().to_vec(),
         openshift: if limited { openshift(resources).await? } else { None },
         policy: Vec::new(),
     })
@@ -319,6 +363,22 @@ mod tests {
         let whole = installed_of(&serde_json::to_value(&csv).unwrap(), Some("ns/a"));
         assert_eq!((whole.provides.len(), whole.requires.len(), whole.properties.len()), (2, 1, 1));
         assert_eq!(format!("{:?}", installed_of(&described(&csv), Some("ns/a"))), format!("{whole:?}"));
+    }
+
+    #[test]
+    fn a_snapshot_is_shared_as_long_as_nothing_is_different() {
+        let taken =
+            |csvs: &[Arc<ClusterServiceVersion>]| Snapshot { csvs: csvs.to_vec(), ..Snapshot::default() };
+        let (all, snapshots) = ([csv("a.v1", None), csv("b.v1", None)], Snapshots::default());
+        let first = snapshots.share(taken(&all));
+        assert_eq!(first.installed_facts().len(), 2);
+        assert!(Arc::ptr_eq(&first, &snapshots.share(taken(&all))));
+        // the same words, and another object
+        let changed = [Arc::clone(&all[0]), csv("b.v1", None)];
+        let second = snapshots.share(taken(&changed));
+        assert!(!Arc::ptr_eq(&first, &second));
+        assert!(!Arc::ptr_eq(&second, &snapshots.share(taken(&all[..1]))));
+        assert!(Arc::ptr_eq(&first, &snapshots.share(taken(&all))));
     }
 
     #[test]

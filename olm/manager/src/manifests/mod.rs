@@ -31,7 +31,6 @@ use serde_json::{Value, json};
 
 pub use options::{ManifestOptions, VERSION};
 pub(crate) use packages::{PACKAGES, PACKAGES_API};
-pub use workloads::MALLOC;
 
 use crate::resources::{ResourceError, Resources};
 

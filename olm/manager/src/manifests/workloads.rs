@@ -14,11 +14,6 @@ const CACHE: &str = "/var/cache/olm";
 /// A large catalog takes 200 MB; while it is being fetched, the largest layer of its image comes on top.
 const CACHE_SIZE: &str = "4Gi";
 const REGISTRIES_PATH: &str = "/etc/olm/registries";
-/// Environment of every process of ours. glibc keeps what reading a catalog or a page of a list needed for a moment, in each thread's
-/// arena on its own; like this it goes back to the system.
-pub const MALLOC: [(&str, &str); 3] =
-    [("MALLOC_ARENA_MAX", "1"), ("MALLOC_MMAP_THRESHOLD_", "65536"), ("MALLOC_TRIM_THRESHOLD_", "131072")];
-
 pub(super) fn manager(options: &ManifestOptions) -> Vec<Value> {
     let mut args = vec![
         "manager".into(),
@@ -129,7 +124,6 @@ impl Pod<'_> {
             json!({ "name": "POD_NAMESPACE", "valueFrom": { "fieldRef": { "fieldPath": "metadata.namespace" } } }),
             json!({ "name": NAMESPACE_VARIABLE, "valueFrom": { "fieldRef": { "fieldPath": "metadata.namespace" } } }),
         ];
-        env.extend(MALLOC.map(|(name, value)| json!({ "name": name, "value": value })));
         env.extend(self.env.iter().cloned());
         env.extend(options.env.iter().map(|(name, value)| json!({ "name": name, "value": value })));
         let mut deployment = json!({

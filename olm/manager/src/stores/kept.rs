@@ -31,6 +31,12 @@ pub(crate) trait Kept:
     fn together(spec: &Self::Spec, rest: &[u8]) -> Option<Self>;
 
     fn brief(&self) -> Self::Brief;
+
+    /// The namespace that whoever looks at one of this place looks through. All are looked at once when the manager starts, in this
+    /// order: the controllers come by the same namespaces at about the same time.
+    fn near<'a>(namespace: &'a str, _name: &'a str) -> &'a str {
+        namespace
+    }
 }
 
 /// An object, taken apart.

@@ -119,8 +119,10 @@ impl<K: Kept> Kind<K> {
             std::mem::replace(&mut *self.shelf.write().unwrap_or_else(PoisonError::into_inner), list);
         let first = !*self.filled.borrow();
         let shelf = self.shelf();
+        let mut places: Vec<_> = shelf.places().collect();
+        places.sort_by_key(|(namespace, name)| K::near(namespace, name));
         // Nobody is told of what is there at the start but whoever looks at all of it, and that goes by names.
-        for (namespace, name) in shelf.places() {
+        for (namespace, name) in places {
             let (now, known) = (shelf.version(namespace, name), before.version(namespace, name));
             if now.is_some() && now == known {
                 continue;
@@ -298,7 +300,13 @@ fn reference<K: Kept>(namespace: &str, name: &str) -> ObjectRef<K> {
 
 impl<K: Kept> Objects<K> for RwLock<Shelf<K>> {
     fn find(&self, namespace: &str, name: &str) -> Option<Arc<K>> {
-        self.read().unwrap_or_else(PoisonError::into_inner).get(namespace, name)
+        let shelf = self.read().unwrap_or_else(PoisonError::into_inner);
+        if namespace.is_empty() {
+            return shelf.get(namespace, name);
+        }
+        // Whoever looks at it looks at those beside it too.
+        let named = |object: &Arc<K>| object.meta().name.as_deref() == Some(name);
+        shelf.in_namespace(namespace).into_iter().find(named)
     }
 
     fn keys(&self) -> Vec<Key> {

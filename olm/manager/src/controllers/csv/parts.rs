@@ -5,7 +5,7 @@
 //! version; what is not there is asked for.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{BTreeSet, HashMap, VecDeque},
     hash::{DefaultHasher, Hash, Hasher},
     sync::{Arc, Mutex, PoisonError, Weak},
 };
@@ -31,6 +31,7 @@ use crate::{
     context::{Ctx, Error},
     controllers::ledger::{Ledger, Touched, components},
     metadata::{metadata_only, without_managers},
+    ownership::OwnerKey,
 };
 
 /// Versions that went in an orderly way and are remembered: more than go at a time. One that is forgotten is looked after in vain.
@@ -171,6 +172,16 @@ impl Parts {
             self.validating.filled(),
             self.mutating.filled(),
         );
+    }
+
+    /// Whom the labels of roles and bindings named as an owner out of reach of garbage collection when they were seen first. To be asked
+    /// for once, after [`Self::filled`].
+    pub(crate) fn far_owners(&self) -> BTreeSet<OwnerKey> {
+        let mut far = self.roles.far_owners();
+        far.append(&mut self.bindings.far_owners());
+        far.append(&mut self.cluster_roles.far_owners());
+        far.append(&mut self.cluster_bindings.far_owners());
+        far
     }
 
     /// Whatever happens to what versions own, with them in its labels.

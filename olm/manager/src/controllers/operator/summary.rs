@@ -75,6 +75,11 @@ impl Kept for Summary {
     }
 
     fn brief(&self) {}
+
+    /// That of the operator: its name ends with it.
+    fn near<'a>(_: &'a str, name: &'a str) -> &'a str {
+        name.rsplit_once('.').map_or(name, |(_, namespace)| namespace)
+    }
 }
 
 /// Whether a component is of a kind that is compared.

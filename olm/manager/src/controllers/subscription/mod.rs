@@ -29,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     catalogs::LoadedCatalog,
     context::{Ctx, Error, SAFETY_NET, drive},
-    engine::{self, Basis, Outcome, Refusal, Snapshot},
+    engine::{self, Basis, Outcome, Refusal, Snapshot, Snapshots},
     runner::Action,
     stores::Stores,
 };
@@ -91,6 +91,7 @@ fn owners(plan: &InstallPlan) -> Vec<ObjectRef<Subscription>> {
 struct Memory {
     settled: Settled,
     sources: Sources,
+    snapshots: Snapshots,
 }
 
 /// When to look again at what was decided on an older state than that of the cluster. The news wakes it before.
@@ -112,7 +113,7 @@ async fn reconcile(
 
     let namespace = subscription.namespace().unwrap_or_default();
     let catalogs = ctx.catalogs.visible_from(&namespace, &ctx.namespace);
-    let snapshot = Snapshot::kept(&ctx.resources, &ctx.stores, &namespace).await;
+    let snapshot = memory.snapshots.share(Snapshot::kept(&ctx.resources, &ctx.stores, &namespace).await);
     let plans = plans_of(&subscription, &ctx.stores);
     let basis = Basis::of(&subscription, &snapshot, &catalogs);
     // With what became of it so far.
