@@ -10,7 +10,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use futures::FutureExt as _;
 use kube::{Api, Client, ResourceExt, api::ListParams};
 use olm_api::CatalogSource;
 use tokio::task::{AbortHandle, JoinSet};
@@ -224,9 +223,7 @@ async fn controllers(ctx: Arc<Ctx>, stop: CancellationToken) {
     };
     // A task each: none waits while another reads or decides. They go with this.
     let mut tasks = JoinSet::new();
-    let (parts, client) = (Arc::clone(&ctx.parts), ctx.client.clone());
-    let parts = async move { parts.follow(&client).await }.boxed();
-    for feed in ctx.stores.feeds(&ctx.client).into_iter().chain([parts]) {
+    for feed in ctx.stores.feeds(&ctx.client).into_iter().chain(ctx.parts.feeds(&ctx.client)) {
         let stop = stop.clone();
         tasks.spawn(async move {
             tokio::select! {

@@ -188,6 +188,16 @@ pub(crate) fn resident(pid: u32) -> Result<f64> {
     kb.map(|kb: f64| kb / 1024.0).context("no VmRSS")
 }
 
+/// Seconds on all processors together that a process has taken so far.
+pub(crate) fn processor(pid: u32) -> Result<f64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    // Behind the name, which may have anything in it; user and system time are the 14th and 15th field of all.
+    let fields = stat.rsplit_once(") ").context("no name")?.1.split(' ');
+    let ticks: f64 = fields.skip(11).take(2).filter_map(|field| field.parse::<f64>().ok()).sum();
+    let hertz = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK)?.context("no clock ticks")?;
+    Ok(ticks / hertz as f64)
+}
+
 /// Memory of a process in MiB, with its share of what it has in common with others.
 pub(crate) fn pss(pid: u32) -> Result<f64> {
     let rollup = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;

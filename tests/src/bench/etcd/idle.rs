@@ -17,7 +17,7 @@ use serde_json::json;
 
 use super::{
     super::{
-        steps::{pss, resident},
+        steps::{processor, pss, resident},
         table::Row,
     },
     member,
@@ -49,16 +49,6 @@ impl Drop for Process {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
-}
-
-/// Seconds on all processors together that a process has taken so far.
-fn taken(pid: u32) -> Result<f64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    // Behind the name, which may have anything in it; user and system time are the 14th and 15th field of all.
-    let fields = stat.rsplit_once(") ").context("no name")?.1.split(' ');
-    let ticks: f64 = fields.skip(11).take(2).filter_map(|field| field.parse::<f64>().ok()).sum();
-    let hertz = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK)?.context("no clock ticks")?;
-    Ok(ticks / hertz as f64)
 }
 
 pub(super) async fn rows() -> Result<Vec<Row>> {
@@ -118,9 +108,9 @@ pub(super) async fn rows() -> Result<Vec<Row>> {
     }
     let ready = start.elapsed();
     tokio::time::sleep(CALMS).await;
-    let (calls, before, from) = (faults.count(), taken(pid)?, Instant::now());
+    let (calls, before, from) = (faults.count(), processor(pid)?, Instant::now());
     tokio::time::sleep(IDLE).await;
-    let share = (taken(pid)? - before) / from.elapsed().as_secs_f64() * 100.0;
+    let share = (processor(pid)? - before) / from.elapsed().as_secs_f64() * 100.0;
     let calls = faults.calls().iter().skip(calls).filter(|call| !call.is_watch() && !call.is_lease()).count();
     members.abort();
     Ok(vec![

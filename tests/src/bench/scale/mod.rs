@@ -15,7 +15,7 @@ use olm_tests::inprocess::{Call, Catalog, Faults, Operator, Process, World, crd}
 use serde_json::json;
 
 use super::{
-    steps::{pss, resident},
+    steps::{processor, pss, resident},
     table::Row,
 };
 pub(super) use settled::Settled;
@@ -99,8 +99,9 @@ pub(crate) async fn rows(namespaces: usize) -> Result<Vec<Row>> {
         limit: 10.0,
         unit: "s",
         note: format!(
-            "ready after {:.1} s, {reconciled} reconciliations, {} reads: {}",
+            "ready after {:.1} s, {:.1} s of a processor, {reconciled} reconciliations, {} reads: {}",
             ready.as_secs_f64(),
+            processor(manager.pid())?,
             reads.len(),
             most(&reads)
         ),

@@ -6,11 +6,12 @@
 
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
+    fmt::Debug,
     hash::{DefaultHasher, Hash, Hasher},
     sync::{Arc, Mutex, PoisonError, Weak},
 };
 
-use futures::{Stream, StreamExt, stream};
+use futures::{FutureExt, Stream, StreamExt, future::BoxFuture, stream};
 use k8s_openapi::{
     api::{
         admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
@@ -24,6 +25,7 @@ use k8s_openapi::{
 use kube::{Api, Client, Resource, ResourceExt, core::PartialObjectMeta, runtime::watcher};
 use olm_api::names;
 use olm_plan::Rule;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::{facts::ApiService, workload::Workload};
@@ -113,48 +115,91 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// Keeps them current until it is dropped.
-    pub(crate) async fn follow(&self, client: &Client) {
-        let managed = labelled(&format!("{}=true,{}", names::LABEL_MANAGED, names::LABEL_OWNER));
-        let owned = labelled(names::LABEL_OWNER);
-        let any = watcher::Config::default().page_size(PAGE);
-        let rules = |rules: Option<&Vec<PolicyRule>>| self.shared(rules.into_iter().flatten());
+    /// What keeps each of them current, for as long as it is polled. To read a page of a list is work of its own: each is for a task.
+    pub(crate) fn feeds(self: &Arc<Self>, client: &Client) -> Vec<BoxFuture<'static, ()>> {
+        let managed = || labelled(&format!("{}=true,{}", names::LABEL_MANAGED, names::LABEL_OWNER));
+        let owned = || labelled(names::LABEL_OWNER);
+        let any = || watcher::Config::default().page_size(PAGE);
         let client = &without_managers(client.clone());
         let lean = &metadata_only(client.clone());
-        let deployments = watcher(Api::<Deployment>::all(client.clone()), managed.clone());
-        let accounts = watcher(Api::<PartialObjectMeta<ServiceAccount>>::all(lean.clone()), owned.clone());
-        let roles = watcher(Api::<Role>::all(client.clone()), owned.clone());
-        let cluster_roles = watcher(Api::<ClusterRole>::all(client.clone()), owned.clone());
-        let bindings = watcher(Api::<PartialObjectMeta<RoleBinding>>::all(lean.clone()), owned.clone());
-        let cluster_bindings =
-            watcher(Api::<PartialObjectMeta<ClusterRoleBinding>>::all(lean.clone()), owned);
-        let definitions =
-            watcher(Api::<PartialObjectMeta<CustomResourceDefinition>>::all(lean.clone()), any.clone());
-        let api_services = watcher(Api::<APIService>::all(client.clone()), any);
-        let services = watcher(Api::<PartialObjectMeta<Service>>::all(lean.clone()), managed.clone());
-        let validating = watcher(
-            Api::<PartialObjectMeta<ValidatingWebhookConfiguration>>::all(lean.clone()),
-            managed.clone(),
-        );
-        let mutating =
-            watcher(Api::<PartialObjectMeta<MutatingWebhookConfiguration>>::all(lean.clone()), managed);
-        tokio::join!(
-            self.deployments.follow(deployments, Workload::of),
-            self.accounts.follow(accounts, AccountSeen::of),
-            self.roles.follow(roles, |role| rules(role.rules.as_ref())),
-            self.cluster_roles
-                .follow(cluster_roles, |role| ClusterRoleSeen::of(role, rules(role.rules.as_ref()))),
-            self.bindings.follow(bindings, |_| ()),
-            self.cluster_bindings.follow(cluster_bindings, |_| ()),
-            self.definitions.follow(definitions, |crd| DefinitionSeen {
-                version: version(crd),
-                components: components(&crd.metadata).into(),
-            }),
-            self.api_services.follow(api_services, |api| (availability(api), version(api))),
-            self.services.follow(services, version),
-            self.validating.follow(validating, version),
-            self.mutating.follow(mutating, version),
-        );
+        vec![
+            self.feed(
+                client,
+                managed(),
+                |parts| &parts.deployments,
+                |_, deployment| Workload::of(deployment),
+            ),
+            self.feed(lean, owned(), |parts| &parts.accounts, |_, account| AccountSeen::of(account)),
+            self.feed(
+                client,
+                owned(),
+                |parts| &parts.roles,
+                |parts, role: &Role| parts.shared(role.rules.iter().flatten()),
+            ),
+            self.feed(
+                client,
+                owned(),
+                |parts| &parts.cluster_roles,
+                |parts, role: &ClusterRole| {
+                    ClusterRoleSeen::of(role, parts.shared(role.rules.iter().flatten()))
+                },
+            ),
+            self.feed(lean, owned(), |parts| &parts.bindings, |_, _: &PartialObjectMeta<RoleBinding>| ()),
+            self.feed(
+                lean,
+                owned(),
+                |parts| &parts.cluster_bindings,
+                |_, _: &PartialObjectMeta<ClusterRoleBinding>| (),
+            ),
+            self.feed(
+                lean,
+                any(),
+                |parts| &parts.definitions,
+                |_, crd: &PartialObjectMeta<CustomResourceDefinition>| DefinitionSeen {
+                    version: version(crd),
+                    components: components(&crd.metadata).into(),
+                },
+            ),
+            self.feed(
+                client,
+                any(),
+                |parts| &parts.api_services,
+                |_, api: &APIService| (availability(api), version(api)),
+            ),
+            self.feed(
+                lean,
+                managed(),
+                |parts| &parts.services,
+                |_, service: &PartialObjectMeta<Service>| version(service),
+            ),
+            self.feed(
+                lean,
+                managed(),
+                |parts| &parts.validating,
+                |_, hooks: &PartialObjectMeta<ValidatingWebhookConfiguration>| version(hooks),
+            ),
+            self.feed(
+                lean,
+                managed(),
+                |parts| &parts.mutating,
+                |_, hooks: &PartialObjectMeta<MutatingWebhookConfiguration>| version(hooks),
+            ),
+        ]
+    }
+
+    fn feed<K, V>(
+        self: &Arc<Self>,
+        client: &Client,
+        selected: watcher::Config,
+        ledger: fn(&Self) -> &Ledger<V>,
+        read: fn(&Self, &K) -> V,
+    ) -> BoxFuture<'static, ()>
+    where
+        K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
+        V: Clone + PartialEq + Send + 'static,
+    {
+        let (parts, events) = (Arc::clone(self), watcher(Api::<K>::all(client.clone()), selected));
+        async move { ledger(&parts).follow(events, |object| read(&parts, object)).await }.boxed()
     }
 
     /// Returns when the cluster has been seen once.

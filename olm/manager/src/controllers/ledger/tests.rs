@@ -83,3 +83,28 @@ fn whoever_is_told_hears_whose_it_is() {
     assert_eq!(one.owner, Some(OwnerKey::new("ClusterServiceVersion", "ns", "a.v1")));
     assert_eq!(one.components, ["a.ns"]);
 }
+
+#[test]
+fn of_the_first_list_it_is_known_who_owns_what_is_out_of_reach() {
+    let far = |name: &str, owner: &str| {
+        let mut object = object(name, 1, "x");
+        let labels = object.metadata.labels.as_mut().unwrap();
+        labels.insert("olm.owner".into(), owner.into());
+        labels.insert("olm.owner.namespace".into(), "elsewhere".into());
+        object
+    };
+    let ledger = Ledger::default();
+    let list = |objects: Vec<ConfigMap>| {
+        let applied = objects.into_iter().map(Event::InitApply);
+        std::iter::once(Event::Init).chain(applied).chain([Event::InitDone]).collect()
+    };
+    tell(
+        &ledger,
+        list(vec![object("beside", 1, "x"), far("one", "a.v1"), far("two", "a.v1"), far("three", "b.v1")]),
+    );
+    let owner = |name: &str| OwnerKey::new("ClusterServiceVersion", "elsewhere", name);
+    assert_eq!(ledger.far_owners(), BTreeSet::from([owner("a.v1"), owner("b.v1")]));
+    // of later lists nothing is remembered: what goes from then on is heard of
+    tell(&ledger, list(vec![far("one", "c.v1")]));
+    assert_eq!(ledger.far_owners(), BTreeSet::new());
+}

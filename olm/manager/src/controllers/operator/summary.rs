@@ -117,6 +117,13 @@ mod tests {
     }
 
     #[test]
+    fn operators_are_looked_at_beside_those_of_their_namespace() {
+        let mut names = ["etcd.b", "vault.a", "etcd.a", "cert.manager.b"];
+        names.sort_by_key(|name| Summary::near("", name));
+        assert_eq!(names, ["vault.a", "etcd.a", "etcd.b", "cert.manager.b"]);
+    }
+
+    #[test]
     fn what_is_compared_is_what_the_controllers_know() {
         let version = |reason: &str| RichReference {
             conditions: vec![Condition::new("Succeeded", true, reason, "")],
