@@ -24,6 +24,7 @@ mod health;
 mod http;
 mod lease;
 mod limits;
+mod lists;
 pub mod manifests;
 mod metadata;
 mod metrics;

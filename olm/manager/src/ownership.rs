@@ -13,7 +13,7 @@ use olm_api::{ClusterServiceVersion, names};
 use serde_json::{Map, Value, json};
 pub(crate) use shared::{Released, leave, release};
 
-use crate::metadata::without_managers;
+use crate::lists::lists;
 
 /// The ClusterServiceVersion that objects are made for.
 #[derive(Debug, Clone)]
@@ -216,7 +216,7 @@ pub(crate) async fn labelled_if(
     for (group, version, kind, plural) in kinds {
         let resource =
             ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural);
-        let api = Api::<DynamicObject>::all_with(without_managers(client.clone()), &resource);
+        let api = Api::<DynamicObject>::all_with(lists(client.clone()), &resource);
         let listed = each_metadata(&api, selector, |metadata| {
             if wanted(&metadata) {
                 out.push(Owned { resource: resource.clone(), metadata });

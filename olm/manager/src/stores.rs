@@ -20,7 +20,7 @@ use olm_api::{
     install_plan::InstallPlanPhase, names,
 };
 
-use crate::metadata::{metadata_only, without_managers};
+use crate::{lists::lists, metadata::metadata_only};
 pub(crate) use kept::{Kept, Parts, text};
 pub(crate) use kind::Kind;
 pub(crate) use trim::whole;
@@ -84,7 +84,7 @@ impl Stores {
             let stores = Arc::clone(stores);
             async move { kind(&stores).follow(api).await }.boxed()
         }
-        let client = &without_managers(client.clone());
+        let client = &lists(client.clone());
         let lean = metadata_only(client.clone());
         [
             feed(self, |stores| &stores.subscriptions, Api::all(client.clone())),

@@ -36,7 +36,7 @@ use super::ledger::components;
 use crate::{
     context::{Ctx, Error, SAFETY_NET, drive},
     limits::{COMPONENTS, within},
-    metadata::without_managers,
+    lists::lists,
     runner::Action,
     stores::Kind,
 };
@@ -129,7 +129,7 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
     };
     tokio::select! {
         () = work => {}
-        () = operators.follow(Api::all(without_managers(ctx.client.clone()))) => {}
+        () = operators.follow(Api::all(lists(ctx.client.clone()))) => {}
     }
 }
 

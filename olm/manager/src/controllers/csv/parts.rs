@@ -32,7 +32,8 @@ use super::{facts::ApiService, workload::Workload};
 use crate::{
     context::{Ctx, Error},
     controllers::ledger::{Ledger, Touched, components},
-    metadata::{metadata_only, without_managers},
+    lists::lists,
+    metadata::metadata_only,
     ownership::OwnerKey,
 };
 
@@ -120,7 +121,7 @@ impl Parts {
         let managed = || labelled(&format!("{}=true,{}", names::LABEL_MANAGED, names::LABEL_OWNER));
         let owned = || labelled(names::LABEL_OWNER);
         let any = || watcher::Config::default().page_size(PAGE);
-        let client = &without_managers(client.clone());
+        let client = &lists(client.clone());
         let lean = &metadata_only(client.clone());
         vec![
             self.feed(
