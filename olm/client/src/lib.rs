@@ -1,9 +1,11 @@
 //! Clients of a Kubernetes API server, as everything here that talks to one makes them.
 //!
 //! * [`connection`]: connections that end when nobody answers any more
+//! * [`events`]: events, each with the text that was told
 //! * [`statuses`]: errors that are a `Status`, whoever wrote them
 
 mod connection;
+pub mod events;
 mod statuses;
 
 use kube::{Client, Config};

@@ -7,10 +7,11 @@ use kube::{
     Api, Client, Resource, ResourceExt,
     api::{Patch, PatchParams},
     runtime::{
-        events::{Event, EventType, Recorder, Reporter},
+        events::{Event, EventType, Reporter},
         reflector::ObjectRef,
     },
 };
+use olm_client::events::Recorder;
 use serde::{Serialize, de::DeserializeOwned};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
@@ -248,10 +249,10 @@ pub(crate) async fn drive<K, F, Fut>(
     reconcile: F,
 ) where
     K: Resource<DynamicType = ()> + Send + Sync + 'static,
-    F: Fn(Arc<K>, Arc<Ctx>) -> Fut + Send + Sync,
+    F: Fn(Arc<K>, Arc<Ctx>) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<Action, Error>> + Send + 'static,
 {
-    let look = |object: Arc<K>| {
+    let look = move |object: Arc<K>| {
         let ctx = Arc::clone(&ctx);
         let reference = ObjectRef::from_obj(object.as_ref());
         let reconciled = reconcile(object, Arc::clone(&ctx));

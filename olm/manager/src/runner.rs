@@ -14,11 +14,12 @@ use std::{
 };
 
 use futures::{
-    FutureExt, Stream, StreamExt,
-    future::{BoxFuture, OptionFuture},
-    stream::{self, BoxStream, FuturesUnordered, SelectAll},
+    Stream, StreamExt,
+    future::OptionFuture,
+    stream::{self, BoxStream, SelectAll},
 };
 use kube::{Resource, runtime::reflector::ObjectRef};
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use agenda::Agenda;
@@ -91,38 +92,45 @@ impl<K: Resource<DynamicType = ()> + Send + Sync + 'static> Controller<K> {
         self
     }
 
-    /// Looks at objects, so many at a time, until it is to stop; then those that are being looked at come to their end.
+    /// Looks at objects, so many at a time, until it is to stop; then those that are being looked at come to their end. Each look is a
+    /// task of its own: of what there is to work out, no processor waits for another.
     pub(crate) async fn run<F, Fut>(mut self, at_once: usize, shutdown: CancellationToken, look: F)
     where
-        F: Fn(Arc<K>) -> Fut + Send,
+        F: Fn(Arc<K>) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Action> + Send + 'static,
     {
+        let look = Arc::new(look);
         let mut agenda = Agenda::default();
-        let mut running = FuturesUnordered::<BoxFuture<'static, (Key, Action)>>::new();
+        let mut running = JoinSet::<(Key, Action)>::new();
         loop {
             while !shutdown.is_cancelled()
                 && running.len() < at_once
                 && let Some(key) = agenda.take()
             {
-                let (namespace, name) = key.split_once('/').unwrap_or(("", &key));
-                match self.objects.find(namespace, name) {
-                    Some(object) => {
-                        let looked = look(object);
-                        running.push(async move { (key, looked.await) }.boxed());
-                    }
-                    // It is gone.
-                    None => agenda.done(&key, None),
-                }
+                let (objects, look) = (Arc::clone(&self.objects), Arc::clone(&look));
+                running.spawn(async move {
+                    let (namespace, name) = key.split_once('/').unwrap_or(("", &key));
+                    let action = match objects.find(namespace, name) {
+                        Some(object) => look(object).await,
+                        // It is gone.
+                        None => Action::await_change(),
+                    };
+                    (key, action)
+                });
             }
             if shutdown.is_cancelled() && running.is_empty() {
                 return;
             }
             let due = agenda.next().map(|at| tokio::time::sleep_until(at.into()));
             tokio::select! {
-                Some((key, Action(after))) = running.next() => {
-                    let again = after.and_then(|after| Instant::now().checked_add(after));
-                    agenda.done(&key, again);
-                }
+                Some(looked) = running.join_next() => match looked {
+                    Ok((key, Action(after))) => {
+                        let again = after.and_then(|after| Instant::now().checked_add(after));
+                        agenda.done(&key, again);
+                    }
+                    // Nothing aborts one: it panicked, and so does whoever runs this.
+                    Err(error) => std::panic::resume_unwind(error.into_panic()),
+                },
                 Some(wake) = self.wakes.next(), if !shutdown.is_cancelled() => match wake {
                     Wake::One(key) => agenda.wake(key),
                     Wake::All => self.objects.keys().into_iter().for_each(|key| agenda.wake(key)),

@@ -10,9 +10,10 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Service};
 use kube::api::{Patch, PatchParams};
 use kube::core::DeserializeGuard;
 use kube::runtime::controller::{Action as Requeue, Config, Controller, Error as ControllerError};
-use kube::runtime::events::{Recorder, Reporter};
+use kube::runtime::events::Reporter;
 use kube::runtime::watcher;
 use kube::{Api, Client, Resource, ResourceExt};
+use olm_client::events::Recorder;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 

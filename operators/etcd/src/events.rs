@@ -1,7 +1,8 @@
 //! What is told about actions: the messages of the predecessor under reasons of one word. Pure, but for the sending.
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::runtime::events::{Event, EventType, Recorder};
+use kube::runtime::events::{Event, EventType};
+use olm_client::events::Recorder;
 
 use crate::crd::EtcdClusterStatus;
 use crate::etcd::Changed;
@@ -38,7 +39,11 @@ pub(crate) fn of_action(action: &Action, done: Changed) -> Vec<Note> {
             vec![Note::about(name, "MemberRecreated", text)]
         }
         Action::SetVersion { name, from, to, .. } => {
-            vec![Note::about(name, "MemberUpgraded", format!("Member {name} upgraded from {from} to {to}"))]
+            vec![Note::about(
+                name,
+                "MemberUpgraded",
+                format!("Member {name} is upgraded from {from} to {to}: it starts again"),
+            )]
         }
         Action::Maintain(step) => vec![of_maintenance(step)],
         Action::Restart { name, why, .. } => {
