@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::response::Response;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -13,7 +14,7 @@ use super::{
     status::{ApiError, ApiResult, bytes_response},
 };
 
-/// Objects that are looked at together for a page: more than one of most pages, so that few are converted in vain.
+/// Objects that are looked at together once a selector has left a page with room: few of them may be wanted.
 const LOOKED_AT: usize = 200;
 
 /// Parses the selectors of a request.
@@ -54,53 +55,49 @@ pub(crate) async fn list(call: &Call<'_>) -> ApiResult<Response> {
     let limit = call.query.number("limit")?.filter(|l| *l > 0).and_then(|l| usize::try_from(l).ok());
     let store = &call.server.store;
     let token = call.query.get("continue");
-    let after = if token.is_empty() { None } else { Some(read_token(token)?) };
+    let after = if token.is_empty() { None } else { Some(Token::read(token)?) };
     check_version(call, after.is_some())?;
-    let rv = match &after {
-        // Pages show what is there now under the resourceVersion of the first page: a watch from there replays what changed in
-        // between. So the token is good as long as those events are kept.
-        Some((rv, _)) if store.events_after(&call.resource.stored, *rv).is_err() => {
-            return Err(ApiError::expired(
-                "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter.",
-            ));
-        }
-        Some((rv, _)) => Some(*rv),
-        None => None,
-    };
-    // What lies behind the page is nobody's concern but that there is more.
-    let chunk = match limit {
-        None => usize::MAX,
-        Some(limit) if selector.is_everything() => limit,
-        Some(limit) => limit.max(LOOKED_AT),
-    };
-    let mut last = after.map(|(_, key)| key);
-    let page = store.list_after(&call.resource.stored, &call.info.namespace, last.as_ref(), chunk);
-    let (rv, mut more) = (rv.unwrap_or(page.rv), page.more);
-    let mut items = page.items;
-    if !selector.is_everything() {
-        let mut matching = Vec::new();
-        loop {
-            last = items.last().map(|item| (meta::namespace(item).to_owned(), meta::name(item).to_owned()));
-            let shown = convert::present_all(call.server, call.resource, items).await?;
-            matching.extend(shown.into_iter().filter(|item| selector.matches(item)));
-            if more == 0 || limit.is_some_and(|limit| matching.len() > limit) {
-                break;
-            }
-            let page = store.list_after(&call.resource.stored, &call.info.namespace, last.as_ref(), chunk);
-            (items, more) = (page.items, page.more);
-        }
-        items = matching;
+    // Pages show what is there now under the resourceVersion of the first page: a watch from there replays what changed in
+    // between. So the token is good as long as those events are kept.
+    if after.as_ref().is_some_and(|token| store.events_after(&call.resource.stored, token.rv).is_err()) {
+        return Err(ApiError::expired(
+            "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter.",
+        ));
     }
+    // One more than the page shows that there are more; what lies behind it is nobody's concern.
+    let mut chunk = limit.map_or(usize::MAX, |limit| limit.saturating_add(1));
+    let mut last = after.as_ref().map(|token| (token.ns.clone(), token.name.clone()));
+    let (mut items, mut first) = (Vec::new(), None);
+    loop {
+        let page = store.list_after(&call.resource.stored, &call.info.namespace, last.as_ref(), chunk);
+        first.get_or_insert(page.rv);
+        last = page.items.last().map(|item| (meta::namespace(item).to_owned(), meta::name(item).to_owned()));
+        if selector.is_everything() {
+            items = page.items;
+            break;
+        }
+        let shown = convert::present_all(call.server, call.resource, page.items).await?;
+        items.extend(shown.into_iter().filter(|item| selector.matches(item)));
+        if !page.more || limit.is_some_and(|limit| items.len() > limit) {
+            break;
+        }
+        chunk = chunk.max(LOOKED_AT);
+    }
+    let rv = after.as_ref().map(|token| token.rv).or(first).unwrap_or_default();
     let mut metadata = Map::new();
     metadata.insert("resourceVersion".to_owned(), rv.to_string().into());
-    let behind = limit.map_or(0, |limit| items.len().saturating_sub(limit));
-    if let Some(limit) = limit.filter(|_| behind > 0 || more > 0) {
+    if let Some(limit) = limit.filter(|limit| items.len() > *limit) {
         items.truncate(limit);
+        let there = || store.count(&call.resource.stored, &call.info.namespace);
+        let left = selector.is_everything().then(|| {
+            let before = after.and_then(|token| token.left).unwrap_or_else(there);
+            before.saturating_sub(limit).max(1)
+        });
         if let Some(last) = items.last() {
-            metadata.insert("continue".to_owned(), write_token(rv, last).into());
+            metadata.insert("continue".to_owned(), Token::after(last, rv, left).write().into());
         }
-        if selector.is_everything() {
-            metadata.insert("remainingItemCount".to_owned(), more.into());
+        if let Some(left) = left {
+            metadata.insert("remainingItemCount".to_owned(), left.into());
         }
     }
     let shown = convert::present_all(call.server, call.resource, items).await?;
@@ -158,15 +155,29 @@ pub(crate) fn too_large(wanted: u64, current: u64) -> ApiError {
     }))
 }
 
-fn write_token(rv: u64, last: &Value) -> String {
-    BASE64.encode(json!({ "rv": rv, "ns": meta::namespace(last), "name": meta::name(last) }).to_string())
+/// Where a list goes on.
+#[derive(Serialize, Deserialize)]
+struct Token {
+    /// The resourceVersion of the whole list.
+    rv: u64,
+    ns: String,
+    name: String,
+    /// How many were left when the list began, less those that were shown: nobody counts them again for every page.
+    left: Option<usize>,
 }
 
-fn read_token(token: &str) -> ApiResult<(u64, (String, String))> {
-    let decode = || -> Option<(u64, (String, String))> {
-        let value: Value = serde_json::from_slice(&BASE64.decode(token).ok()?).ok()?;
-        let text = |key: &str| Some(value.get(key)?.as_str()?.to_owned());
-        Some((value.get("rv")?.as_u64()?, (text("ns")?, text("name")?)))
-    };
-    decode().ok_or_else(|| ApiError::bad_request("continue key is not valid"))
+impl Token {
+    fn after(last: &Value, rv: u64, left: Option<usize>) -> Self {
+        Self { rv, ns: meta::namespace(last).to_owned(), name: meta::name(last).to_owned(), left }
+    }
+
+    fn write(&self) -> String {
+        BASE64.encode(json!(self).to_string())
+    }
+
+    fn read(token: &str) -> ApiResult<Self> {
+        let text = BASE64.decode(token).ok();
+        let read = text.and_then(|text| serde_json::from_slice(&text).ok());
+        read.ok_or_else(|| ApiError::bad_request("continue key is not valid"))
+    }
 }

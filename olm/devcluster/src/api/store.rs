@@ -61,8 +61,8 @@ pub(crate) enum WriteError {
 /// A page of a list.
 pub(crate) struct Page {
     pub items: Vec<Arc<Value>>,
-    /// How many come after them.
-    pub more: usize,
+    /// Whether others come after them.
+    pub more: bool,
     pub rv: u64,
 }
 
@@ -202,7 +202,9 @@ impl Store {
     ) -> Page {
         let state = lock(&self.state);
         let rv = state.visible;
-        let Some(table) = state.tables.get(resource) else { return Page { items: Vec::new(), more: 0, rv } };
+        let Some(table) = state.tables.get(resource) else {
+            return Page { items: Vec::new(), more: false, rv };
+        };
         let start = match after {
             Some(key) => Bound::Excluded(key.clone()),
             None => Bound::Included((namespace.to_owned(), String::new())),
@@ -212,7 +214,18 @@ impl Store {
             .range((start, Bound::Unbounded))
             .take_while(|((ns, _), _)| namespace.is_empty() || ns == namespace);
         let items = all.by_ref().take(limit).map(|(_, object)| object.clone()).collect();
-        Page { items, more: all.count(), rv }
+        Page { items, more: all.next().is_some(), rv }
+    }
+
+    /// How many objects a resource, or one namespace of it, has.
+    pub(crate) fn count(&self, resource: &str, namespace: &str) -> usize {
+        let state = lock(&self.state);
+        let Some(table) = state.tables.get(resource) else { return 0 };
+        if namespace.is_empty() {
+            return table.objects.len();
+        }
+        let from = (namespace.to_owned(), String::new());
+        table.objects.range(from..).take_while(|((ns, _), _)| ns == namespace).count()
     }
 
     /// Whether a resource has any object.
