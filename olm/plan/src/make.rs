@@ -61,7 +61,8 @@ pub fn make_plan(input: &PlanInput<'_>, live: &Live) -> Plan {
     };
     // a version that stays was applied before
     let same = input.rendered.ok().filter(|_| resolved.action == Action::None);
-    let previous = manifests_of(input.previous.or(same));
+    let before = input.previous.or(same);
+    let previous = manifests_of(before);
     let leftovers = if wanted.is_empty() { Vec::new() } else { leftovers(input, &wanted, &previous) };
     // before anything of the live state gets into the manifests
     let Digests { all, content, parts, longest } = plan_digest(input, &wanted, &leftovers);
@@ -97,7 +98,7 @@ pub fn make_plan(input: &PlanInput<'_>, live: &Live) -> Plan {
     let action = action(input);
     let changes = objects.iter().any(|o| !matches!(o.op, Op::Unchanged | Op::Noop));
     let permissions =
-        permissions::delta(input.previous, input.rendered.ok()).among(input.facts.catalog_risk.as_ref());
+        permissions::delta(before, input.rendered.ok()).among(input.facts.catalog_risk.as_ref());
     let reversible = reversible(live, &crds);
     let mut findings = findings(&Context {
         input,

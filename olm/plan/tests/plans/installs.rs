@@ -325,8 +325,9 @@ fn a_change_of_channel_has_a_word_of_its_own_when_the_version_stays() {
     case.facts.from_channel = Some("alpha".into());
     case.approval = Approval::Manual;
     let plan = case.plan();
-    // then nothing is done but that, and the plan says so
+    // then nothing is done but that, and the plan says so: what it may do it may do already
     assert_eq!(plan.action, PlanAction::ChannelChange);
+    assert_eq!((plan.permissions.added.len(), plan.permissions.removed.len()), (0, 0));
     assert_eq!(plan.headline(), "channel-change thing 1.0.0, channel alpha -> stable");
     assert!(
         plan.objects.iter().all(|o| o.op == Op::Unchanged) && !plan.requires_approval,
