@@ -140,13 +140,14 @@ pub(crate) struct Happened {
     pub(crate) count: i32,
 }
 
-/// The latest events about an object.
+/// The latest events about an object; none of one of that name that was there before it.
 pub(crate) async fn events(
     client: &Client,
     namespace: &str,
     kind: &str,
-    name: &str,
+    object: &DynamicObject,
 ) -> Result<Vec<Happened>, WebError> {
+    let name = object.name_any();
     let selector = format!("involvedObject.kind={kind},involvedObject.name={name}");
     let list = Api::<Event>::namespaced(client.clone(), namespace)
         .list(&ListParams::default().fields(&selector))
@@ -156,18 +157,24 @@ pub(crate) async fn events(
         .into_iter()
         // Some API servers do not select by these fields.
         .filter(|e| {
-            e.involved_object.kind.as_deref() == Some(kind) && e.involved_object.name.as_deref() == Some(name)
+            let about = &e.involved_object;
+            about.kind.as_deref() == Some(kind)
+                && about.name.as_ref() == Some(&name)
+                && (about.uid.is_none() || about.uid == object.metadata.uid)
         })
         .map(|e| Happened {
             time: e
-                .last_timestamp
+                .series
+                .as_ref()
+                .and_then(|series| series.last_observed_time.as_ref())
                 .map(|t| t.0.to_string())
+                .or_else(|| e.last_timestamp.map(|t| t.0.to_string()))
                 .or_else(|| e.event_time.map(|t| t.0.to_string()))
                 .or_else(|| e.metadata.creation_timestamp.map(|t| t.0.to_string())),
             warning: e.type_.as_deref() == Some("Warning"),
             reason: e.reason.unwrap_or_default(),
             message: e.message.unwrap_or_default(),
-            count: e.count.unwrap_or(1),
+            count: e.series.and_then(|series| series.count).or(e.count).unwrap_or(1),
         })
         .collect();
     events.sort_by(|a, b| b.time.cmp(&a.time));

@@ -107,6 +107,9 @@ pub(crate) fn cluster() -> Fake {
     fake.put("/api/v1/namespaces/default/events/e1", json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e1", "namespace": "default"},
         "involvedObject": {"kind": "EtcdCluster", "name": "example-etcd-cluster"}, "type": "Normal", "reason": "NewMemberAdded",
         "message": "New member example-etcd-cluster-zz8mp added to cluster", "lastTimestamp": "2026-11-21T09:42:00Z", "count": 1}));
+    fake.put("/api/v1/namespaces/default/events/e2", json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e2", "namespace": "default"},
+        "involvedObject": {"kind": "EtcdCluster", "name": "example-etcd-cluster", "uid": "of-one-that-is-gone"}, "type": "Normal", "reason": "DeletedSince",
+        "message": "of another", "lastTimestamp": "2026-11-21T09:42:00Z", "count": 1}));
     fake
 }
 

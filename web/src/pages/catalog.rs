@@ -251,8 +251,13 @@ fn card(tile: &Tile) -> Markup {
                     @if let Some(first) = tile.installed.first() {
                         @let version = first.version.as_deref().unwrap_or_default();
                         @let (tone, glyph) = parts::look(&first.status);
-                        @let word = match first.status { ops::Status::Healthy => "Installed", ref other => other.word() };
-                        (parts::chip(tone, glyph, format!("{word} {version}").trim()))
+                        // The version is the one that is there; what waits for approval may be an older one.
+                        @let text = match (first.status, version) {
+                            (ops::Status::Healthy, version) => format!("Installed {version}"),
+                            (other, "") => other.word().to_owned(),
+                            (other, version) => format!("Installed {version}: {}", other.word()),
+                        };
+                        (parts::chip(tone, glyph, text.trim()))
                     }
                     @if !tile.also_in.is_empty() { (parts::tag(&format!("also in {}", tile.also_in.join(", ")))) }
                 }

@@ -11,7 +11,10 @@ use kube::{
     core::Request,
 };
 use maud::{Markup, html};
-use olm_api::{csv::SpecDescriptor, names::ANNOTATION_ALM_EXAMPLES};
+use olm_api::{
+    csv::{ClusterServiceVersion, SpecDescriptor},
+    names::{ANNOTATION_ALM_EXAMPLES, ANNOTATION_TARGET_NAMESPACES},
+};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -42,6 +45,8 @@ struct Known {
     about: String,
     fields: Vec<Field>,
     example: Value,
+    /// A namespace in which it is looked after.
+    home: Option<String>,
     namespaces: Vec<String>,
 }
 
@@ -70,6 +75,7 @@ impl Known {
             .and_then(|d| d.csv.metadata.annotations.as_ref()?.get(ANNOTATION_ALM_EXAMPLES))
             .and_then(|text| example(text, &kind))
             .unwrap_or_else(|| bare(&kind));
+        let home = described.as_ref().and_then(|d| watched(&d.csv));
         let descriptors: &[SpecDescriptor] =
             described.as_ref().map(|d| d.description.spec_descriptors.as_slice()).unwrap_or_default();
         let fields = kind
@@ -85,6 +91,7 @@ impl Known {
             kind,
             fields,
             example,
+            home,
             namespaces,
         })
     }
@@ -92,11 +99,17 @@ impl Known {
     fn start(&self, ns: Option<&str>) -> Value {
         let mut document = self.example.clone();
         if self.kind.namespaced {
-            let namespace = ns.filter(|ns| !ns.is_empty()).unwrap_or("default");
+            let namespace = ns.filter(|ns| !ns.is_empty()).or(self.home.as_deref()).unwrap_or("default");
             metadata(&mut document).insert("namespace".into(), namespace.into());
         }
         document
     }
+}
+
+/// A namespace that an operator watches; `None` for one that watches all of them.
+fn watched(csv: &ClusterServiceVersion) -> Option<String> {
+    let targets = csv.metadata.annotations.as_ref()?.get(ANNOTATION_TARGET_NAMESPACES)?;
+    targets.split(',').find(|namespace| !namespace.is_empty()).map(str::to_owned)
 }
 
 /// The example of this very kind and version, else of the kind.

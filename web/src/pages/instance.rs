@@ -50,7 +50,7 @@ impl View {
         let object = kind.api(client, namespace.as_deref()).get(name).await?;
         let in_namespace = namespace.as_deref().unwrap_or("default");
         let events =
-            dynamic::events(client, in_namespace, &kind.resource.kind, name).await.map_err(|e| e.why);
+            dynamic::events(client, in_namespace, &kind.resource.kind, &object).await.map_err(|e| e.why);
         let object = serde_json::to_value(object).unwrap_or_default();
         Ok(Self {
             kind,

@@ -267,6 +267,14 @@ async fn an_object_is_created_from_the_form() {
     let path = "/instances/new/etcdclusters.etcd.database.coreos.com";
     let page = browser.get(&format!("{path}?ns=default")).await;
     assert!(page.text.contains("name=\"/spec/size\""), "{}", page.text);
+    assert!(page.text.contains("value=\"default\""), "{}", page.text);
+    // where nobody said a namespace, it is one that the operator watches
+    let csv = fake.paths().into_iter().find(|path| path.contains("/clusterserviceversions/")).unwrap();
+    let mut watching = fake.get(&csv).unwrap();
+    watching["metadata"]["annotations"]["olm.targetNamespaces"] = "etcd".into();
+    fake.put(&csv, watching);
+    let page = browser.get(path).await;
+    assert!(page.text.contains("value=\"etcd\""), "{}", page.text);
     // when it is wrong, then the error is at the field and what was typed is there
     let wrong = [
         ("view", "form"),
@@ -423,6 +431,7 @@ async fn an_instance_shows_its_members_and_conditions() {
     {
         assert!(page.text.contains(text), "{text} in {}", page.text);
     }
+    assert!(!page.text.contains("DeletedSince"), "an event of another object of that name: {}", page.text);
 }
 
 #[tokio::test]
