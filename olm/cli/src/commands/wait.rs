@@ -41,8 +41,11 @@ pub async fn installed(
     ops::wait_installed(client, namespace, target, &options, tell).await.map_err(failure)
 }
 
-/// One line on standard error for each change.
+/// One line on standard error for each change that there is something to say of.
 fn tell(progress: &Progress) {
+    if progress.text.is_empty() {
+        return;
+    }
     let mark = match progress.state {
         StepState::Done => "✔",
         StepState::Failed => "✖",

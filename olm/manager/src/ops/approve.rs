@@ -16,15 +16,17 @@ use super::{
     error::Error,
     list::{World, version_in},
     settings::unmanaged,
-    status::{View, plan_summary},
+    status::{Status, View, plan_summary},
 };
 use crate::{catalogs::LoadedCatalog, engine};
 
 /// The code with which a plan is refused that is not the one that was reviewed.
 pub const PLAN_CHANGED: &str = "plan-changed";
 
-/// How long the manager may take to make a plan for another version.
+/// How long the manager may take to make a plan for a new Subscription, or for another version.
 const PLANNING: Duration = Duration::from_secs(10);
+/// Between two looks whether there is one.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// A plan that is approved now.
 #[derive(Debug, Clone, Serialize)]
@@ -66,7 +68,7 @@ pub enum Upgraded {
     },
 }
 
-/// Approves a plan by its name, or the waiting plan of a Subscription or package.
+/// Approves a plan by its name, or the waiting plan of a Subscription or package; that of one that is new is waited for.
 ///
 /// With a `digest`, exactly that content is approved; approving twice is fine.
 ///
@@ -79,7 +81,12 @@ pub async fn approve(
     target: &str,
     digest: Option<&str>,
 ) -> Result<Approved, Error> {
-    let world = World::read(client, namespace).await?;
+    let deadline = tokio::time::Instant::now() + PLANNING;
+    let mut world = World::read(client, namespace).await?;
+    while is_being_planned(&world, target) && tokio::time::Instant::now() < deadline {
+        tokio::time::sleep(LOOK).await;
+        world = World::read(client, namespace).await?;
+    }
     let by_name: Vec<&InstallPlan> = world.plans.iter().filter(|p| p.name_any() == target).collect();
     let plan = match by_name.as_slice() {
         [plan] => (*plan).clone(),
@@ -94,6 +101,12 @@ pub async fn approve(
         }
     };
     approve_plan(client, &world, &plan, digest).await
+}
+
+/// Whether it is a Subscription for which the manager has chosen nothing yet.
+fn is_being_planned(world: &World, target: &str) -> bool {
+    let new = |view: View| view.plan.is_none() && view.csv.is_none() && view.status().0 == Status::Installing;
+    world.find(target).is_ok_and(new)
 }
 
 fn waiting_plan(world: &World, target: &str, digest: Option<&str>) -> Result<InstallPlan, Error> {
@@ -306,7 +319,7 @@ async fn planned(
         if there || tokio::time::Instant::now() > deadline {
             return Ok((world, view));
         }
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        tokio::time::sleep(LOOK).await;
     }
 }
 
@@ -341,6 +354,29 @@ mod tests {
             ("/installplans", list(vec![plan])),
             ("/operatorgroups", list(vec![])),
         ])
+    }
+
+    #[tokio::test]
+    async fn the_plan_of_a_new_subscription_is_waited_for_and_that_of_one_that_cannot_be_installed_is_not() {
+        let list = |items: Vec<Value>| json!({ "kind": "List", "metadata": {}, "items": items });
+        let cluster = |subscription: Value| {
+            testing::client(vec![
+                ("/subscriptions", list(vec![subscription])),
+                ("/clusterserviceversions", list(vec![])),
+                ("/installplans", list(vec![])),
+                ("/operatorgroups", list(vec![])),
+            ])
+        };
+        let new = json!({
+            "metadata": { "name": "a", "namespace": "ns" }, "spec": { "name": "a", "source": "c", "sourceNamespace": "olm" },
+        });
+        let mut refused = new.clone();
+        refused["status"] =
+            json!({ "conditions": [{ "type": "ResolutionFailed", "status": "True", "reason": "no" }] });
+        for (subscription, waits) in [(new, true), (refused, false)] {
+            let world = World::read(&cluster(subscription), Some("ns")).await.unwrap();
+            assert_eq!((is_being_planned(&world, "a"), is_being_planned(&world, "b")), (waits, false));
+        }
     }
 
     async fn refused(target: &str, digest: &str) -> (String, String) {
