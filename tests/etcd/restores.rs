@@ -192,14 +192,14 @@ fn s11_a_backup_heals_what_lost_its_data() {
         }
         let told = cluster.condition("Available", "False", "DataLost").await?;
         let message = told["message"].as_str().unwrap_or_default();
-        // The command in the message is taken as it is.
+        // The command in the message is taken as it is, and the API server finds the name.
         let manifest = message.split_once("<<<'").and_then(|(_, rest)| rest.split_once('\''));
         let manifest = manifest.with_context(|| format!("no command: {message}"))?.0;
         let mut manifest: Value = serde_json::from_str(manifest).with_context(|| manifest.to_owned())?;
-        manifest["metadata"]["namespace"] = "ns".into();
+        let name = format!("{}1", manifest["metadata"]["generateName"].as_str().context("a name")?);
+        manifest["metadata"] = json!({ "name": name, "namespace": "ns" });
         stage.apply(&manifest).await?;
-        let name = manifest["metadata"]["name"].as_str().context("a name")?;
-        let restore = Task::known(stage, "EtcdRestore", name);
+        let restore = Task::known(stage, "EtcdRestore", &name);
         let status = followed(&cluster, &restore, &former).await?;
         let safety = status["safetyBackup"].as_str().unwrap_or_default();
         ensure!(safety.contains("no quorum"), "{status}");

@@ -52,6 +52,25 @@ async fn nobody_gets_in(cluster: &Handle<'_>) -> Result<()> {
     Ok(())
 }
 
+/// Somebody switches authentication off, for an upgrade perhaps, the operator makes new connections, and it is switched on again.
+async fn switched_off_and_on(cluster: &Handle<'_>) -> Result<()> {
+    let stage = cluster.stage;
+    let (leader, follower) = (cluster.leader().await?, cluster.followers().await?.remove(0));
+    let client = stage.entry.client(stage.net.inside(&leader), olm_tests::etcd_stage::PATIENCE).await?;
+    client.auth_client().auth_disable().await?;
+    let starts = stage.kubelet.starts().len();
+    stage.kubelet.kill(&follower)?;
+    let again = async || {
+        ensure!(stage.kubelet.starts().len() > starts, "it is not");
+        Ok(())
+    };
+    stage.eventually("the member to be started again", again).await?;
+    // The operator asks every second.
+    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+    client.auth_client().auth_enable().await?;
+    Ok(())
+}
+
 /// S21 and S23, of a cluster with TLS and users: what is backed up has the users in it, and comes back with them.
 #[test]
 fn s23_a_cluster_with_tls_and_users_goes_back_to_its_backup() {
@@ -59,6 +78,7 @@ fn s23_a_cluster_with_tls_and_users_goes_back_to_its_backup() {
         let _operator = stage.operator()?;
         let cluster = cluster(stage, 3).await?;
         nobody_gets_in(&cluster).await?;
+        switched_off_and_on(&cluster).await?;
         let revision = with_backup(&cluster, json!({})).await?;
         // By URL, with the certificate that the operator gives to applications: etcd gives snapshots to root alone.
         let urls: Vec<String> =

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use k8s_openapi::NamespaceResourceScope;
-use k8s_openapi::api::core::v1::{ContainerStatus, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{ContainerStateWaiting, ContainerStatus, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::api::ListParams;
 use kube::{Api, Client, Resource, ResourceExt};
@@ -150,9 +150,15 @@ pub(crate) fn view(pod: &Pod) -> PodView {
     let container = status.container_statuses.iter().flatten().find(|c| c.name == "etcd");
     let state = container.and_then(|c| c.state.clone()).unwrap_or_default();
     let phase = status.phase.clone().unwrap_or_default();
-    let waiting = state
-        .waiting
-        .map(|w| [w.reason, w.message].into_iter().flatten().collect::<Vec<_>>().join(": "))
+    let words =
+        |w: ContainerStateWaiting| [w.reason, w.message].into_iter().flatten().collect::<Vec<_>>().join(": ");
+    // Those that come before etcd, in the first member of a restored cluster.
+    let before = status.init_container_statuses.iter().flatten().find_map(|status| {
+        let text = status.state.as_ref()?.waiting.clone().map(words)?;
+        (!text.is_empty() && text != "PodInitializing").then(|| format!("container {}: {text}", status.name))
+    });
+    let waiting = before
+        .or_else(|| state.waiting.map(words))
         .or_else(|| {
             let scheduled = status.conditions.iter().flatten().find(|c| c.type_ == "PodScheduled")?;
             (scheduled.status == "False").then(|| scheduled.message.clone().unwrap_or_default())
@@ -213,6 +219,25 @@ mod tests {
             &serde_json::from_value(serde_json::json!({ "metadata": { "name": "p" }, "status": status }))
                 .unwrap(),
         )
+    }
+
+    #[test]
+    fn a_container_before_etcd_that_cannot_start_is_what_the_pod_waits_for() {
+        let fetch = |reason: &str| {
+            serde_json::json!({ "name": "fetch-snapshot", "ready": false, "restartCount": 0, "image": "i", "imageID": "",
+            "state": { "waiting": { "reason": reason, "message": "no secret" } } })
+        };
+        let etcd = serde_json::json!({ "name": "etcd", "ready": false, "restartCount": 0, "image": "i", "imageID": "",
+            "state": { "waiting": { "reason": "PodInitializing" } } });
+        let pod = |reason| {
+            seen(serde_json::json!({ "initContainerStatuses": [fetch(reason)], "containerStatuses": [etcd] }))
+        };
+        let told = "container fetch-snapshot: CreateContainerConfigError: no secret";
+        assert_eq!(pod("CreateContainerConfigError").waiting.as_deref(), Some(told));
+        assert_eq!(
+            seen(serde_json::json!({ "containerStatuses": [etcd] })).waiting.as_deref(),
+            Some("PodInitializing")
+        );
     }
 
     #[test]

@@ -189,7 +189,7 @@ fn main() -> ExitCode {
                 "{}",
                 error.chain().take(2).map(ToString::to_string).collect::<Vec<_>>().join(": ")
             );
-            ExitCode::FAILURE
+            if fetch::may_pass(&error) { ExitCode::from(fetch::NOT_NOW) } else { ExitCode::FAILURE }
         }
     }
 }

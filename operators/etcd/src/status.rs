@@ -199,7 +199,7 @@ fn message(cluster: &Validated, decision: &Decision, seen: &Observed) -> String 
         Progress::DataLost => {
             let source = seen.backup.as_ref().and_then(|backup| backup.source.as_ref());
             format!(
-                ". Nothing is changed, because what is left of the data may be all there is. To restore a backup: kubectl -n {namespace} apply -f - <<<'{}'. \
+                ". Nothing is changed, because what is left of the data may be all there is. To restore a backup: kubectl -n {namespace} create -f - <<<'{}'. \
                  To start again empty: kubectl -n {namespace} delete etcdcluster {name}, then apply its manifest again",
                 restore_manifest(name, source)
             )
@@ -221,7 +221,8 @@ fn restore_manifest(name: &str, source: Option<&serde_json::Value>) -> String {
     spec["etcdCluster"] = serde_json::json!({ "name": name });
     serde_json::json!({
         "apiVersion": "etcd.database.coreos.com/v1beta2", "kind": "EtcdRestore",
-        "metadata": { "name": name }, "spec": spec,
+        // A restore is done once: each has a name of its own.
+        "metadata": { "generateName": format!("{name}-") }, "spec": spec,
     })
     .to_string()
 }

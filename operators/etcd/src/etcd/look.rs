@@ -11,6 +11,8 @@ use crate::validate::Validated;
 
 /// What etcd says to a user it does not know, and to a password that is another one.
 const WRONG_PASSWORD: &str = "authentication failed";
+/// What it says of a login that it has forgotten.
+const OLD_TOKEN: &str = "invalid auth token";
 
 impl Etcd {
     /// Asks the etcd in every pod that can have one, all at the same time.
@@ -55,7 +57,12 @@ impl Etcd {
             match tokio::time::timeout(TIMEOUT * 3 / 4, kv.get("health", None)).await {
                 Ok(Ok(_)) => (true, false),
                 Ok(Err(etcd_client::Error::GRpcStatus(status))) => {
-                    let denied = permission_denied(&status.to_string());
+                    let text = status.to_string();
+                    let denied = permission_denied(&text);
+                    if self.access.has_user() && (denied || text.contains(OLD_TOKEN)) {
+                        // Made while authentication was off, or before it was: the next question logs in.
+                        self.forget(endpoint);
+                    }
                     (denied, denied)
                 }
                 Ok(Err(_)) | Err(_) => (false, false),

@@ -67,8 +67,8 @@ pub(super) fn refusal(running: &Running, goal: &Goal) -> Option<Refusal> {
         return Some(("KnownBadVersion", text));
     }
     if (lowest.minor, to.minor) == (4, 5) && running.auth {
-        let text = "authentication is on: etcd 3.5 does not start with the log that 3.4 writes then. Switch it off (`etcdctl auth disable`) \
-                    for the time of the upgrade"
+        let text = "authentication is on: etcd 3.5 does not start with the log that 3.4 writes then. For the time of the upgrade \
+                    switch it off (`etcdctl auth disable`), and take spec.auth out of this object"
             .to_owned();
         return Some(("AuthEnabled", text));
     }

@@ -14,8 +14,25 @@ use crate::storage::{STALL, Snapshot};
 
 /// The environment variable with the token.
 pub const TOKEN: &str = "ETCD_RESTORE_TOKEN";
+/// How the command that fetches ends when another time is worth waiting for: the operator or its store is out of reach. (EX_TEMPFAIL)
+pub const NOT_NOW: u8 = 75;
 /// What a data folder of etcd contains.
 const MEMBER: &str = "member";
+
+/// What the operator answered instead of a snapshot.
+#[derive(Debug, thiserror::Error)]
+#[error("the operator refused the snapshot: {status}: {words}")]
+struct Refused {
+    status: reqwest::StatusCode,
+    words: String,
+}
+
+/// Whether an error of [`fetch`] is one of the way, or of the store behind it, which may pass.
+#[must_use]
+pub fn may_pass(error: &anyhow::Error) -> bool {
+    let refused = error.downcast_ref::<Refused>().is_some_and(|refused| refused.status.is_server_error());
+    refused || error.chain().any(|cause| cause.is::<reqwest::Error>())
+}
 
 /// Fetches a snapshot from the operator.
 #[derive(Debug, clap::Args)]
@@ -59,7 +76,9 @@ pub async fn fetch(args: &FetchArgs, token: Option<String>) -> anyhow::Result<()
         return Ok(());
     }
     let token = token.with_context(|| format!("the environment variable {TOKEN} is missing"))?;
+    // The operator is reached in plain HTTP: an image without authorities will do.
     let client = reqwest::Client::builder()
+        .tls_certs_only([])
         .connect_timeout(Duration::from_secs(10))
         .read_timeout(STALL)
         .build()
@@ -68,7 +87,7 @@ pub async fn fetch(args: &FetchArgs, token: Option<String>) -> anyhow::Result<()
     let answer = answer.with_context(|| format!("failed to reach the operator at {}", args.url))?;
     if !answer.status().is_success() {
         let (status, words) = (answer.status(), answer.text().await.unwrap_or_default());
-        bail!("the operator refused the snapshot: {status}: {}", words.chars().take(500).collect::<String>());
+        bail!(Refused { status, words: words.chars().take(500).collect() });
     }
     let folder = args.to.parent().unwrap_or(Path::new("/"));
     tokio::fs::create_dir_all(folder)
@@ -120,12 +139,12 @@ async fn check(path: &Path, sha256: &str) -> anyhow::Result<()> {
 /// # Errors
 /// What the file system said.
 pub fn install(args: &InstallArgs) -> anyhow::Result<()> {
-    if args.to.join(MEMBER).exists() {
+    if has_data(&args.to)? {
         tracing::info!("etcd has data already; it is left as it is");
         return absent_is_fine(std::fs::remove_dir_all(&args.from))
             .with_context(|| format!("failed to remove {}", args.from.display()));
     }
-    if !args.from.join(MEMBER).exists() {
+    if !has_data(&args.from)? {
         bail!("{} holds no data of etcd", args.from.display());
     }
     // An empty folder, of a volume or of a try that broke off, is no data.
@@ -133,6 +152,11 @@ pub fn install(args: &InstallArgs) -> anyhow::Result<()> {
         .with_context(|| format!("{} is not empty", args.to.display()))?;
     std::fs::rename(&args.from, &args.to)
         .with_context(|| format!("failed to put data in place at {}", args.to.display()))
+}
+
+fn has_data(folder: &Path) -> anyhow::Result<bool> {
+    let member = folder.join(MEMBER);
+    member.try_exists().with_context(|| format!("failed to look at {}", member.display()))
 }
 
 fn absent_is_fine(result: std::io::Result<()>) -> std::io::Result<()> {
@@ -145,6 +169,31 @@ fn absent_is_fine(result: std::io::Result<()>) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn what_may_pass_is_told_from_what_will_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let get = async |url: String, token: Option<&str>| {
+            let args =
+                FetchArgs { url, sha256: "ab".into(), to: dir.path().join("snapshot.db"), clear: None };
+            fetch(&args, token.map(str::to_owned)).await.unwrap_err()
+        };
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let base = format!("http://{}", listener.local_addr().unwrap());
+        let answer = async |axum::extract::Path(code): axum::extract::Path<u16>| {
+            (axum::http::StatusCode::from_u16(code).unwrap(), "its words")
+        };
+        let app = axum::Router::new().route("/{code}", axum::routing::get(answer));
+        tokio::spawn(axum::serve(listener, app).into_future());
+        for (code, passes) in [(502, true), (503, true), (404, false), (401, false), (200, false)] {
+            let error = get(format!("{base}/{code}"), Some("t")).await;
+            assert_eq!(may_pass(&error), passes, "{error:#}");
+            assert!(code == 200 || error.to_string().contains("its words"), "{error:#}");
+        }
+        // nobody listens there
+        assert!(may_pass(&get("http://127.0.0.1:1/".into(), Some("t")).await));
+        assert!(!may_pass(&get(base, None).await));
+    }
 
     #[test]
     fn data_of_etcd_is_never_replaced() {

@@ -1,6 +1,6 @@
 //! Looking: the EtcdCluster, its pods, and what their etcds say.
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 
@@ -9,8 +9,8 @@ use super::plan::{ClusterSeen, PodSeen, Seen};
 use super::{ANNOTATION_FORMER, FINALIZER, seed};
 use crate::apply::why;
 use crate::backup::source::{Door, Entry};
-use crate::crd::EtcdCluster;
 use crate::crd::restore::EtcdRestore;
+use crate::crd::{EtcdCluster, EtcdClusterStatus};
 use crate::dereference::{self, Around};
 use crate::etcd::Etcd;
 use crate::names;
@@ -121,12 +121,21 @@ fn of_object(cluster: &EtcdCluster) -> ClusterSeen {
         holder: cluster.annotations().get(names::ANNOTATION_RESTORE).cloned().filter(|uid| !uid.is_empty()),
         available: status.condition("Available").is_some_and(|c| c.status == "True"),
         lost: status.phase == "Failed",
+        trouble: trouble(&status),
         voters: usize::try_from(status.size).unwrap_or_default(),
         ready: usize::try_from(status.ready_members).unwrap_or_default(),
         cluster_id: status.cluster_id.filter(|id| !id.is_empty()),
         former_ids: former.split(',').filter(|id| !id.is_empty()).map(str::to_owned).collect(),
         ..ClusterSeen::default()
     }
+}
+
+/// What the cluster controller says is not as it should be.
+fn trouble(status: &EtcdClusterStatus) -> Option<String> {
+    let conditions = [("TLSReady", "False"), ("Degraded", "True")];
+    let found =
+        conditions.iter().find_map(|(type_, bad)| status.condition(type_).filter(|c| c.status == *bad));
+    found.map(|condition| condition.message.clone())
 }
 
 async fn pods(
@@ -159,10 +168,16 @@ fn of_pod(pod: &Pod, observed: &Observed, here: Option<&str>) -> PodSeen {
         .find(|c| c.name == seed::FETCH);
     let reaches_us =
         here.is_none_or(|url| fetch.is_some_and(|c| c.command.iter().flatten().any(|word| word == url)));
-    let words = |status: &k8s_openapi::api::core::v1::ContainerStatus| {
-        let ended =
-            [&status.state, &status.last_state].into_iter().flatten().find_map(|s| s.terminated.clone());
-        let ended = ended.filter(|end| end.exit_code != 0)?;
+    let ended = |status: &ContainerStatus| {
+        let ends = [&status.state, &status.last_state].into_iter().flatten();
+        ends.filter_map(|state| state.terminated.clone()).find(|end| end.exit_code != 0)
+    };
+    // The operator that it fetches from knows no better how long its store is away.
+    let passes = |status: &&ContainerStatus| {
+        ended(status).is_some_and(|end| end.exit_code == i32::from(super::fetch::NOT_NOW))
+    };
+    let words = |status: &ContainerStatus| {
+        let ended = ended(status)?;
         let message = ended.message.unwrap_or_default();
         let message = message
             .lines()
@@ -186,7 +201,11 @@ fn of_pod(pod: &Pod, observed: &Observed, here: Option<&str>) -> PodSeen {
         ended: view.ended,
         ever_started: view.ever_started,
         reaches_us,
-        failures: init.iter().map(|status| status.restart_count).sum(),
+        failures: if init.iter().any(|status| passes(&status)) {
+            0
+        } else {
+            init.iter().map(|status| status.restart_count).sum()
+        },
         trouble: trouble.map(|text| crate::storage::shorten(&text)),
         serves: endpoint.map(|e| format!("{:x}", e.cluster_id)),
         name,

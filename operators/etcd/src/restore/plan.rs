@@ -55,6 +55,8 @@ pub(crate) struct ClusterSeen {
     pub(crate) available: bool,
     /// It lost its data, by the status.
     pub(crate) lost: bool,
+    /// What the cluster controller says is not as it should be.
+    pub(crate) trouble: Option<String>,
     /// A quorum was proved in this look.
     pub(crate) serves: bool,
     pub(crate) pods: Vec<PodSeen>,
@@ -289,7 +291,9 @@ fn after(seen: &Seen, cluster: &ClusterSeen, held: bool) -> Step {
         ));
     }
     if cluster.ready < cluster.size || cluster.voters != cluster.size {
-        return Step::Wait("Scaling", format!("{} of {} members serve", cluster.ready, cluster.size));
+        let trouble = cluster.trouble.as_ref().map(|why| format!("; EtcdCluster {}: {why}", seen.name));
+        let text = format!("{} of {} members serve", cluster.ready, cluster.size);
+        return Step::Wait("Scaling", text + &trouble.unwrap_or_default());
     }
     let Some(revision) = cluster.revision else {
         return Step::Wait("Scaling", "all members are up; a read does not go through yet".into());

@@ -1,6 +1,8 @@
 //! The pod of the first member: that of any member, with three containers before etcd. None of them has a shell.
 
-use k8s_openapi::api::core::v1::{Container, EnvVar, EnvVarSource, Pod, SecretKeySelector, VolumeMount};
+use k8s_openapi::api::core::v1::{
+    Container, EnvVar, EnvVarSource, Pod, PodSecurityContext, SecretKeySelector, SecurityContext, VolumeMount,
+};
 
 use super::apply::{TOKEN_KEY, token_secret};
 use super::place::Found;
@@ -63,6 +65,7 @@ impl Seed<'_> {
             termination_message_policy: Some("FallbackToLogsOnError".into()),
             ..Container::default()
         };
+        let own = own_user(spec.security_context.as_ref());
         let words = |list: &[&str]| list.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
         let (url, sha256) = (self.url(), self.snapshot.sha256.as_str());
         let mut fetch = container(
@@ -81,13 +84,15 @@ impl Seed<'_> {
                 RESTORED,
             ]),
         );
+        fetch.security_context.clone_from(&own);
         fetch.env = Some(vec![EnvVar {
             name: super::fetch::TOKEN.into(),
             value_from: Some(EnvVarSource {
                 secret_key_ref: Some(SecretKeySelector {
                     name: token_secret(self.restore),
                     key: TOKEN_KEY.into(),
-                    optional: None,
+                    // It goes with the EtcdRestore; the pod, whose node may start again, has the snapshot by then.
+                    optional: Some(true),
                 }),
                 ..EnvVarSource::default()
             }),
@@ -110,14 +115,25 @@ impl Seed<'_> {
         );
         restore.env =
             Some(vec![EnvVar { name: "ETCDCTL_API".into(), value: Some("3".into()), ..EnvVar::default() }]);
-        let install = container(
+        let mut install = container(
             "install-data",
             &self.place.image,
             words(&["etcd-operator", "install-data", "--from", RESTORED, "--to", DATA_DIR]),
         );
+        install.security_context = own;
         spec.init_containers = Some(vec![fetch, restore, install]);
         made
     }
+}
+
+/// Whom the containers of the operator's image run as: whoever it is there, the volume belongs to whom etcd's image runs as, which is
+/// root, unless the cluster says otherwise or lets a group write.
+fn own_user(pod: Option<&PodSecurityContext>) -> Option<SecurityContext> {
+    let says = |pod: &PodSecurityContext| {
+        pod.run_as_user.is_some() || pod.fs_group.is_some() || pod.run_as_non_root == Some(true)
+    };
+    let root = SecurityContext { run_as_user: Some(0), ..SecurityContext::default() };
+    (!pod.is_some_and(says)).then_some(root)
 }
 
 /// etcdctl lost the command in 3.6; etcdutl has it since 3.5.
@@ -133,7 +149,12 @@ mod tests {
     use crate::validate::{tests::cluster, validate};
 
     fn seed(version: &str) -> Pod {
-        let cluster = validate(&cluster(serde_json::json!({ "size": 3, "version": version }))).unwrap();
+        seed_with(version, serde_json::json!({}))
+    }
+
+    fn seed_with(version: &str, pod: serde_json::Value) -> Pod {
+        let spec = serde_json::json!({ "size": 3, "version": version, "pod": pod });
+        let cluster = validate(&cluster(spec)).unwrap();
         let snapshot = SnapshotStatus { sha256: "ab".into(), ..SnapshotStatus::default() };
         let place = Found { url: "http://10.0.0.9:19999".into(), image: "operator:1".into() };
         Seed {
@@ -163,6 +184,29 @@ mod tests {
         assert_eq!(restore[0], "/usr/local/bin/etcdctl");
         assert!(restore.contains(&"--initial-cluster-token=r-1".to_owned()));
         assert_eq!(init[1].image.as_deref(), Some("quay.io/coreos/etcd:v3.4.23"));
+    }
+
+    #[test]
+    fn our_containers_write_where_etcd_does_whatever_user_our_image_has() {
+        let users = |pod| -> Vec<Option<i64>> {
+            let init = seed_with("3.4.23", pod).spec.unwrap().init_containers.unwrap();
+            init.iter().map(|c| c.security_context.as_ref().and_then(|own| own.run_as_user)).collect()
+        };
+        assert_eq!(users(serde_json::json!({})), [Some(0), None, Some(0)]);
+        for said in [
+            serde_json::json!({ "runAsUser": 1000 }),
+            serde_json::json!({ "fsGroup": 2000 }),
+            serde_json::json!({ "runAsNonRoot": true }),
+        ] {
+            assert_eq!(users(serde_json::json!({ "securityContext": said })), [None; 3], "{said}");
+        }
+    }
+
+    #[test]
+    fn a_seed_starts_again_when_its_restore_is_gone() {
+        let init = seed("3.4.23").spec.unwrap().init_containers.unwrap();
+        let token = init[0].env.as_ref().unwrap()[0].value_from.as_ref().unwrap();
+        assert_eq!(token.secret_key_ref.as_ref().unwrap().optional, Some(true));
     }
 
     #[test]

@@ -246,6 +246,10 @@ fn success_is_all_members_and_a_read_that_shows_the_data() {
     );
     assert!(matches!(scaling(|_, c| c.ready = 2), Step::Wait("Scaling", _)));
     assert!(matches!(scaling(|_, c| c.voters = 2), Step::Wait("Scaling", _)));
+    // what stops the cluster controller is told here too
+    let stopped = scaling(|_, c| (c.ready, c.trouble) = (2, Some("etcd asks who we are".into())));
+    let text = "2 of 3 members serve; EtcdCluster orders: etcd asks who we are";
+    assert_eq!(stopped, Step::Wait("Scaling", text.into()));
     assert!(matches!(scaling(|_, c| c.revision = None), Step::Wait("Scaling", _)));
     assert!(matches!(scaling(|_, c| c.revision = Some(9)), Step::Fail(_)));
     assert!(matches!(scaling(|_, c| c.lost = true), Step::Fail(_)));

@@ -2,7 +2,7 @@
 //! What other stores keep as metadata of an object is a file beside it.
 
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
@@ -45,7 +45,8 @@ impl Folder {
             if let Some(folder) = partial.parent() {
                 std::fs::create_dir_all(folder)?;
             }
-            std::fs::File::create(&partial)?;
+            // In a snapshot are all keys, and the hashes of users' passwords.
+            std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&partial)?;
             Ok(partial.to_string_lossy().into_owned())
         })
         .await

@@ -269,7 +269,10 @@ impl Store {
             }
             Inner::Local(folder) => {
                 let stored = folder.head(key).await.map_err(self.failed("look at", key))?;
-                let missing = || self.failed("read", key)(std::io::Error::from(std::io::ErrorKind::NotFound));
+                let missing = || {
+                    let words = "there is no such file";
+                    self.failed("read", key)(std::io::Error::new(std::io::ErrorKind::NotFound, words))
+                };
                 let stored = stored.ok_or_else(missing)?;
                 let pieces = folder.get(key).await.map_err(self.failed("read", key))?;
                 (stored, pieces.map_err(|error| error.to_string()).boxed())

@@ -96,6 +96,25 @@ fn local() -> (tempfile::TempDir, Store) {
 }
 
 #[tokio::test]
+async fn a_snapshot_in_a_folder_is_nobody_elses_to_read() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let (dir, store) = local();
+    put(&store, "dir/etcd", "u-1", &fake_snapshot(8192, 3)).await.unwrap();
+    let mut folders = vec![dir.path().to_path_buf()];
+    let mut modes = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
+            match entry.metadata().unwrap() {
+                found if found.is_dir() => folders.push(entry.path()),
+                found if found.len() >= 8192 => modes.push(found.permissions().mode() & 0o777),
+                _ => {}
+            }
+        }
+    }
+    assert_eq!(modes, [0o600]);
+}
+
+#[tokio::test]
 async fn a_snapshot_arrives_whole_with_its_labels_in_one_piece_and_in_many() {
     let s3 = S3::start().await;
     let (_dir, folder) = local();

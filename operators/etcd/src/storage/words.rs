@@ -24,13 +24,31 @@ pub fn words(error: &object_store::Error) -> String {
         }
         at = cause.source();
     }
-    let text = texts.join(": ");
+    let text = without_durations(&texts.join(": "));
     let text = match answer(&text) {
         Some((code, message)) if sort.is_empty() => format!("{code}: {message}"),
         Some((code, message)) => format!("{sort}: {code}: {message}"),
         None => text,
     };
     shorten(&text)
+}
+
+/// A text without how long something took (` in 343.5ms`): the same failure has the same words, and a status that tells them is not
+/// news every time.
+fn without_durations(text: &str) -> String {
+    let is_duration = |word: &str| {
+        let number = word.trim_end_matches(',').trim_end_matches(['n', 'µ', 'm', 's']);
+        number.len() < word.trim_end_matches(',').len() && number.parse::<f64>().is_ok()
+    };
+    let mut out: Vec<&str> = Vec::new();
+    let mut words = text.split(' ').peekable();
+    while let Some(word) = words.next() {
+        match words.next_if(|next| word == "in" && is_duration(next)) {
+            Some(_) => {}
+            None => out.push(word),
+        }
+    }
+    out.join(" ")
 }
 
 /// Code and message of an answer in XML, as S3 and Azure write them.
@@ -55,6 +73,22 @@ pub(crate) fn shorten(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_same_failure_has_the_same_words() {
+        let text = |took: &str| {
+            format!(
+                "Error performing GET http://s3/b in {took}, after 3 retries, in retry_timeout: 180s - no route"
+            )
+        };
+        for took in ["343.538804ms", "1.5s", "12µs", "7ns"] {
+            assert_eq!(
+                without_durations(&text(took)),
+                "Error performing GET http://s3/b after 3 retries, in retry_timeout: 180s - no route"
+            );
+        }
+        assert_eq!(without_durations("in 3 parts, in us"), "in 3 parts, in us");
+    }
 
     #[test]
     fn the_answer_is_told_and_not_what_wraps_it() {

@@ -346,7 +346,10 @@ async fn put(
     match api.create(&params, &secret).await {
         Ok(made) => Ok(made),
         Err(kube::Error::Api(status)) if status.is_already_exists() => {
-            Err(Insecure::Foreign(name.to_owned()))
+            // Another controller of ours was faster: what it made is what counts.
+            let made = get(api, name).await?;
+            let ours = |secret: &Secret| secret.owner_references().iter().any(|o| o.uid == cluster.uid);
+            made.filter(ours).ok_or_else(|| Insecure::Foreign(name.to_owned()))
         }
         Err(error) => Err(failed("create")(error)),
     }
