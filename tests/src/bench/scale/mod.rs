@@ -30,8 +30,8 @@ const HANGS: Duration = Duration::from_secs(600);
 /// Between two looks at what the manager has done.
 const LOOK: Duration = Duration::from_millis(100);
 /// Between two looks at the metrics of its process. Putting a page of them together is work in proportion to all that there is, and is
-/// part of what is measured: Prometheus asks every 15 to 60 s.
-const SCRAPE: Duration = Duration::from_secs(1);
+/// part of what is measured, far more often than Prometheus asks; what is measured is known no better than this.
+const SCRAPE: Duration = Duration::from_millis(500);
 /// A manager that reconciled nothing for so long has looked at everything.
 pub(super) const QUIET: Duration = Duration::from_secs(2);
 /// One that looks through everything reads lists of which a page alone may take seconds.
