@@ -32,9 +32,9 @@ pub(crate) type Version = ClusterServiceVersion;
 pub(crate) const OPEN_PLANS: &str = "open";
 
 /// ClusterServiceVersions of one page of a list: they are large, and a page is held whole, and as it came, until it is read.
-const VERSIONS: u32 = 50;
+const VERSIONS: u32 = 100;
 /// Other objects of one page.
-const PAGE: u32 = 100;
+const PAGE: u32 = 250;
 
 /// The objects that decisions are made on.
 pub(crate) struct Stores {

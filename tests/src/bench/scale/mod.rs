@@ -29,9 +29,8 @@ const OPERATORS: usize = 10;
 const HANGS: Duration = Duration::from_secs(600);
 /// Between two looks at what the manager has done.
 const LOOK: Duration = Duration::from_millis(100);
-/// Between two looks at the metrics of its process. Putting a page of them together is work in proportion to all that there is, and is
-/// part of what is measured, far more often than Prometheus asks; what is measured is known no better than this.
-const SCRAPE: Duration = Duration::from_millis(500);
+/// A process that takes less of a processor than this, while there is a look at it, rests.
+const RESTS: f64 = 0.2;
 /// A manager that reconciled nothing for so long has looked at everything.
 pub(super) const QUIET: Duration = Duration::from_secs(2);
 /// One that looks through everything reads lists of which a page alone may take seconds.
@@ -197,21 +196,32 @@ pub(super) async fn rested(world: &World, quiet: Duration) -> Result<()> {
     Ok(())
 }
 
-/// Waits until nothing is reconciled any more: how long that was from `start` on, and how many reconciliations.
+/// Waits until everything has been looked at, and the process rests: how long that was from `start` on, and how many reconciliations.
+///
+/// Its metrics are asked for when it rests, and not before: to put a page of them together is work in proportion to all that there is.
 async fn looked(manager: &mut Process, least: usize, start: Instant) -> Result<(Duration, f64)> {
-    let (mut last, mut at) = (0.0, Instant::now());
+    let total = [("olm_reconcile_total", ""), ("olm_reconcile_total", "controller=\"csv\"")];
+    let (mut used, mut window, mut at) = (processor(manager.pid())?, Instant::now(), Instant::now());
+    let mut before = 0.0;
     loop {
-        let [now, csvs] = manager
-            .metrics([("olm_reconcile_total", ""), ("olm_reconcile_total", "controller=\"csv\"")])
-            .await?;
-        if now > last {
-            (last, at) = (now, Instant::now());
-        } else if csvs >= least as f64 && at.elapsed() > QUIET {
-            return Ok((at.duration_since(start), now));
-        }
+        tokio::time::sleep(LOOK).await;
         ensure!(manager.runs()?, "the manager ended:\n{}", manager.said());
-        ensure!(at.elapsed() < HANGS, "it has looked at {csvs} of {least} versions");
-        tokio::time::sleep(SCRAPE).await;
+        let now = processor(manager.pid())?;
+        if now - used > RESTS * window.elapsed().as_secs_f64() {
+            at = Instant::now();
+        }
+        (used, window) = (now, Instant::now());
+        if at.elapsed() < QUIET {
+            continue;
+        }
+        let [reconciled, csvs] = manager.metrics(total).await?;
+        if csvs >= least as f64 && reconciled == before {
+            return Ok((at.duration_since(start), reconciled));
+        }
+        ensure!(start.elapsed() < HANGS, "it has looked at {csvs} of {least} versions");
+        // Once more, to see that nothing was reconciled since; the page was no work of its own.
+        before = reconciled;
+        used = processor(manager.pid())?;
     }
 }
 
