@@ -180,7 +180,8 @@ impl Page {
             "(() => {{ if (document.readyState !== 'complete') return null; const says = (e) => (e.innerText || e.value || '').trim();\
              const all = [...document.querySelectorAll('a,button,summary,label,input[type=submit]')]\
              .filter(e => e.getClientRects().length && !e.closest('[aria-hidden=true]'));\
-             const e = all.find(e => says(e) === {text:?}) ?? all.find(e => says(e).startsWith({text:?}));\
+             const begins = (e) => says(e).startsWith({text:?}) && !/[a-z]/i.test(says(e).charAt({text:?}.length));\
+             const e = all.find(e => says(e) === {text:?}) ?? all.find(begins);\
              if (!e) return null; e.scrollIntoView({{block: 'center'}}); const r = e.getBoundingClientRect();\
              window.__missed = true; document.addEventListener('click', (c) => {{\
                if (says(c.target.closest('a,button,summary,label,input') ?? c.target).startsWith({text:?})) window.__missed = false;\

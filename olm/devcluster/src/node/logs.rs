@@ -157,6 +157,8 @@ impl InstanceLog {
     pub(crate) fn read(&self, options: &LogOptions) -> io::Result<BoxStream<'static, io::Result<Bytes>>> {
         let mut progress = self.progress.clone();
         let seen = *progress.borrow_and_update();
+        // Before it is read: what follows is read from the same file, whatever becomes of its name.
+        let file = if options.follow { Some(File::open(&self.path)?) } else { None };
         let (content, offset) = self.content(options)?;
         let mut filter = Filter::new(options);
         let first = filter.apply(&content);
@@ -165,6 +167,7 @@ impl InstanceLog {
         }
         let follower = Follower {
             path: self.path.clone(),
+            file,
             progress,
             seen,
             offset,
@@ -196,6 +199,8 @@ impl InstanceLog {
 
 struct Follower {
     path: PathBuf,
+    /// What is read: a pod that ends takes the names of its files with it, and its last words are read all the same.
+    file: Option<File>,
     progress: watch::Receiver<Progress>,
     seen: Progress,
     offset: u64,
@@ -218,11 +223,12 @@ impl Follower {
             // Nobody writes any more once the writer is gone, whether it said so or not.
             let writer_is_gone = self.progress.has_changed().is_err();
             let now = *self.progress.borrow_and_update();
-            if now.rotations != self.seen.rotations {
-                self.offset = 0;
-            }
-            self.seen = now;
+            let rotated = now.rotations != self.seen.rotations;
             match self.read_more() {
+                Ok(chunk) if chunk.is_empty() && rotated => {
+                    (self.file, self.offset, self.seen) = (None, 0, now);
+                    continue;
+                }
                 // The pod is gone, and its files with it.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
                 Err(error) => {
@@ -243,10 +249,13 @@ impl Follower {
 
     fn read_more(&mut self) -> io::Result<Vec<u8>> {
         use std::io::Seek as _;
-        let mut file = File::open(&self.path)?;
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => none.insert(File::open(&self.path)?),
+        };
         file.seek(io::SeekFrom::Start(self.offset))?;
         let mut chunk = Vec::new();
-        io::Read::take(&mut file, 1024 * 1024).read_to_end(&mut chunk)?;
+        io::Read::take(file, 1024 * 1024).read_to_end(&mut chunk)?;
         self.offset += chunk.len() as u64;
         self.rest.extend(chunk);
         let end = self.rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
@@ -390,9 +399,10 @@ mod tests {
         tokio::time::sleep(Duration::from_millis(50)).await;
         // when the files go, and then the container
         fs::remove_dir_all(dir.path()).unwrap();
+        out.write_all(b"its last words\n").await.unwrap();
         drop((out, err));
-        // then it ends, without an error and without asking for ever
+        // then it ends with what was said last, without an error and without asking for ever
         let followed = tokio::time::timeout(Duration::from_secs(10), follow).await;
-        assert_eq!(followed.expect("the stream ends").unwrap(), "one\n");
+        assert_eq!(followed.expect("the stream ends").unwrap(), "one\nits last words\n");
     }
 }

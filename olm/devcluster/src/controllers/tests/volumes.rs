@@ -159,8 +159,12 @@ async fn a_claim_without_a_class_waits_for_a_volume_that_fits() {
     phase(&cluster, "data", "Pending").await;
     // and a pod that waits for it
     pod_with(&cluster, "p", "data").await;
-    let why = event(&cluster, "p", "FailedScheduling").await;
-    assert!(why.contains("pod has unbound immediate PersistentVolumeClaims"), "{why}");
+    // (at first it may be that the node has not registered)
+    let unbound = "pod has unbound immediate PersistentVolumeClaims";
+    eventually("the reason why it is not scheduled", || async {
+        event(&cluster, "p", "FailedScheduling").await.contains(unbound).then_some(())
+    })
+    .await;
     // when somebody makes a volume
     let volume = json!({"metadata": {"name": "by-hand"}, "spec": {"capacity": {"storage": "5Gi"},
         "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/tmp"}}});
