@@ -155,7 +155,8 @@ pub(crate) fn view(pod: &Pod) -> PodView {
     // Those that come before etcd, in the first member of a restored cluster.
     let before = status.init_container_statuses.iter().flatten().find_map(|status| {
         let text = status.state.as_ref()?.waiting.clone().map(words)?;
-        (!text.is_empty() && text != "PodInitializing").then(|| format!("container {}: {text}", status.name))
+        (!text.is_empty() && !text.starts_with("PodInitializing"))
+            .then(|| format!("container {}: {text}", status.name))
     });
     let waiting = before
         .or_else(|| state.waiting.map(words))

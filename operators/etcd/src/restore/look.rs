@@ -187,13 +187,7 @@ fn of_pod(pod: &Pod, observed: &Observed, here: Option<&str>) -> PodSeen {
             .to_owned();
         Some(format!("container {} ended with {}: {message}", status.name, ended.exit_code))
     };
-    let waiting = init.iter().find_map(|status| {
-        let waiting = status.state.as_ref()?.waiting.clone()?;
-        let text = [waiting.reason, waiting.message].into_iter().flatten().collect::<Vec<_>>().join(": ");
-        (!text.is_empty() && !text.starts_with("PodInitializing"))
-            .then(|| format!("container {}: {text}", status.name))
-    });
-    let trouble = init.iter().find_map(words).or(waiting).or_else(|| view.waiting.clone());
+    let trouble = init.iter().find_map(words).or_else(|| view.waiting.clone());
     let endpoint = observed.endpoints.get(&name).filter(|e| e.linearizable && e.leader != 0);
     PodSeen {
         uid: view.uid,
