@@ -12,6 +12,8 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use etcd_operator::{crd::EtcdCluster, tls::Keeper, validate::validate};
+use futures::future::try_join_all;
 use olm_tests::etcd_stage::{Handle, Stage, condition};
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
@@ -275,6 +277,29 @@ fn s20_certificates_of_the_operators_are_made_again_under_clients() {
             handed_over(&cluster).await?;
         }
         judge(&cluster, clients, Promise::of(3).untold().outage(15)).await.map(drop)
+    });
+}
+
+/// The operator's controllers of clusters, backups and restores each make and renew what a cluster lacks. When they do at the same
+/// moment one of them writes, and the others take what it wrote: nobody is told a trouble for it.
+#[test]
+fn controllers_that_renew_certificates_at_once_agree() {
+    scenario("certificates renewed at once", async |stage| {
+        let mut wanted = spec(2);
+        wanted["paused"] = true.into();
+        wanted["TLS"] = json!({ "auto": {} });
+        let cluster = stage.create("c", wanted).await?;
+        for name in ["a.example.com", "b.example.com", "c.example.com"] {
+            cluster.spec(json!({ "TLS": { "auto": { "serverNames": [name] } } })).await?;
+            let object: EtcdCluster = serde_json::from_value(cluster.object().await?)?;
+            let valid = validate(&object)?;
+            // Each of them starts now, and has read nothing.
+            let keepers: [Keeper; 6] = Default::default();
+            try_join_all(keepers.iter().map(|keeper| keeper.secure(&stage.client, &valid)))
+                .await
+                .with_context(|| format!("certificates for {name}"))?;
+        }
+        Ok(())
     });
 }
 

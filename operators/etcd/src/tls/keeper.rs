@@ -322,35 +322,35 @@ async fn put(
 ) -> Result<Secret, Insecure> {
     let bytes = data.into_iter().map(|(key, value)| (key, ByteString(value))).collect();
     let params = PostParams::default();
-    let failed = |verb| {
-        let name = name.to_owned();
-        move |source| Insecure::Kubernetes { verb, name, source: Box::new(source) }
-    };
-    if let Some(old) = old {
+    let (verb, written) = if let Some(old) = old {
         // With the resourceVersion that was read: of two that write, the server lets one through.
         let new = Secret { data: Some(bytes), ..old.clone() };
-        return api.replace(name, &params, &new).await.map_err(failed("write"));
-    }
-    let secret = Secret {
-        metadata: ObjectMeta {
-            name: Some(name.to_owned()),
-            namespace: Some(cluster.namespace.clone()),
-            labels: Some(names::cluster_labels(&cluster.name)),
-            owner_references: Some(vec![cluster.owner.clone()]),
-            ..ObjectMeta::default()
-        },
-        type_: Some("Opaque".into()),
-        data: Some(bytes),
-        ..Secret::default()
+        ("write", api.replace(name, &params, &new).await)
+    } else {
+        let secret = Secret {
+            metadata: ObjectMeta {
+                name: Some(name.to_owned()),
+                namespace: Some(cluster.namespace.clone()),
+                labels: Some(names::cluster_labels(&cluster.name)),
+                owner_references: Some(vec![cluster.owner.clone()]),
+                ..ObjectMeta::default()
+            },
+            type_: Some("Opaque".into()),
+            data: Some(bytes),
+            ..Secret::default()
+        };
+        ("create", api.create(&params, &secret).await)
     };
-    match api.create(&params, &secret).await {
-        Ok(made) => Ok(made),
-        Err(kube::Error::Api(status)) if status.is_already_exists() => {
-            // Another controller of ours was faster: what it made is what counts.
-            let made = get(api, name).await?;
-            let ours = |secret: &Secret| secret.owner_references().iter().any(|o| o.uid == cluster.uid);
-            made.filter(ours).ok_or_else(|| Insecure::Foreign(name.to_owned()))
-        }
-        Err(error) => Err(failed("create")(error)),
+    let refused = match written {
+        Ok(written) => return Ok(written),
+        Err(refused) => refused,
+    };
+    // Another controller of ours may have been faster: what it wrote is what counts.
+    if matches!(&refused, kube::Error::Api(status) if status.is_already_exists() || status.is_conflict())
+        && let Some(there) = get(api, name).await?
+    {
+        let ours = there.owner_references().iter().any(|owner| owner.uid == cluster.uid);
+        return if ours { Ok(there) } else { Err(Insecure::Foreign(name.to_owned())) };
     }
+    Err(Insecure::Kubernetes { verb, name: name.to_owned(), source: Box::new(refused) })
 }
