@@ -128,8 +128,11 @@ impl<K: Resource<DynamicType = ()> + Send + Sync + 'static> Controller<K> {
                         let again = after.and_then(|after| Instant::now().checked_add(after));
                         agenda.done(&key, again);
                     }
-                    // Nothing aborts one: it panicked, and so does whoever runs this.
-                    Err(error) => std::panic::resume_unwind(error.into_panic()),
+                    Err(error) => match error.try_into_panic() {
+                        Ok(panic) => std::panic::resume_unwind(panic),
+                        // The runtime ends, and all that it runs.
+                        Err(_) => return,
+                    },
                 },
                 Some(wake) = self.wakes.next(), if !shutdown.is_cancelled() => match wake {
                     Wake::One(key) => agenda.wake(key),
