@@ -9,9 +9,9 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Service};
 use kube::api::{Patch, PatchParams};
 use kube::core::DeserializeGuard;
-use kube::runtime::controller::{Action as Requeue, Config, Controller, Error as ControllerError};
+use kube::runtime::controller::{Action as Requeue, Config, Error as ControllerError};
 use kube::runtime::events::Reporter;
-use kube::runtime::watcher;
+use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, Resource, ResourceExt};
 use olm_client::events::Recorder;
 use serde_json::json;
@@ -34,19 +34,16 @@ use crate::plan::{Action, Decision, assess, plan};
 use crate::status;
 use crate::tls::{self, Secured};
 use crate::validate::{Validated, Volumes, validate};
+use crate::watch;
 
-/// A healthy cluster is looked at this often although nothing was heard of it.
-const STEADY: Duration = Duration::from_secs(8);
-/// One that stays as it is, look after look, is looked at as seldom as this: its pods tell what happens to them by themselves.
-const CALM: Duration = Duration::from_secs(32);
-/// So many looks that find nothing to do and nothing new make a cluster calm.
-const CALM_AFTER: u32 = 4;
+mod pace;
+
 /// So many clusters are worked on at the same time.
 const CONCURRENCY: u16 = 64;
 /// The first wait after a failure; each further one is twice as long, up to the pace of a cluster with which all is well: where
 /// an API server refuses every third call, longer waits would add up to minutes in which nothing is healed.
 const BACKOFF: Duration = Duration::from_millis(100);
-const BACKOFF_MAX: Duration = STEADY;
+const BACKOFF_MAX: Duration = pace::STEADY;
 /// The data of members is compared this often: each of them reads all of it for that.
 const COMPARE: Duration = Duration::from_secs(1800);
 /// Whether there is a default StorageClass is asked this often.
@@ -214,13 +211,13 @@ impl Context {
         }
     }
 
-    /// When a cluster with which all is well is looked at again.
-    fn pace(&self, key: &str, quiet: bool) -> Duration {
+    /// When a cluster is looked at again. `new`: this look found or did something; `again`: what the plan asks for.
+    fn pace(&self, key: &str, new: bool, again: Option<Duration>) -> Duration {
         let looks = self.keep(key, |kept| {
-            kept.quiet = if quiet { kept.quiet.saturating_add(1) } else { 0 };
+            kept.quiet = if new { 0 } else { kept.quiet.saturating_add(1) };
             kept.quiet
         });
-        if looks > CALM_AFTER { CALM } else { STEADY }
+        pace::next(looks, again)
     }
 
     pub(crate) async fn default_class(&self) -> bool {
@@ -288,29 +285,30 @@ pub async fn run(context: Arc<Context>, shutdown: CancellationToken) {
             let ours = watcher::Config::default().labels("app=etcd");
             let backups = api::<DeserializeGuard<EtcdBackup>>(&client, namespace.as_deref());
             let backups = context.backups.follow(backups, namespace.as_deref());
-            Controller::new(
-                api::<DeserializeGuard<EtcdCluster>>(&client, namespace.as_deref()),
-                watcher::Config::default(),
-            )
-            .owns(api::<Pod>(&client, namespace.as_deref()), ours.clone())
-            .owns(api::<PersistentVolumeClaim>(&client, namespace.as_deref()), ours.clone())
-            .owns(api::<Service>(&client, namespace.as_deref()), ours)
-            .watches_stream(backups, crate::backup::of_backup)
-            .with_config(config)
-            .graceful_shutdown_on(stop)
-            .run(reconcile, error_policy, context.clone())
-            .for_each(|result| {
-                match result {
-                    // A pod of it went after it, or its next look was due.
-                    Err(ControllerError::ObjectNotFound(gone)) => {
-                        context.forget(&key_of(gone.namespace.as_deref(), &gone.name));
+            let pods = watch::events(api::<Pod>(&client, namespace.as_deref()), ours.clone());
+            let claims =
+                watch::events(api::<PersistentVolumeClaim>(&client, namespace.as_deref()), ours.clone());
+            let services = watch::events(api::<Service>(&client, namespace.as_deref()), ours);
+            watch::controller(api::<DeserializeGuard<EtcdCluster>>(&client, namespace.as_deref()))
+                .owns_stream(pods.touched_objects())
+                .owns_stream(claims.touched_objects())
+                .owns_stream(services.touched_objects())
+                .watches_stream(backups, crate::backup::of_backup)
+                .with_config(config)
+                .graceful_shutdown_on(stop)
+                .run(reconcile, error_policy, context.clone())
+                .for_each(|result| {
+                    match result {
+                        // A pod of it went after it, or its next look was due.
+                        Err(ControllerError::ObjectNotFound(gone)) => {
+                            context.forget(&key_of(gone.namespace.as_deref(), &gone.name));
+                        }
+                        Err(error) => tracing::debug!(%error, "a look came to nothing"),
+                        Ok(_) => {}
                     }
-                    Err(error) => tracing::debug!(%error, "a look came to nothing"),
-                    Ok(_) => {}
-                }
-                std::future::ready(())
-            })
-            .await;
+                    std::future::ready(())
+                })
+                .await;
         }
     });
     futures::future::join_all(controllers).await;
@@ -535,8 +533,8 @@ impl<'a> Pass<'a> {
         match failure {
             Some(error) => Err(error.into()),
             None => {
-                let pace = self.context.pace(&key(cluster), *old == new && decision.again.is_none());
-                Ok(Requeue::requeue(decision.again.unwrap_or(pace)))
+                let news = *old != new || done.is_some();
+                Ok(Requeue::requeue(self.context.pace(&key(cluster), news, decision.again)))
             }
         }
     }
@@ -561,7 +559,6 @@ impl<'a> Pass<'a> {
                     &events::of_action(action, done),
                 )
                 .await;
-                decision.again = Some(Duration::from_millis(20));
                 Ok(())
             }
             Err(ApplyError::Etcd(ChangeError::NotYet(reason))) => {
@@ -605,6 +602,7 @@ impl<'a> Pass<'a> {
 /// etcd does not do it yet. So it was not done, and nothing that follows from it holds.
 fn put_off(decision: &mut Decision, reason: &str) {
     decision.action = None;
+    decision.again = Some(pace::TRY);
     decision.message = format!("{}; {reason}", decision.message);
 }
 

@@ -82,6 +82,8 @@ impl Elector {
                     tracing::info!(lease = self.name, holder, "waiting for the lease");
                 }
                 Ok(Ok(false)) => {}
+                // Another one was faster. The next look says who.
+                Ok(Err(error)) if raced(&error) => {}
                 Ok(Err(error)) => tracing::warn!(%error, "failed to acquire the lease"),
                 Err(_) => tracing::warn!("acquiring the lease timed out"),
             }
@@ -162,15 +164,10 @@ impl Elector {
                 self.api.create(&PostParams::default(), &Lease { metadata, spec: Some(wanted) }).await
             }
         };
-        match written {
-            Ok(lease) => {
-                *seen = Seen { record: lease.spec, since: Some(asked) };
-                *self.lock() = Some(asked);
-                Ok(true)
-            }
-            Err(kube::Error::Api(status)) if status.is_conflict() || status.is_already_exists() => Ok(false),
-            Err(error) => Err(error),
-        }
+        let lease = written?;
+        *seen = Seen { record: lease.spec, since: Some(asked) };
+        *self.lock() = Some(asked);
+        Ok(true)
     }
 
     fn record(&self, old: Option<&LeaseSpec>) -> LeaseSpec {
@@ -192,6 +189,11 @@ impl Elector {
     }
 }
 
+/// Whether the lease was written between our reading and our writing.
+fn raced(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.is_conflict() || status.is_already_exists())
+}
+
 /// Whether a record that stood still for so long may be overwritten by us.
 fn free(identity: &str, record: Option<&LeaseSpec>, still: Duration) -> bool {
     let Some(record) = record else { return true };
@@ -207,7 +209,43 @@ fn free(identity: &str, record: Option<&LeaseSpec>, still: Duration) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+    use std::future::ready;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use http::{Method, Request, Response};
+    use kube::client::Body;
+
     use super::*;
+
+    #[tokio::test]
+    async fn a_conflict_alone_does_not_cost_the_lease() {
+        let writes = AtomicUsize::new(0);
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let second = request.method() == Method::PUT && writes.fetch_add(1, Ordering::Relaxed) == 1;
+            let (code, answer) = if second {
+                let status = serde_json::json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure",
+                    "message": "the object has been modified", "reason": "Conflict", "code": 409 });
+                (409, status)
+            } else {
+                let lease = serde_json::json!({ "metadata": { "name": NAME, "namespace": "ns" },
+                    "spec": { "holderIdentity": "a" } });
+                (200, lease)
+            };
+            let answer = Body::from(answer.to_string().into_bytes());
+            ready(Ok::<_, Infallible>(Response::builder().status(code).body(answer).unwrap()))
+        });
+        let elector = Elector::new(Client::new(service, "ns"), "ns", "a");
+        let stop = CancellationToken::new();
+        assert!(elector.acquire(&stop).await);
+        let told = async {
+            // The second write and the one after it.
+            tokio::time::sleep(VALID / 2).await;
+            stop.cancel();
+        };
+        let (kept, ()) = tokio::join!(elector.hold(&stop), told);
+        assert!(kept, "a lease is lost when another one has it, or when it could not be renewed in time");
+    }
 
     #[test]
     fn a_lease_is_taken_when_it_is_free_ours_or_stood_still() {

@@ -31,3 +31,4 @@ pub mod status;
 pub mod storage;
 pub mod tls;
 pub mod validate;
+mod watch;

@@ -14,6 +14,7 @@ use kube::{Api, ResourceExt};
 use crate::crd::EtcdCluster;
 use crate::crd::backup::EtcdBackup;
 use crate::observed::BackupView;
+use crate::watch;
 
 /// A backup that is so much later than its schedule is overdue.
 const LATE: SignedDuration = SignedDuration::from_secs(300);
@@ -52,7 +53,7 @@ impl Board {
         let (store, writer) = reflector::store();
         let listed = Arc::new(AtomicBool::new(false));
         self.add(namespace, store, listed.clone());
-        let events = watcher(api, watcher::Config::default()).default_backoff();
+        let events = watch::events(api, watcher::Config::default());
         reflector::reflector(writer, events)
             .inspect_ok(move |event| {
                 if matches!(event, watcher::Event::InitDone) {

@@ -11,8 +11,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Patch, PatchParams};
 use kube::core::DeserializeGuard;
-use kube::runtime::controller::{Action as Requeue, Config, Controller};
-use kube::runtime::watcher;
+use kube::runtime::controller::{Action as Requeue, Config};
 use kube::{Api, Resource, ResourceExt};
 use serde_json::json;
 use tokio::sync::Mutex;
@@ -30,7 +29,7 @@ use crate::crd::stores::Encryption;
 use crate::events::{self, Note};
 use crate::lease::UNLED;
 use crate::storage::{Began, Keys, SecretData, Store, Target, UploadNotes};
-use crate::{dereference, validate};
+use crate::{dereference, validate, watch};
 
 /// So many backups run at the same time in one watched namespace; each needs 40 MiB at the most.
 const CONCURRENCY: u16 = 8;
@@ -58,7 +57,7 @@ pub async fn run(base: Arc<Base>, folder: Option<PathBuf>, shutdown: Cancellatio
             Arc::new(Context { base: base.clone(), folder: folder.clone(), shutdown: shutdown.clone() });
         async move {
             let backups = api::<DeserializeGuard<EtcdBackup>>(&context.base.client, namespace.as_deref());
-            Controller::new(backups, watcher::Config::default())
+            watch::controller(backups)
                 .with_config(Config::default().concurrency(CONCURRENCY))
                 .graceful_shutdown_on(async move { stop.cancelled().await })
                 .run(reconcile, error_policy, context)

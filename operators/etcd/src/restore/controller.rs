@@ -9,8 +9,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::{Patch, PatchParams};
 use kube::core::DeserializeGuard;
-use kube::runtime::controller::{Action as Requeue, Config, Controller};
-use kube::runtime::watcher;
+use kube::runtime::controller::{Action as Requeue, Config};
 use kube::{Api, Resource, ResourceExt};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -29,6 +28,7 @@ use crate::crd::restore::{EtcdRestore, EtcdRestoreStatus};
 use crate::events::{self, Note};
 use crate::lease::UNLED;
 use crate::storage::{Failure, STALL, Target, UploadNotes};
+use crate::watch;
 
 /// So many restores go on at the same time in one watched namespace.
 const CONCURRENCY: u16 = 8;
@@ -58,7 +58,7 @@ pub async fn run(base: Arc<Base>, folder: Option<PathBuf>, place: Arc<Place>, sh
         });
         async move {
             let restores = api::<DeserializeGuard<EtcdRestore>>(&context.base.client, namespace.as_deref());
-            Controller::new(restores, watcher::Config::default())
+            watch::controller(restores)
                 .with_config(Config::default().concurrency(CONCURRENCY))
                 .graceful_shutdown_on(async move { stop.cancelled().await })
                 .run(reconcile, error_policy, context)

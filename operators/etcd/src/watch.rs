@@ -1,0 +1,122 @@
+//! Watches of the Kubernetes API for a controller, each of which waits on its own after an error.
+//!
+//! A [`Controller`] lets all its watches wait when one of them fails, for up to half a minute: a right that is missing for one kind
+//! would make it blind for all of them. What it is given here never fails.
+
+use std::fmt::Debug;
+use std::future::ready;
+use std::time::Duration;
+
+use futures::{Stream, StreamExt as _};
+use kube::runtime::utils::Backoff;
+use kube::runtime::watcher::{self, DefaultBackoff, Error, Event};
+use kube::runtime::{Controller, WatchStreamExt as _, reflector};
+use kube::{Api, Resource};
+use serde::de::DeserializeOwned;
+
+/// As client-go waits, from 0.8 s and twice as long each time, but no longer than this: members wait to be replaced meanwhile.
+const LONGEST: Duration = Duration::from_secs(10);
+/// What a watch is told when it has to begin anew, as it is every now and then.
+const EXPIRED: u16 = 410;
+
+/// What becomes of the objects. What goes wrong is logged, and tried again.
+pub(crate) fn events<K>(
+    api: Api<K>,
+    config: watcher::Config,
+) -> impl Stream<Item = Result<Event<K>, Error>> + Send + use<K>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    watcher::watcher(api, config).backoff(Wait::default()).filter_map(|event| {
+        ready(match event {
+            Ok(event) => Some(Ok(event)),
+            Err(error) => {
+                if expired(&error) {
+                    tracing::debug!(kind = %K::kind(&()), "a watch begins anew");
+                } else {
+                    tracing::warn!(kind = %K::kind(&()), %error, "a watch failed and is tried again");
+                }
+                None
+            }
+        })
+    })
+}
+
+/// A controller of the objects of a kind.
+pub(crate) fn controller<K>(api: Api<K>) -> Controller<K>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+{
+    let (objects, writer) = reflector::store();
+    let changes = reflector(writer, events(api, watcher::Config::default())).applied_objects();
+    Controller::for_stream(changes, objects)
+}
+
+fn expired(error: &Error) -> bool {
+    matches!(error, Error::WatchError(status) if status.code == EXPIRED)
+}
+
+#[derive(Default)]
+struct Wait(DefaultBackoff);
+
+impl Iterator for Wait {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        self.0.next().map(|wait| wait.min(LONGEST))
+    }
+}
+
+impl Backoff for Wait {
+    fn reset(&mut self) {
+        self.0.reset();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use http::{Request, Response};
+    use k8s_openapi::api::core::v1::Pod;
+    use kube::Client;
+    use kube::client::Body;
+
+    use super::*;
+
+    #[test]
+    fn a_watch_that_fails_waits_longer_each_time_but_never_longer_than_the_longest() {
+        let mut wait = Wait::default();
+        let waits: Vec<Duration> = wait.by_ref().take(12).collect();
+        assert!(waits[0] < Duration::from_secs(2) && waits[11] == LONGEST, "{waits:?}");
+        assert!(waits.iter().all(|wait| *wait <= LONGEST), "{waits:?}");
+    }
+
+    #[tokio::test]
+    async fn a_watch_that_is_refused_is_no_error_and_is_tried_again() {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let counted = asked.clone();
+        let service = tower::service_fn(move |_: Request<Body>| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            let refused = serde_json::json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure",
+                "message": "pods is forbidden", "reason": "Forbidden", "code": 403 });
+            let answer = Response::builder().status(403).body(Body::from(refused.to_string().into_bytes()));
+            ready(Ok::<_, Infallible>(answer.unwrap()))
+        });
+        let pods = Api::<Pod>::all(Client::new(service, "default"));
+        let mut told = std::pin::pin!(
+            events(pods, watcher::Config::default()).filter(|event| ready(!matches!(event, Ok(Event::Init))))
+        );
+        let twice = async {
+            while asked.load(Ordering::Relaxed) < 2 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::select! {
+            event = told.next() => panic!("{event:?}"),
+            () = twice => {}
+        }
+    }
+}
