@@ -52,16 +52,11 @@ impl Folder {
         .await
     }
 
-    pub(super) async fn put_part(&self, id: String, offset: u64, pieces: Vec<Bytes>) -> io::Result<()> {
+    pub(super) async fn put_part(&self, id: String, offset: u64, bytes: Bytes) -> io::Result<()> {
         let path = self.own(id)?;
         blocking(move || {
             let file = std::fs::OpenOptions::new().write(true).open(path)?;
-            let mut at = offset;
-            for piece in pieces {
-                file.write_all_at(&piece, at)?;
-                at += piece.len() as u64;
-            }
-            Ok(())
+            file.write_all_at(&bytes, offset)
         })
         .await
     }

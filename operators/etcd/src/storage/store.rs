@@ -10,7 +10,6 @@ use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path;
 use object_store::{
     Attribute, Attributes, GetOptions, ObjectStore, ObjectStoreExt, PutMultipartOptions, PutOptions,
-    PutPayload,
 };
 
 use super::credentials::{Given, SecretData};
@@ -77,7 +76,30 @@ fn cloud<S: ObjectStore + MultipartStore>(store: S) -> Inner {
     Inner::Cloud { objects: store.clone(), parts: store }
 }
 
+/// Size of a part. S3 takes no smaller ones than 5 MiB and at most 10,000 of them: enough for 78 GiB, ten times etcd's largest.
+const PART: usize = 8 << 20;
+/// The same in a file: what is written while it is in the processor's cache is written faster.
+const PART_OF_FILE: usize = 1 << 20;
+/// So many parts are on their way at the same time: with the one that is being filled 40 MiB of memory.
+const AT_ONCE: usize = 4;
+
 impl Store {
+    /// How many parts may be on their way at the same time. Those of one file would wait for each other.
+    pub(super) const fn at_once(&self) -> usize {
+        match self.inner {
+            Inner::Cloud { .. } => AT_ONCE,
+            Inner::Local(_) => 1,
+        }
+    }
+
+    /// Size of all parts but the last.
+    pub(super) const fn part(&self) -> usize {
+        match self.inner {
+            Inner::Cloud { .. } => PART,
+            Inner::Local(_) => PART_OF_FILE,
+        }
+    }
+
     /// Opens the store of a target. `folder` is that of the object's namespace, for local targets.
     ///
     /// # Errors
@@ -142,17 +164,17 @@ impl Store {
     ///
     /// # Errors
     /// What the store said.
-    pub(super) async fn put(&self, key: &str, labels: &Labels, pieces: Vec<Bytes>) -> Result<(), Failure> {
+    pub(super) async fn put(&self, key: &str, labels: &Labels, bytes: Bytes) -> Result<(), Failure> {
         match &self.inner {
             Inner::Cloud { objects, .. } => {
                 let options = PutOptions { attributes: attributes(labels), ..PutOptions::default() };
                 let path = path(key)?;
-                let answer = objects.put_opts(&path, PutPayload::from_iter(pieces), options).await;
+                let answer = objects.put_opts(&path, bytes.into(), options).await;
                 answer.map(drop).map_err(self.failed("write", key))
             }
             Inner::Local(_) => {
                 let id = self.begin(key, labels).await?;
-                self.put_part(key, &id, 0, 0, pieces).await?;
+                self.put_part(key, &id, 0, 0, bytes).await?;
                 self.complete(key, &id, labels, Vec::new()).await
             }
         }
@@ -182,16 +204,16 @@ impl Store {
         id: &str,
         index: usize,
         offset: u64,
-        pieces: Vec<Bytes>,
+        bytes: Bytes,
     ) -> Result<PartId, Failure> {
         match &self.inner {
             Inner::Cloud { parts, .. } => {
                 let (path, id) = (path(key)?, id.to_owned());
-                let answer = parts.put_part(&path, &id, index, PutPayload::from_iter(pieces)).await;
+                let answer = parts.put_part(&path, &id, index, bytes.into()).await;
                 answer.map_err(self.failed("write a part of", key))
             }
             Inner::Local(folder) => {
-                let answer = folder.put_part(id.to_owned(), offset, pieces).await;
+                let answer = folder.put_part(id.to_owned(), offset, bytes).await;
                 answer
                     .map(|()| PartId { content_id: String::new() })
                     .map_err(self.failed("write a part of", key))

@@ -16,10 +16,6 @@ use super::store::{Labels, Store};
 
 /// Nothing moved for so long: it will not.
 pub const STALL: Duration = Duration::from_secs(60);
-/// Size of a part. S3 takes no smaller ones than 5 MiB and at most 10,000 of them: enough for 78 GiB, ten times etcd's largest.
-const PART: usize = 8 << 20;
-/// So many parts are on their way at the same time: with the one that is being filled 40 MiB of memory.
-const CONCURRENT: usize = 4;
 /// An upload that failed is taken back within this time; later tries take it back otherwise.
 const ABORT: Duration = Duration::from_secs(10);
 
@@ -217,8 +213,9 @@ impl Sink<'_, '_> {
     async fn take(&mut self, mut piece: Bytes) -> Result<(), Failure> {
         self.bytes += piece.len() as u64;
         while !piece.is_empty() {
-            self.part.fill(&mut piece);
-            if self.part.size < PART {
+            let full = self.work.store.part();
+            self.part.fill(&mut piece, full);
+            if self.part.0.len() < full {
                 continue;
             }
             if self.upload.is_none() {
@@ -239,11 +236,11 @@ impl Sink<'_, '_> {
         let Work { store, key, labels, .. } = *self.work;
         match self.upload.as_deref() {
             None => {
-                let put = store.put(key, labels, self.part.pieces);
+                let put = store.put(key, labels, self.part.0.into());
                 self.work.moves("the store", self.bytes, put).await??;
             }
             Some(id) => {
-                if self.part.size > 0 {
+                if !self.part.0.is_empty() {
                     self.parts.spawn(id, self.part);
                 }
                 let done = self.parts.finish(self.bytes).await?;
@@ -255,19 +252,19 @@ impl Sink<'_, '_> {
     }
 }
 
-/// A part that is being filled.
+/// A part that is being filled. Pieces are copied into it while they are in the processor's cache, and their memory is used for the next
+/// ones: that is faster than to keep them until the part is written.
 #[derive(Default)]
-struct Part {
-    pieces: Vec<Bytes>,
-    size: usize,
-}
+struct Part(Vec<u8>);
 
 impl Part {
     /// Takes what fits; all parts but the last have the same size, which some servers ask for.
-    fn fill(&mut self, piece: &mut Bytes) {
-        let taken = piece.split_to(piece.len().min(PART - self.size));
-        self.size += taken.len();
-        self.pieces.push(taken);
+    fn fill(&mut self, piece: &mut Bytes, full: usize) {
+        if self.0.capacity() == 0 {
+            self.0.reserve_exact(full);
+        }
+        let taken = piece.split_to(piece.len().min(full - self.0.len()));
+        self.0.extend_from_slice(&taken);
     }
 }
 
@@ -283,13 +280,14 @@ impl Parts<'_> {
     fn spawn(&mut self, id: &str, part: Part) {
         let (store, key, id) = (self.work.store.clone(), self.work.key.to_owned(), id.to_owned());
         let index = self.sent;
-        let offset = (index * PART) as u64;
+        let offset = (index * self.work.store.part()) as u64;
         self.sent += 1;
-        self.tasks.spawn(async move { (index, store.put_part(&key, &id, index, offset, part.pieces).await) });
+        self.tasks
+            .spawn(async move { (index, store.put_part(&key, &id, index, offset, part.0.into()).await) });
     }
 
     async fn send(&mut self, id: &str, part: Part, bytes: u64) -> Result<(), Failure> {
-        while self.tasks.len() >= CONCURRENT {
+        while self.tasks.len() >= self.work.store.at_once() {
             self.one(bytes).await?;
         }
         self.spawn(id, part);
