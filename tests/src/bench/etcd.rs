@@ -3,7 +3,7 @@
 //! The floor is measured in the same run, with the same processes and no operator: members are added, started and promoted
 //! as soon as etcd lets them be.
 
-mod idle;
+pub(super) mod idle;
 mod member;
 
 use std::{
@@ -180,15 +180,8 @@ async fn writes(stage: &Stage, cluster: &str, stop: &AtomicBool) -> Vec<Duration
     gaps
 }
 
-/// The rows.
-pub(crate) async fn rows() -> Result<Vec<Row>> {
-    let mut rows = measured().await?;
-    rows.extend(idle::rows().await?);
-    Ok(rows)
-}
-
-/// What clusters of real etcds take.
-async fn measured() -> Result<Vec<Row>> {
+/// The rows of clusters of real etcds.
+pub(super) async fn members() -> Result<Vec<Row>> {
     if olm_tests::etcd::version().is_none() {
         olm_tests::skipped("bench: etcd", "etcd is not installed");
         return Ok(Vec::new());
@@ -204,6 +197,11 @@ async fn measured() -> Result<Vec<Row>> {
     let cluster = stage.create("c", spec(3)).await?;
     ready(&cluster, 3).await?;
     let created = begun.elapsed();
+    if std::env::var_os("OLM_BENCH_CALLS").is_some() {
+        for change in stage.audit.log() {
+            eprintln!("{:?} {}", change.at.saturating_duration_since(begun), change.brief());
+        }
+    }
     cluster.steady(3).await?;
     tokio::time::sleep(Duration::from_secs(6)).await;
     let lost = cluster.followers().await?.remove(0);

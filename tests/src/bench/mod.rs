@@ -28,7 +28,7 @@ pub(crate) use table::{Row, report};
 /// - `catalog`: the rows of the catalogs alone;
 /// - `resolver`: the rows of the resolver and the plan engine alone;
 /// - `lifecycle [PART [NAMESPACES]]`: the rows of installing and upgrading, of the manager's process and of a large cluster;
-/// - `etcd`: the rows of the etcd operator alone;
+/// - `etcd [PART]`: the rows of the etcd operator alone;
 /// - `grow FACTOR FILE TARGET`: writes a catalog of JSON lines FACTOR times, with names of its own for each copy;
 /// - `--child …`: a step that is measured from outside, as a process of its own.
 pub(crate) fn sub_mode() -> Option<ExitCode> {
@@ -36,7 +36,7 @@ pub(crate) fn sub_mode() -> Option<ExitCode> {
     let done = match args.first()?.as_str() {
         "catalog" => rows().map(Some),
         "resolver" => resolver::rows().map(Some),
-        "etcd" => etcd_rows().map(Some),
+        "etcd" => etcd_rows(args.get(1).map(String::as_str)).map(Some),
         "lifecycle" => lifecycle_rows(args.get(1).map(String::as_str), args.get(2)).map(Some),
         "grow" => grown(&args[1..]).map(|()| None),
         "--child" => steps::step(&args[1..]).map(|()| None),
@@ -59,11 +59,7 @@ pub(crate) fn sub_mode() -> Option<ExitCode> {
 pub(crate) fn lifecycle_rows(part: Option<&str>, namespaces: Option<&String>) -> Result<Vec<Row>> {
     let namespaces = namespaces.map_or(Ok(scale::NAMESPACES), |text| text.parse())?;
     let mut rows = Vec::new();
-    let known = ["install", "many", "manager", "scale"];
-    if let Some(unknown) = part.filter(|part| !known.contains(part)) {
-        bail!("unknown part {unknown:?}; known are {}", known.join(", "));
-    }
-    for name in known.into_iter().filter(|name| part.is_none_or(|part| part == *name)) {
+    for name in parts(&["install", "many", "manager", "scale"], part)? {
         let new = match name {
             "install" => in_runtime(lifecycle::rows()),
             "many" => in_runtime(many::rows()),
@@ -79,11 +75,28 @@ pub(crate) fn lifecycle_rows(part: Option<&str>, namespaces: Option<&String>) ->
     Ok(rows)
 }
 
-/// What the etcd operator adds to the time that etcd itself takes.
-pub(crate) fn etcd_rows() -> Result<Vec<Row>> {
-    let mut rows = in_runtime(etcd::rows())?;
-    rows.extend(in_runtime(backup::rows())?);
+/// What the etcd operator adds to the time that etcd itself takes, what it takes of the machine, and how fast it writes backups. One
+/// part of them when it is named.
+pub(crate) fn etcd_rows(part: Option<&str>) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for name in parts(&["members", "idle", "backup"], part)? {
+        rows.extend(match name {
+            "members" => in_runtime(etcd::members()),
+            "idle" => in_runtime(etcd::idle::rows()),
+            _ => in_runtime(backup::rows()),
+        }?);
+    }
     Ok(rows)
+}
+
+/// All parts that are known, or the one that is asked for.
+fn parts<'a>(known: &[&'a str], part: Option<&str>) -> Result<Vec<&'a str>> {
+    let asked: Vec<&str> =
+        known.iter().copied().filter(|name| part.is_none_or(|part| part == *name)).collect();
+    match (part, asked.is_empty()) {
+        (Some(unknown), true) => bail!("unknown part {unknown:?}; known are {}", known.join(", ")),
+        _ => Ok(asked),
+    }
 }
 
 /// In a runtime of its own, which takes along what still runs.

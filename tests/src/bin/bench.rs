@@ -15,6 +15,10 @@ mod parts;
 
 use parts::{Row, report};
 
+/// As the programs that it measures, of which it runs some in its own process.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 fn main() -> ExitCode {
     if let Some(done) = parts::sub_mode() {
         return done;
@@ -39,7 +43,7 @@ fn main() -> ExitCode {
 /// The rows of the catalogs, the resolver and the plan engine, behind the others.
 fn without_cluster(mut rows: Vec<Row>) -> Result<Vec<Row>> {
     rows.extend(parts::lifecycle_rows(None, None)?);
-    rows.extend(parts::etcd_rows()?);
+    rows.extend(parts::etcd_rows(None)?);
     rows.extend(parts::rows()?);
     rows.extend(parts::resolver::rows()?);
     Ok(rows)

@@ -51,7 +51,7 @@ impl Drop for Process {
     }
 }
 
-pub(super) async fn rows() -> Result<Vec<Row>> {
+pub(in crate::parts) async fn rows() -> Result<Vec<Row>> {
     let world = World::bare().await?;
     let members = tokio::spawn(member::serve(world.client.clone(), VERSION.to_owned()));
     let faults = Faults::new();
