@@ -99,7 +99,7 @@ pub(crate) async fn rows() -> Result<Vec<Row>> {
     let speed = |took: Duration| bytes as f64 / took.as_secs_f64() / 1e6;
     // The S3 server is in this very process and hashes what it gets: what it takes is its own, and no limit is set for it.
     Ok(vec![Row {
-        what: "EtcdBackup into a folder, against reading the snapshot into a file",
+        what: "EtcdBackup into a folder, against reading it into a file",
         measured: local.as_secs_f64(),
         limit: saved.as_secs_f64() * SHARE,
         unit: "s",
