@@ -203,7 +203,7 @@ impl Door<'_> {
     }
 }
 
-/// A piece as etcd sent it. It goes into the store without a copy.
+/// A piece as etcd sent it, read where it lies.
 struct Piece(etcd_client::SnapshotResponse);
 
 impl AsRef<[u8]> for Piece {
