@@ -266,6 +266,11 @@ async fn get(api: &Api<Secret>, name: &str) -> Result<Option<Secret>, Insecure> 
     })
 }
 
+/// Whether we made a Secret for this cluster.
+fn belongs(secret: &Secret, cluster: &Validated) -> bool {
+    secret.owner_references().iter().any(|owner| owner.uid == cluster.uid)
+}
+
 /// Brings our own Secrets to where nothing is due, one write at a time.
 async fn issue(
     client: &Client,
@@ -280,7 +285,7 @@ async fn issue(
     let wanted = Part::ALL.map(|part| part.secret(&cluster.name));
     for name in wanted.iter().chain([&authorities]) {
         if let Some(secret) = get(&api, name).await? {
-            if secret.owner_references().iter().all(|owner| owner.uid != cluster.uid) {
+            if !belongs(&secret, cluster) {
                 return Err(Insecure::Foreign(name.clone()));
             }
             secrets.insert(name.clone(), secret);
@@ -349,8 +354,7 @@ async fn put(
     if matches!(&refused, kube::Error::Api(status) if status.is_already_exists() || status.is_conflict())
         && let Some(there) = get(api, name).await?
     {
-        let ours = there.owner_references().iter().any(|owner| owner.uid == cluster.uid);
-        return if ours { Ok(there) } else { Err(Insecure::Foreign(name.to_owned())) };
+        return if belongs(&there, cluster) { Ok(there) } else { Err(Insecure::Foreign(name.to_owned())) };
     }
     Err(Insecure::Kubernetes { verb, name: name.to_owned(), source: Box::new(refused) })
 }
