@@ -50,6 +50,9 @@ pub struct Abs {
     pub path: String,
     /// Secret with `storage-account`, `storage-key` and, where it is not AzurePublicCloud, `cloud`.
     pub abs_secret: String,
+    /// URL of the account (`https://<account>.blob.example.org`) where it is in none of Azure's clouds; empty for those.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub endpoint: String,
 }
 
 /// Google Cloud Storage.
@@ -61,6 +64,9 @@ pub struct Gcs {
     /// Secret with `credentials.json` or `access-token`. Without it: the environment's credentials.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub gcp_secret: String,
+    /// URL of the server; empty for Google's.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub endpoint: String,
 }
 
 /// Alibaba Cloud OSS.

@@ -90,8 +90,7 @@ impl<'a> Given<'a> {
         }
         builder = builder.with_bucket_name(bucket).with_retry(retry());
         if let Some(url) = endpoint {
-            let url = url.trim_end_matches('/');
-            options = options.with_allow_http(url.starts_with("http://"));
+            options = options.with_allow_http(is_plain(url));
             builder = match url.split_once("://").filter(|(_, host)| !path_style && has_subdomains(host)) {
                 Some((scheme, host)) => builder
                     .with_endpoint(format!("{scheme}://{bucket}.{host}"))
@@ -105,7 +104,11 @@ impl<'a> Given<'a> {
     }
 
     /// Google Cloud Storage.
-    pub(super) fn gcs(&self, bucket: &str) -> Result<GoogleCloudStorageBuilder, SecretFault> {
+    pub(super) fn gcs(
+        &self,
+        endpoint: Option<&str>,
+        bucket: &str,
+    ) -> Result<GoogleCloudStorageBuilder, SecretFault> {
         let mut builder = GoogleCloudStorageBuilder::from_env();
         if self.data.is_some() {
             builder = GoogleCloudStorageBuilder::new();
@@ -117,11 +120,20 @@ impl<'a> Given<'a> {
                 }
             };
         }
-        Ok(builder.with_bucket_name(bucket).with_retry(retry()).with_client_options(client_options()))
+        let mut options = client_options();
+        if let Some(url) = endpoint {
+            options = options.with_allow_http(is_plain(url));
+            builder = builder.with_base_url(url);
+        }
+        Ok(builder.with_bucket_name(bucket).with_retry(retry()).with_client_options(options))
     }
 
     /// Azure Blob Storage.
-    pub(super) fn abs(&self, container: &str) -> Result<MicrosoftAzureBuilder, SecretFault> {
+    pub(super) fn abs(
+        &self,
+        endpoint: Option<&str>,
+        container: &str,
+    ) -> Result<MicrosoftAzureBuilder, SecretFault> {
         let account = self.needed("storage-account")?;
         let cloud = self.text("cloud")?.unwrap_or("AzurePublicCloud");
         let suffix = match cloud {
@@ -135,14 +147,20 @@ impl<'a> Given<'a> {
                 )));
             }
         };
+        let url = endpoint.map_or_else(|| format!("https://{account}.{suffix}"), str::to_owned);
         Ok(MicrosoftAzureBuilder::new()
             .with_account(account)
             .with_access_key(self.needed("storage-key")?)
             .with_container_name(container)
-            .with_endpoint(format!("https://{account}.{suffix}"))
             .with_retry(retry())
-            .with_client_options(client_options()))
+            .with_client_options(client_options().with_allow_http(is_plain(&url)))
+            .with_endpoint(url))
     }
+}
+
+/// Whether a URL is one of plain HTTP, which nothing takes that is not asked to.
+fn is_plain(url: &str) -> bool {
+    url.starts_with("http://")
 }
 
 /// A bucket can be put before names alone, not before addresses.
@@ -215,7 +233,7 @@ mod tests {
         let endpoint = |url: &str, path_style| {
             s3(&data, Some(url), path_style).unwrap().get_config_value(&Key::Endpoint).unwrap()
         };
-        assert_eq!(endpoint("https://s3.example.org/", false), "https://bucket.s3.example.org");
+        assert_eq!(endpoint("https://s3.example.org", false), "https://bucket.s3.example.org");
         assert_eq!(endpoint("https://s3.example.org", true), "https://s3.example.org");
         assert_eq!(endpoint("http://127.0.0.1:9000", false), "http://127.0.0.1:9000");
         assert_eq!(endpoint("http://localhost:9000", false), "http://localhost:9000");
@@ -235,10 +253,10 @@ mod tests {
         ]);
         assert!(broken.contains("ca.crt"), "{broken}");
         let empty = given(&[]);
-        let gcs = Given { name: "gcp", data: Some(&empty) }.gcs("b").unwrap_err().to_string();
+        let gcs = Given { name: "gcp", data: Some(&empty) }.gcs(None, "b").unwrap_err().to_string();
         assert!(gcs.contains("credentials.json"), "{gcs}");
         let cloud = given(&[("storage-account", "a"), ("storage-key", "a2V5"), ("cloud", "Mars")]);
-        let abs = Given { name: "az", data: Some(&cloud) }.abs("c").unwrap_err().to_string();
+        let abs = Given { name: "az", data: Some(&cloud) }.abs(None, "c").unwrap_err().to_string();
         assert!(abs.contains("Mars"), "{abs}");
         let binary = SecretData::from([("credentials".to_owned(), vec![0xff, 0xfe])]);
         assert!(s3(&binary, None, false).unwrap_err().to_string().contains("not text"));

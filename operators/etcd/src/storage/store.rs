@@ -5,11 +5,14 @@ use std::path::Path as FilePath;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path;
 use object_store::{
-    Attribute, Attributes, GetOptions, ObjectStore, ObjectStoreExt, PutMultipartOptions, PutOptions,
+    Attribute, Attributes, GetOptions, MultipartUpload, ObjectStore, ObjectStoreExt, PutMultipartOptions,
+    PutOptions,
 };
 
 use super::credentials::{Given, SecretData};
@@ -67,13 +70,37 @@ pub struct Store {
 
 #[derive(Clone)]
 enum Inner {
-    Cloud { objects: Arc<dyn ObjectStore>, parts: Arc<dyn MultipartStore> },
+    Cloud {
+        objects: Arc<dyn ObjectStore>,
+        /// For uploads that have an id; Azure's have none.
+        parts: Option<Arc<dyn MultipartStore>>,
+    },
     Local(Folder),
 }
 
 fn cloud<S: ObjectStore + MultipartStore>(store: S) -> Inner {
     let store = Arc::new(store);
-    Inner::Cloud { objects: store.clone(), parts: store }
+    Inner::Cloud { objects: store.clone(), parts: Some(store) }
+}
+
+/// An upload in parts that was begun.
+pub(super) enum Upload {
+    /// With an id, by which whoever comes after a crash takes it back.
+    Parts { store: Arc<dyn MultipartStore>, id: String },
+    /// Azure's: blocks of which nobody knows but who sends them. Those that are never put together Azure drops after a week.
+    Blocks(Box<dyn MultipartUpload>),
+    /// A file under another name, which is the id.
+    File { folder: Folder, id: String },
+}
+
+impl Upload {
+    /// By what it can be taken back; none where nothing can.
+    pub(super) fn id(&self) -> Option<&str> {
+        match self {
+            Self::Parts { id, .. } | Self::File { id, .. } => Some(id),
+            Self::Blocks(_) => None,
+        }
+    }
 }
 
 /// Size of a part. S3 takes no smaller ones than 5 MiB and at most 10,000 of them: enough for 78 GiB, ten times etcd's largest.
@@ -117,11 +144,13 @@ impl Store {
                     given.s3(endpoint.as_deref(), *path_style, &target.bucket).map_err(|e| e.to_string())?;
                 cloud(builder.build().map_err(settings)?)
             }
-            Kind::Gcs => {
-                cloud(given.gcs(&target.bucket).map_err(|e| e.to_string())?.build().map_err(settings)?)
+            Kind::Gcs { endpoint } => {
+                let builder = given.gcs(endpoint.as_deref(), &target.bucket).map_err(|e| e.to_string())?;
+                cloud(builder.build().map_err(settings)?)
             }
-            Kind::Abs => {
-                cloud(given.abs(&target.bucket).map_err(|e| e.to_string())?.build().map_err(settings)?)
+            Kind::Abs { endpoint } => {
+                let builder = given.abs(endpoint.as_deref(), &target.bucket).map_err(|e| e.to_string())?;
+                Inner::Cloud { objects: Arc::new(builder.build().map_err(settings)?), parts: None }
             }
             Kind::Local => {
                 let folder = folder.ok_or("storageType Local: this operator has no folder for backups; start it with --backup-dir and a volume mounted there")?;
@@ -173,68 +202,82 @@ impl Store {
                 answer.map(drop).map_err(self.failed("write", key))
             }
             Inner::Local(_) => {
-                let id = self.begin(key, labels).await?;
-                self.put_part(key, &id, 0, 0, bytes).await?;
-                self.complete(key, &id, labels, Vec::new()).await
+                let mut upload = self.begin(key, labels).await?;
+                self.put_part(key, &mut upload, 0, 0, bytes).await?;
+                self.complete(key, &mut upload, labels, Vec::new()).await
             }
         }
     }
 
-    /// Begins an upload in parts; the answer is its id.
-    pub(super) async fn begin(&self, key: &str, labels: &Labels) -> Result<String, Failure> {
+    /// Begins an upload in parts.
+    pub(super) async fn begin(&self, key: &str, labels: &Labels) -> Result<Upload, Failure> {
         match &self.inner {
-            Inner::Cloud { parts, .. } => {
+            Inner::Cloud { objects, parts } => {
+                let path = path(key)?;
                 let options =
                     PutMultipartOptions { attributes: attributes(labels), ..PutMultipartOptions::default() };
-                parts
-                    .create_multipart_opts(&path(key)?, options)
-                    .await
-                    .map_err(self.failed("begin to write", key))
+                let upload = match parts {
+                    Some(store) => store
+                        .create_multipart_opts(&path, options)
+                        .await
+                        .map(|id| Upload::Parts { store: store.clone(), id }),
+                    None => objects.put_multipart_opts(&path, options).await.map(Upload::Blocks),
+                };
+                upload.map_err(self.failed("begin to write", key))
             }
             Inner::Local(folder) => {
                 let owner = labels.get(LABEL_OWNER).map_or("", String::as_str);
-                folder.begin(key, owner).await.map_err(self.failed("begin to write", key))
+                let id = folder.begin(key, owner).await.map_err(self.failed("begin to write", key))?;
+                Ok(Upload::File { folder: folder.clone(), id })
             }
         }
     }
 
-    pub(super) async fn put_part(
+    /// Sends a part. Parts are asked for in their order, and may then be on their way side by side.
+    pub(super) fn put_part(
         &self,
         key: &str,
-        id: &str,
+        upload: &mut Upload,
         index: usize,
         offset: u64,
         bytes: Bytes,
-    ) -> Result<PartId, Failure> {
-        match &self.inner {
-            Inner::Cloud { parts, .. } => {
-                let (path, id) = (path(key)?, id.to_owned());
-                let answer = parts.put_part(&path, &id, index, bytes.into()).await;
-                answer.map_err(self.failed("write a part of", key))
+    ) -> BoxFuture<'static, Result<PartId, Failure>> {
+        const VERB: &str = "write a part of";
+        // Blocks and files know their parts themselves.
+        let known = |()| PartId { content_id: String::new() };
+        match upload {
+            Upload::Parts { store, id } => {
+                let (store, id, path, failed) =
+                    (store.clone(), id.clone(), path(key), self.failed(VERB, key));
+                async move { store.put_part(&path?, &id, index, bytes.into()).await.map_err(failed) }.boxed()
             }
-            Inner::Local(folder) => {
-                let answer = folder.put_part(id.to_owned(), offset, bytes).await;
-                answer
-                    .map(|()| PartId { content_id: String::new() })
-                    .map_err(self.failed("write a part of", key))
+            Upload::Blocks(blocks) => {
+                let (sent, failed) = (blocks.put_part(bytes.into()), self.failed(VERB, key));
+                async move { sent.await.map(known).map_err(failed) }.boxed()
+            }
+            Upload::File { folder, id } => {
+                let (folder, id, failed) = (folder.clone(), id.clone(), self.failed(VERB, key));
+                async move { folder.put_part(id, offset, bytes).await.map(known).map_err(failed) }.boxed()
             }
         }
     }
 
+    /// The parts become an object.
     pub(super) async fn complete(
         &self,
         key: &str,
-        id: &str,
+        upload: &mut Upload,
         labels: &Labels,
         done: Vec<PartId>,
     ) -> Result<(), Failure> {
-        match &self.inner {
-            Inner::Cloud { parts, .. } => {
-                let answer = parts.complete_multipart(&path(key)?, &id.to_owned(), done).await;
-                answer.map(drop).map_err(self.failed("put together the parts of", key))
+        let failed = self.failed("put together the parts of", key);
+        match upload {
+            Upload::Parts { store, id } => {
+                store.complete_multipart(&path(key)?, id, done).await.map(drop).map_err(failed)
             }
-            Inner::Local(folder) => {
-                folder.complete(key, id.to_owned(), labels).await.map_err(self.failed("put in place", key))
+            Upload::Blocks(blocks) => blocks.complete().await.map(drop).map_err(failed),
+            Upload::File { folder, id } => {
+                folder.complete(key, id.clone(), labels).await.map_err(self.failed("put in place", key))
             }
         }
     }
@@ -245,10 +288,11 @@ impl Store {
     /// What the store said.
     pub async fn abort(&self, key: &str, id: &str) -> Result<(), Failure> {
         let result = match &self.inner {
-            Inner::Cloud { parts, .. } => parts
+            Inner::Cloud { parts: Some(store), .. } => store
                 .abort_multipart(&path(key)?, &id.to_owned())
                 .await
                 .map_err(self.failed("take back the parts of", key)),
+            Inner::Cloud { parts: None, .. } => Ok(()),
             Inner::Local(folder) => folder.abort(id.to_owned()).await.map_err(self.failed("take back", key)),
         };
         match result {

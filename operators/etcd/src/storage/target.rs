@@ -13,9 +13,15 @@ pub enum Kind {
         path_style: bool,
     },
     /// Google Cloud Storage.
-    Gcs,
+    Gcs {
+        /// URL of the server; none for Google's.
+        endpoint: Option<String>,
+    },
     /// Azure Blob Storage.
-    Abs,
+    Abs {
+        /// URL of the account; none for one in Azure's clouds.
+        endpoint: Option<String>,
+    },
     /// A folder of the operator.
     Local,
 }
@@ -43,23 +49,30 @@ impl Target {
         let (block, path, secret, kind) = match kind {
             "S3" => {
                 let s3 = stores.s3.as_ref().ok_or_else(|| missing("s3"))?;
-                let endpoint = Some(s3.endpoint.clone()).filter(|url| !url.is_empty());
-                if let Some(url) = &endpoint {
-                    check_url(url).map_err(|why| format!("spec.s3.endpoint: {url:?} {why}"))?;
-                }
+                let endpoint = server("s3", &s3.endpoint, Path::None)?;
                 let kind = Kind::S3 { endpoint, path_style: s3.force_path_style };
                 ("s3", &s3.path, Some(&s3.aws_secret), kind)
             }
             "GCS" => {
                 let gcs = stores.gcs.as_ref().ok_or_else(|| missing("gcs"))?;
-                ("gcs", &gcs.path, Some(&gcs.gcp_secret), Kind::Gcs)
+                (
+                    "gcs",
+                    &gcs.path,
+                    Some(&gcs.gcp_secret),
+                    Kind::Gcs { endpoint: server("gcs", &gcs.endpoint, Path::None)? },
+                )
             }
             "ABS" => {
                 let abs = stores.abs.as_ref().ok_or_else(|| missing("abs"))?;
                 if abs.abs_secret.is_empty() {
                     return Err("spec.abs.absSecret: is missing; the account's name and key are in it".into());
                 }
-                ("abs", &abs.path, Some(&abs.abs_secret), Kind::Abs)
+                (
+                    "abs",
+                    &abs.path,
+                    Some(&abs.abs_secret),
+                    Kind::Abs { endpoint: server("abs", &abs.endpoint, Path::Account)? },
+                )
             }
             "Local" => {
                 let local = stores.local.as_ref().ok_or_else(|| missing("local"))?;
@@ -88,8 +101,8 @@ impl Target {
     pub fn uri(&self) -> String {
         let scheme = match self.kind {
             Kind::S3 { .. } => "s3",
-            Kind::Gcs => "gs",
-            Kind::Abs => "abs",
+            Kind::Gcs { .. } => "gs",
+            Kind::Abs { .. } => "abs",
             Kind::Local => "local",
         };
         format!("{scheme}://{}/{}", self.bucket, self.key)
@@ -110,18 +123,44 @@ fn split(path: &str) -> Result<(String, String), &'static str> {
     Ok((bucket.to_owned(), key.to_owned()))
 }
 
-fn check_url(url: &str) -> Result<(), &'static str> {
+/// What may stand behind the host of an endpoint.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Path {
+    /// Nothing.
+    None,
+    /// The account's name, where it is not part of the host.
+    Account,
+}
+
+/// The URL in `spec.<block>.endpoint`; none where it is empty.
+fn server(block: &str, url: &str, path: Path) -> Result<Option<String>, String> {
+    if url.is_empty() {
+        return Ok(None);
+    }
+    check_url(url, path).map_err(|why| format!("spec.{block}.endpoint: {url:?} {why}"))?;
+    Ok(Some(url.trim_end_matches('/').to_owned()))
+}
+
+fn check_url(url: &str, path: Path) -> Result<(), &'static str> {
     let Some((scheme, rest)) = url.split_once("://") else {
         return Err("is not a URL; write http:// or https:// before the host");
     };
     if !matches!(scheme, "http" | "https") {
         return Err("is neither http nor https");
     }
-    let host = rest.trim_end_matches('/');
-    if host.is_empty() || host.contains(['/', '?', '#', '@', ' ']) {
-        return Err("is more than a scheme, a host and a port");
+    let rest = rest.trim_end_matches('/');
+    let (host, account) = match rest.split_once('/').filter(|_| path == Path::Account) {
+        Some((host, account)) => (host, Some(account)),
+        None => (rest, None),
+    };
+    let is_word = |part: &str| !part.is_empty() && !part.contains(['/', '?', '#', '@', ' ']);
+    if is_word(host) && account.is_none_or(is_word) {
+        return Ok(());
     }
-    Ok(())
+    Err(match path {
+        Path::None => "is more than a scheme, a host and a port",
+        Path::Account => "is more than a scheme, a host, a port and the account's name",
+    })
 }
 
 #[cfg(test)]
@@ -154,6 +193,12 @@ mod tests {
             ("Local", json!({ "local": { "path": "../k" } }), "spec.local.path"),
             ("S3", json!({ "s3": { "path": "b/k", "endpoint": "minio:9000" } }), "spec.s3.endpoint"),
             ("ABS", json!({ "abs": { "path": "b/k" } }), "spec.abs.absSecret"),
+            (
+                "ABS",
+                json!({ "abs": { "path": "b/k", "absSecret": "s", "endpoint": "http://a/b/c" } }),
+                "spec.abs.endpoint",
+            ),
+            ("GCS", json!({ "gcs": { "path": "b/k", "endpoint": "ftp://a" } }), "spec.gcs.endpoint"),
             ("OSS", json!({ "oss": { "path": "b/k" } }), "use S3 with s3.endpoint"),
             ("floppy", json!({}), "none of S3, ABS, GCS, Local"),
         ] {

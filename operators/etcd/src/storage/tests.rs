@@ -11,8 +11,10 @@ use futures::future::BoxFuture;
 use super::*;
 use crate::crd::stores::Stores;
 
+mod azure;
 mod s3;
 
+use azure::Azurite;
 pub(crate) use s3::{Fault, S3};
 
 /// What looks like a snapshot: pages with bolt's magic number, then their hash.
@@ -64,6 +66,40 @@ pub(crate) fn nobody_listens() -> Began<'static> {
     &|_, _| Box::pin(async { Ok(()) })
 }
 
+/// One of each sort, over the same bucket: what is said of a store is said of all of them.
+struct Every {
+    s3: S3,
+    gcs: S3,
+    azure: Option<Azurite>,
+    dir: tempfile::TempDir,
+}
+
+impl Every {
+    async fn start(test: &str) -> Self {
+        let gcs = S3::serve_as(s3::Dialect::Google, None).await.unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        Self { s3: S3::start().await, gcs, azure: Azurite::start(test).await, dir }
+    }
+
+    fn open(&self, path: &str) -> Vec<Store> {
+        let azure = self.azure.as_ref().map(|azure| azure.open(path));
+        let own = [self.s3.open(path), google(&self.gcs, path, s3::TOKEN), local(&self.dir, path)];
+        own.into_iter().chain(azure).collect()
+    }
+
+    /// Uploads that were begun, and neither completed nor taken back.
+    fn unfinished(&self) -> Vec<String> {
+        self.s3.unfinished().into_iter().chain(self.gcs.unfinished()).collect()
+    }
+}
+
+fn google(server: &S3, path: &str, token: &str) -> Store {
+    let stores = serde_json::json!({ "gcs": { "path": path, "gcpSecret": "gcp", "endpoint": server.url() } });
+    let target = Target::read("storageType", "GCS", &serde_json::from_value(stores).unwrap()).unwrap();
+    let secret = SecretData::from([("access-token".to_owned(), token.as_bytes().to_vec())]);
+    Store::open(&target, Some(&secret), None).unwrap()
+}
+
 fn labels(uid: &str) -> Labels {
     BTreeMap::from([("backupuid".to_owned(), uid.to_owned()), ("etcdrevision".to_owned(), "42".to_owned())])
 }
@@ -86,19 +122,22 @@ async fn read(store: &Store, key: &str) -> Vec<u8> {
     bytes
 }
 
-fn local() -> (tempfile::TempDir, Store) {
-    let dir = tempfile::tempdir().unwrap();
-    let stores =
-        serde_json::from_value(serde_json::json!({ "local": { "path": "bucket/dir/etcd" } })).unwrap();
+fn local(dir: &tempfile::TempDir, path: &str) -> Store {
+    let stores = serde_json::from_value(serde_json::json!({ "local": { "path": path } })).unwrap();
     let target = Target::read("storageType", "Local", &stores).unwrap();
-    let store = Store::open(&target, None, Some(dir.path())).unwrap();
+    Store::open(&target, None, Some(dir.path())).unwrap()
+}
+
+fn folder(path: &str) -> (tempfile::TempDir, Store) {
+    let dir = tempfile::tempdir().unwrap();
+    let store = local(&dir, path);
     (dir, store)
 }
 
 #[tokio::test]
 async fn a_snapshot_in_a_folder_is_nobody_elses_to_read() {
     use std::os::unix::fs::PermissionsExt as _;
-    let (dir, store) = local();
+    let (dir, store) = folder("bucket/dir/etcd");
     put(&store, "dir/etcd", "u-1", &fake_snapshot(8192, 3)).await.unwrap();
     let mut folders = vec![dir.path().to_path_buf()];
     let mut modes = Vec::new();
@@ -116,9 +155,8 @@ async fn a_snapshot_in_a_folder_is_nobody_elses_to_read() {
 
 #[tokio::test]
 async fn a_snapshot_arrives_whole_with_its_labels_in_one_piece_and_in_many() {
-    let s3 = S3::start().await;
-    let (_dir, folder) = local();
-    for store in [s3.open("bucket/dir/etcd"), folder] {
+    let every = Every::start("a snapshot arrives whole").await;
+    for store in every.open("bucket/dir/etcd") {
         for size in [8192, 20 << 20, 16 << 20] {
             let bytes = fake_snapshot(size, 3);
             let whole = put(&store, "dir/etcd", "u-1", &bytes).await.unwrap();
@@ -128,15 +166,17 @@ async fn a_snapshot_arrives_whole_with_its_labels_in_one_piece_and_in_many() {
             assert_eq!((stored.size, stored.labels), (whole.size, labels("u-1")));
         }
         assert_eq!(store.head("dir/none").await.unwrap(), None);
+        store.delete("dir/etcd").await.unwrap();
+        store.delete("dir/etcd").await.unwrap();
+        assert_eq!(store.head("dir/etcd").await.unwrap(), None);
     }
-    assert!(s3.unfinished().is_empty(), "{:?}", s3.unfinished());
+    assert!(every.unfinished().is_empty(), "{:?}", every.unfinished());
 }
 
 #[tokio::test]
 async fn what_is_cut_or_changed_on_its_way_never_appears_in_the_store() {
-    let s3 = S3::start().await;
-    let (dir, folder) = local();
-    for store in [s3.open("bucket/etcd"), folder] {
+    let every = Every::start("what is cut never appears").await;
+    for store in every.open("bucket/etcd") {
         for size in [8192, 20 << 20] {
             let good = fake_snapshot(size, 5);
             let mut changed = good.clone();
@@ -153,9 +193,9 @@ async fn what_is_cut_or_changed_on_its_way_never_appears_in_the_store() {
         }
         assert_eq!(store.head("etcd").await.unwrap(), None);
     }
-    let (uploads, objects) = (s3.unfinished(), s3.objects());
+    let (uploads, objects) = (every.unfinished(), [every.s3.objects(), every.gcs.objects()].concat());
     assert!(uploads.is_empty() && objects.is_empty(), "{uploads:?} {objects:?}");
-    let hidden: Vec<_> = std::fs::read_dir(dir.path().join("bucket")).into_iter().flatten().collect();
+    let hidden: Vec<_> = std::fs::read_dir(every.dir.path().join("bucket")).into_iter().flatten().collect();
     assert!(hidden.is_empty(), "{hidden:?}");
 }
 
@@ -177,6 +217,24 @@ async fn a_store_that_refuses_is_told_in_its_own_words() {
     let said = words(put(&s3.open("bucket/etcd"), "etcd", "u", &fake_snapshot(20 << 20, 1)).await);
     assert!(said.contains("QuotaExceeded: The bucket is full"), "{said}");
     assert!(s3.unfinished().is_empty(), "the upload was not taken back: {:?}", s3.unfinished());
+}
+
+#[tokio::test]
+async fn google_and_azure_refuse_in_their_own_words_too() {
+    let bytes = fake_snapshot(8192, 1);
+    let words = |result: Result<Whole, Failure>| result.unwrap_err().to_string();
+    let gcs = S3::serve_as(s3::Dialect::Google, None).await.unwrap();
+    let said = words(put(&google(&gcs, "nobucket/etcd", s3::TOKEN), "etcd", "u", &bytes).await);
+    assert!(said.contains("NoSuchBucket") && said.contains("gs://nobucket/etcd"), "{said}");
+    let said = words(put(&google(&gcs, "bucket/etcd", "expired"), "etcd", "u", &bytes).await);
+    assert!(said.contains("AuthenticationRequired: Authentication required."), "{said}");
+    let Some(azure) = Azurite::start("refusals").await else { return };
+    for bytes in [bytes, fake_snapshot(20 << 20, 1)] {
+        let said = words(put(&azure.open("nobucket/etcd"), "etcd", "u", &bytes).await);
+        assert!(said.contains("ContainerNotFound") && said.contains("abs://nobucket/etcd"), "{said}");
+        let said = words(put(&azure.open_with("bucket/etcd", azure::WRONG_KEY), "etcd", "u", &bytes).await);
+        assert!(said.contains("AuthorizationFailure"), "{said}");
+    }
 }
 
 #[tokio::test]
@@ -203,8 +261,10 @@ async fn a_store_or_a_source_that_stands_still_is_given_up_and_its_upload_taken_
 #[tokio::test]
 async fn what_a_killed_operator_left_is_taken_back_by_its_id() {
     let s3 = S3::start().await;
-    let (dir, folder) = local();
-    for store in [s3.open("bucket/etcd"), folder] {
+    let gcs = S3::serve_as(s3::Dialect::Google, None).await.unwrap();
+    let (dir, folder) = folder("bucket/etcd");
+    // Azure's uploads have nothing that could be taken back.
+    for store in [s3.open("bucket/etcd"), google(&gcs, "bucket/etcd", s3::TOKEN), folder] {
         let noted = Mutex::new(None);
         let begun = tokio::sync::Notify::new();
         {
@@ -223,13 +283,14 @@ async fn what_a_killed_operator_left_is_taken_back_by_its_id() {
         store.abort(&key, &id).await.unwrap();
         assert_eq!(store.head("etcd").await.unwrap(), None);
     }
-    assert!(s3.unfinished().is_empty(), "{:?}", s3.unfinished());
+    let unfinished = [s3.unfinished(), gcs.unfinished()].concat();
+    assert!(unfinished.is_empty(), "{unfinished:?}");
     assert!(std::fs::read_dir(dir.path().join("bucket")).unwrap().next().is_none());
 }
 
 #[tokio::test]
 async fn an_upload_id_that_somebody_made_up_deletes_nothing() {
-    let (dir, store) = local();
+    let (dir, store) = folder("bucket/dir/etcd");
     put(&store, "dir/etcd", "u", &fake_snapshot(8192, 1)).await.unwrap();
     let secret = dir.path().join("secret");
     std::fs::write(&secret, "x").unwrap();
@@ -242,9 +303,8 @@ async fn an_upload_id_that_somebody_made_up_deletes_nothing() {
 
 #[tokio::test]
 async fn retention_reads_all_pages_and_deletes_nothing_of_others() {
-    let s3 = S3::start().await;
-    let (_dir, folder) = local();
-    for store in [s3.open("bucket/dir/etcd"), folder] {
+    let every = Every::start("retention").await;
+    for store in every.open("bucket/dir/etcd") {
         let key = |revision: i64, second: i64| {
             let time = jiff::Timestamp::from_second(1_800_000_000 + second).unwrap();
             Periodic::new(revision, time).key("dir/etcd")
@@ -270,6 +330,7 @@ async fn retention_reads_all_pages_and_deletes_nothing_of_others() {
         }
     }
     // More than a page of what a server lists at once.
+    let s3 = &every.s3;
     let folder = s3.dir.path().join("bucket/many");
     std::fs::create_dir(&folder).unwrap();
     for n in 0..1100 {
@@ -294,7 +355,7 @@ async fn what_is_encrypted_lies_unreadable_in_the_store_and_comes_back_with_its_
         let secret = SecretData::from([("key".to_owned(), vec![byte; 32])]);
         Keys::read("keys", None, &secret).unwrap()
     };
-    let (_dir, folder) = local();
+    let (_dir, folder) = folder("bucket/dir/etcd");
     for plain in [s3.open("bucket/dir/etcd"), folder] {
         let sealed = plain.clone().with_keys(keys(1));
         for size in [8192, 20 << 20] {

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::snapshot::{Damage, Snapshot, Whole};
-use super::store::{Labels, Store};
+use super::store::{Labels, Store, Upload};
 
 /// Nothing moved for so long: it will not.
 pub const STALL: Duration = Duration::from_secs(60);
@@ -129,8 +129,9 @@ pub async fn store_snapshot(
         () = notes.cancel.cancelled() => Err(Failure::Cancelled),
         () = deadline => Err(Failure::Timeout(notes.timeout.unwrap_or_default())),
     };
-    if let (Err(_), Some(id)) = (&result, &upload) {
-        match tokio::time::timeout(ABORT, store.abort(key, id)).await {
+    let id = upload.and_then(|upload| upload.id().map(str::to_owned));
+    if let (Err(_), Some(id)) = (&result, id) {
+        match tokio::time::timeout(ABORT, store.abort(key, &id)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::warn!(key, %error, "the upload could not be taken back yet"),
             Err(_) => tracing::warn!(key, "the upload could not be taken back in time"),
@@ -150,7 +151,7 @@ impl Work<'_> {
     async fn run(
         &self,
         pieces: impl Stream<Item = Result<Bytes, String>> + Send,
-        upload: &mut Option<String>,
+        upload: &mut Option<Upload>,
         began: Began<'_>,
     ) -> Result<Whole, Failure> {
         let mut snapshot = Snapshot::default();
@@ -194,7 +195,7 @@ impl Work<'_> {
 /// Where pieces go: into parts, and the parts on their way.
 struct Sink<'a, 'b> {
     work: &'a Work<'a>,
-    upload: &'a mut Option<String>,
+    upload: &'a mut Option<Upload>,
     began: Began<'b>,
     part: Part,
     parts: Parts<'a>,
@@ -218,15 +219,19 @@ impl Sink<'_, '_> {
             if self.part.0.len() < full {
                 continue;
             }
-            if self.upload.is_none() {
-                let (store, key) = (self.work.store, self.work.key);
-                let begin = store.begin(key, self.work.labels);
-                let id = self.work.moves("the store", self.bytes, begin).await??;
-                let id: &str = self.upload.insert(id);
-                (self.began)(key.to_owned(), id.to_owned()).await.map_err(Failure::Note)?;
-            }
-            let id = self.upload.as_deref().unwrap_or_default();
-            self.parts.send(id, std::mem::take(&mut self.part), self.bytes).await?;
+            let upload = match self.upload {
+                Some(upload) => upload,
+                None => {
+                    let Work { store, key, labels, .. } = *self.work;
+                    let begun = self.work.moves("the store", self.bytes, store.begin(key, labels)).await??;
+                    let upload = self.upload.insert(begun);
+                    if let Some(id) = upload.id() {
+                        (self.began)(key.to_owned(), id.to_owned()).await.map_err(Failure::Note)?;
+                    }
+                    upload
+                }
+            };
+            self.parts.send(upload, std::mem::take(&mut self.part), self.bytes).await?;
         }
         Ok(())
     }
@@ -234,17 +239,17 @@ impl Sink<'_, '_> {
     /// That was all; it becomes visible. How much it was.
     async fn finish(mut self) -> Result<u64, Failure> {
         let Work { store, key, labels, .. } = *self.work;
-        match self.upload.as_deref() {
+        match self.upload {
             None => {
                 let put = store.put(key, labels, self.part.0.into());
                 self.work.moves("the store", self.bytes, put).await??;
             }
-            Some(id) => {
+            Some(upload) => {
                 if !self.part.0.is_empty() {
-                    self.parts.spawn(id, self.part);
+                    self.parts.spawn(upload, self.part);
                 }
                 let done = self.parts.finish(self.bytes).await?;
-                let complete = store.complete(key, id, labels, done);
+                let complete = store.complete(key, upload, labels, done);
                 self.work.moves("the store", self.bytes, complete).await??;
             }
         }
@@ -277,20 +282,20 @@ struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    fn spawn(&mut self, id: &str, part: Part) {
-        let (store, key, id) = (self.work.store.clone(), self.work.key.to_owned(), id.to_owned());
+    fn spawn(&mut self, upload: &mut Upload, part: Part) {
+        let Work { store, key, .. } = *self.work;
         let index = self.sent;
-        let offset = (index * self.work.store.part()) as u64;
+        let offset = (index * store.part()) as u64;
         self.sent += 1;
-        self.tasks
-            .spawn(async move { (index, store.put_part(&key, &id, index, offset, part.0.into()).await) });
+        let sent = store.put_part(key, upload, index, offset, part.0.into());
+        self.tasks.spawn(async move { (index, sent.await) });
     }
 
-    async fn send(&mut self, id: &str, part: Part, bytes: u64) -> Result<(), Failure> {
+    async fn send(&mut self, upload: &mut Upload, part: Part, bytes: u64) -> Result<(), Failure> {
         while self.tasks.len() >= self.work.store.at_once() {
             self.one(bytes).await?;
         }
-        self.spawn(id, part);
+        self.spawn(upload, part);
         Ok(())
     }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
+use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Request, Response, body::Frame, body::Incoming};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
@@ -38,6 +39,19 @@ pub enum Fault {
     Mute,
 }
 
+/// In whose words the server is spoken to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dialect {
+    /// Amazon's: requests are signed.
+    Amazon,
+    /// Google's XML API, which is Amazon's but for this: requests have a token, and headers other names. There is no emulator of it
+    /// that could be had from a registry.
+    Google,
+}
+
+/// What lets a request in at Google's.
+pub const TOKEN: &str = "ya29.token";
+
 /// Hears of every request.
 pub trait Observer: Send + Sync {
     /// Before it is carried out. Without a number nothing ever comes of it.
@@ -64,6 +78,7 @@ impl Drop for S3 {
 #[derive(Clone)]
 struct Front {
     service: S3Service,
+    dialect: Dialect,
     fault: watch::Receiver<Option<Fault>>,
     observer: Option<Arc<dyn Observer>>,
 }
@@ -74,15 +89,25 @@ impl S3 {
     /// # Errors
     /// When the machine has no room for it.
     pub async fn serve(observer: Option<Arc<dyn Observer>>) -> anyhow::Result<Self> {
+        Self::serve_as(Dialect::Amazon, observer).await
+    }
+
+    /// Starts it for those who speak a dialect.
+    ///
+    /// # Errors
+    /// When the machine has no room for it.
+    pub async fn serve_as(dialect: Dialect, observer: Option<Arc<dyn Observer>>) -> anyhow::Result<Self> {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let dir = tempfile::tempdir()?;
         std::fs::create_dir(dir.path().join("bucket"))?;
         let files = s3s_fs::FileSystem::new(dir.path());
         let files = files.map_err(|error| anyhow::anyhow!("{error:?}")).context("a folder for S3")?;
         let mut builder = S3ServiceBuilder::new(files);
-        builder.set_auth(SimpleAuth::from_single(ACCESS_KEY, SECRET_KEY));
+        if dialect == Dialect::Amazon {
+            builder.set_auth(SimpleAuth::from_single(ACCESS_KEY, SECRET_KEY));
+        }
         let (fault, heard) = watch::channel(None);
-        let front = Front { service: builder.build(), fault: heard, observer };
+        let front = Front { service: builder.build(), dialect, fault: heard, observer };
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
         let url = format!("http://{}", listener.local_addr()?);
         let server = tokio::spawn(async move {
@@ -138,7 +163,22 @@ impl Front {
         }
     }
 
-    async fn answer(&self, request: Request<Incoming>) -> Answer {
+    async fn answer(&self, mut request: Request<Incoming>) -> Answer {
+        if self.dialect == Dialect::Amazon {
+            return self.carried_out(request).await;
+        }
+        let token = request.headers_mut().remove(AUTHORIZATION);
+        if token.is_none_or(|token| token != format!("Bearer {TOKEN}")) {
+            return refusal(401, "AuthenticationRequired", "Authentication required.");
+        }
+        renamed(request.headers_mut(), GOOGLE, AMAZON);
+        let mut answer = self.carried_out(request).await?;
+        renamed(answer.headers_mut(), AMAZON, GOOGLE);
+        answer.headers_mut().insert("x-goog-generation", HeaderValue::from_static("1"));
+        Ok(answer)
+    }
+
+    async fn carried_out(&self, request: Request<Incoming>) -> Answer {
         let mut fault = *self.fault.borrow();
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let part = request.uri().query().is_some_and(|query| query.contains("partNumber"));
@@ -164,6 +204,21 @@ impl Front {
                 }
                 Ok(answer.map(|body| body.map_err(io::Error::other).boxed_unsync()))
             }
+        }
+    }
+}
+
+/// How the names of metadata begin.
+const AMAZON: &str = "x-amz-meta-";
+const GOOGLE: &str = "x-goog-meta-";
+
+fn renamed(headers: &mut HeaderMap, from: &str, to: &str) {
+    let names: Vec<HeaderName> =
+        headers.keys().filter(|name| name.as_str().starts_with(from)).cloned().collect();
+    for name in names {
+        let other = format!("{to}{}", &name.as_str()[from.len()..]);
+        if let (Some(value), Ok(other)) = (headers.remove(&name), HeaderName::try_from(other)) {
+            headers.insert(other, value);
         }
     }
 }
