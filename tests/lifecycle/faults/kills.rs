@@ -116,32 +116,50 @@ async fn killed(work: Work, at: At, fault: Fault, n: usize, left: &Snapshot) -> 
     Ok(true)
 }
 
+/// How many undisturbed runs are counted in the long test. The manager looks again when something changed, once for however much
+/// changed meanwhile: an upgrade of the same operator takes 87 calls in one run and 106 in the next, of which the writes are the same.
+const COUNTED: usize = 5;
+/// After so many runs in a row that ended before the call they were to die at, there is no such call.
+const ENDED: usize = 3;
+
 fn at_every_call(work: Work, fault: Fault) {
     let long = std::env::var_os("OLM_TEST_LONG").is_some();
     let at = if long { At::Calls } else { At::Writes };
     run(async move {
-        let (left, calls) = undisturbed(work, at).await?;
+        let (left, mut calls) = undisturbed(work, at).await?;
+        if at == At::Calls {
+            for _ in 1..COUNTED {
+                calls = calls.min(undisturbed(work, at).await?.1);
+            }
+        }
         let mut wrong = Vec::new();
-        let mut deaths = 0;
+        let (mut deaths, mut ended) = (0, 0);
         let step = if long || fault == Fault::KillAfter { 1 } else { 4 };
-        let tried = calls.div_ceil(step);
-        for n in (0..calls).step_by(step) {
-            match killed(work, at, fault, n, &left).await {
-                Ok(died) => deaths += usize::from(died),
+        for n in (0..).step_by(step) {
+            // Writes are as many in every run; of all calls there may be more.
+            if n >= calls && (at == At::Writes || ended >= ENDED) {
+                break;
+            }
+            let died = match killed(work, at, fault, n, &left).await {
+                Ok(died) => died,
                 Err(error) => {
                     println!("{error:#}");
                     wrong.push(format!("{error:#}"));
+                    true
                 }
-            }
+            };
+            deaths += usize::from(died);
+            ended = if died { 0 } else { ended + 1 };
         }
-        println!("killed {deaths} times, of {calls} calls");
+        println!("killed {deaths} times, of {calls} calls at least");
         ensure!(
             wrong.is_empty(),
-            "{} of {calls} deaths left something wrong:\n{}",
+            "{} of {deaths} deaths left something wrong:\n{}",
             wrong.len(),
             wrong.join("\n")
         );
         // Calls run side by side, so that a run may have one more or less than the other.
+        let tried = calls.div_ceil(step);
         ensure!(deaths + 3 >= tried, "died {deaths} times only, in {tried} runs");
         Ok(())
     });

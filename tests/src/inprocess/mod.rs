@@ -33,5 +33,5 @@ pub use registry::Registry;
 pub use replicas::Replicas;
 pub use served::{Process, Served};
 pub use server::{assets, local_address};
-pub use snapshot::Snapshot;
+pub use snapshot::{Snapshot, of_cluster};
 pub use world::{MANAGER, OLM, PATIENCE, World, condition, text};

@@ -270,7 +270,7 @@ impl Real {
                 ..AuthInfo::default()
             }
         };
-        Ok(Client::try_from(config)?)
+        Ok(olm_client::connect(config)?)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Every object of the cluster, without what differs from one run to the next.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context as _, Result};
 use kube::{
@@ -25,9 +25,19 @@ const PASSING: &[&str] = &[
     "PackageManifest",
 ];
 
+/// ConfigMaps with authorities that the cluster itself puts into namespaces; what else it puts there depends on its maker.
+#[must_use]
+pub fn of_cluster(name: &str) -> bool {
+    ["kube-root-ca.crt", "openshift-service-ca.crt", "extension-apiserver-authentication"].contains(&name)
+}
+
 /// Every object of the cluster, by `Kind.group namespace/name`.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Snapshot(BTreeMap<String, Value>);
+pub struct Snapshot {
+    objects: BTreeMap<String, Value>,
+    /// Those all of whose owners are gone: the garbage collector has yet to take them.
+    orphans: Vec<String>,
+}
 
 impl Snapshot {
     /// Reads the cluster.
@@ -36,7 +46,8 @@ impl Snapshot {
     /// When some of it cannot be listed.
     pub async fn read(client: &Client) -> Result<Self> {
         let found = Discovery::new(client.clone()).run().await.context("failed to discover the kinds")?;
-        let mut out = BTreeMap::new();
+        let mut objects = BTreeMap::new();
+        let (mut uids, mut owned) = (BTreeSet::new(), Vec::new());
         let mut kinds: BTreeMap<(String, String), ApiResource> = BTreeMap::new();
         for group in found.groups() {
             for (resource, capabilities) in group.resources_by_stability() {
@@ -57,38 +68,58 @@ impl Snapshot {
             for object in list {
                 let object = serde_json::to_value(object)?;
                 let metadata = &object["metadata"];
+                uids.extend(metadata["uid"].as_str().map(str::to_owned));
                 let place = match metadata["namespace"].as_str() {
                     Some(namespace) => format!("{namespace}/"),
                     None => String::new(),
                 };
                 let name = metadata["name"].as_str().unwrap_or_default();
-                // The cluster's own authorities.
-                if name == "kube-root-ca.crt" || name == "extension-apiserver-authentication" {
+                // The API server's own Service has the port of the run.
+                if of_cluster(name) || (kind == "Service" && place == "default/" && name == "kubernetes") {
                     continue;
                 }
-                out.insert(format!("{kind}.{group} {place}{name}"), plain(&kind, object));
+                let key = format!("{kind}.{group} {place}{name}");
+                let owners = metadata["ownerReferences"].as_array().into_iter().flatten();
+                let owners: Vec<String> =
+                    owners.filter_map(|owner| Some(owner["uid"].as_str()?.to_owned())).collect();
+                if !owners.is_empty() {
+                    owned.push((key.clone(), owners));
+                }
+                objects.insert(key, plain(&kind, object));
             }
         }
-        Ok(Self(out))
+        let gone = |owners: &[String]| !owners.iter().any(|uid| uids.contains(uid));
+        let orphans = owned.into_iter().filter(|(_, owners)| gone(owners)).map(|(key, _)| key).collect();
+        Ok(Self { objects, orphans })
+    }
+
+    /// The objects all of whose owners are gone. Kubernetes takes them, a moment later.
+    #[must_use]
+    pub fn orphans(&self) -> &[String] {
+        &self.orphans
     }
 
     /// Without the objects whose key this does not like.
     #[must_use]
     pub fn only(&self, wanted: impl Fn(&str) -> bool) -> Self {
-        Self(self.0.iter().filter(|(key, _)| wanted(key)).map(|(k, v)| (k.clone(), v.clone())).collect())
+        let objects = self.objects.iter().filter(|(key, _)| wanted(key));
+        Self {
+            objects: objects.map(|(key, value)| (key.clone(), value.clone())).collect(),
+            orphans: self.orphans.iter().filter(|key| wanted(key)).cloned().collect(),
+        }
     }
 
     /// The keys.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
-        self.0.keys().map(String::as_str)
+        self.objects.keys().map(String::as_str)
     }
 
     /// What `other` has more, less, or otherwise; empty when they are the same.
     #[must_use]
     pub fn differences(&self, other: &Self) -> Vec<String> {
         let mut out = Vec::new();
-        for (key, value) in &self.0 {
-            match other.0.get(key) {
+        for (key, value) in &self.objects {
+            match other.objects.get(key) {
                 None => out.push(format!("- {key}")),
                 Some(now) if now != value => {
                     let mut fields = Vec::new();
@@ -98,7 +129,7 @@ impl Snapshot {
                 Some(_) => {}
             }
         }
-        let new = other.0.keys().filter(|key| !self.0.contains_key(*key));
+        let new = other.objects.keys().filter(|key| !self.objects.contains_key(*key));
         out.extend(new.map(|key| format!("+ {key}")));
         out
     }
