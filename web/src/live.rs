@@ -23,9 +23,10 @@ use futures::{Stream, StreamExt as _, stream};
 use kube::{
     Api, Client,
     api::{ApiResource, DynamicObject},
-    runtime::{WatchStreamExt as _, watcher},
+    runtime::watcher,
 };
 use olm_api::{ClusterServiceVersion, InstallPlan, Subscription};
+use olm_client::patient;
 use serde_json::json;
 use tokio::sync::mpsc;
 
@@ -152,9 +153,7 @@ impl Subject {
                 Some(name) => watcher::Config::default().fields(&format!("metadata.name={name}")),
                 None => watcher::Config::default(),
             };
-            watcher(api, config)
-                .default_backoff()
-                .filter_map(|event| std::future::ready(event.is_ok().then_some(())))
+            patient(watcher(api, config)).filter_map(|event| std::future::ready(event.is_ok().then_some(())))
         });
         stream::select_all(watches.map(futures::StreamExt::boxed)).boxed()
     }

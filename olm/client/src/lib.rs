@@ -3,14 +3,17 @@
 //! * [`connection`]: connections that end when nobody answers any more
 //! * [`events`]: events, each with the text that was told
 //! * [`statuses`]: errors that are a `Status`, whoever wrote them
+//! * [`watch`]: watches that wait after an error, longer each time
 
 mod connection;
 pub mod events;
 mod statuses;
+mod watch;
 
 use kube::{Client, Config};
 
 pub use statuses::with_statuses;
+pub use watch::patient;
 
 /// A client for the API server that the configuration names.
 ///

@@ -19,8 +19,9 @@ use k8s_openapi::{
 use kube::{
     Api, Client,
     api::{ObjectMeta, PostParams},
-    runtime::{WatchStreamExt as _, watcher},
+    runtime::watcher,
 };
+use olm_client::patient;
 use tokio_util::sync::CancellationToken;
 
 use crate::{clock::Clock, fence::Fence};
@@ -104,7 +105,7 @@ impl Elector {
         let clock = self.fence.clock();
         let mut observed = Observed::new(clock.clone());
         let only_ours = watcher::Config::default().fields(&format!("metadata.name={}", self.name));
-        let mut changes = pin!(watcher(self.api.clone(), only_ours).default_backoff());
+        let mut changes = pin!(patient(watcher(self.api.clone(), only_ours)));
         loop {
             match clock.within(RETRY, self.attempt(&mut observed)).await {
                 Some(Ok(Some(held))) => {

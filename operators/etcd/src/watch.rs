@@ -5,17 +5,14 @@
 
 use std::fmt::Debug;
 use std::future::ready;
-use std::time::Duration;
 
 use futures::{Stream, StreamExt as _};
-use kube::runtime::utils::Backoff;
-use kube::runtime::watcher::{self, DefaultBackoff, Error, Event};
+use kube::runtime::watcher::{self, Error, Event};
 use kube::runtime::{Controller, WatchStreamExt as _, reflector};
 use kube::{Api, Resource};
+use olm_client::patient;
 use serde::de::DeserializeOwned;
 
-/// As client-go waits, from 0.8 s and twice as long each time, but no longer than this: members wait to be replaced meanwhile.
-const LONGEST: Duration = Duration::from_secs(10);
 /// What a watch is told when it has to begin anew, as it is every now and then.
 const EXPIRED: u16 = 410;
 
@@ -27,7 +24,7 @@ pub(crate) fn events<K>(
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    watcher::watcher(api, config).backoff(Wait::default()).filter_map(|event| {
+    patient(watcher::watcher(api, config)).filter_map(|event| {
         ready(match event {
             Ok(event) => Some(Ok(event)),
             Err(error) => {
@@ -56,28 +53,12 @@ fn expired(error: &Error) -> bool {
     matches!(error, Error::WatchError(status) if status.code == EXPIRED)
 }
 
-#[derive(Default)]
-struct Wait(DefaultBackoff);
-
-impl Iterator for Wait {
-    type Item = Duration;
-
-    fn next(&mut self) -> Option<Duration> {
-        self.0.next().map(|wait| wait.min(LONGEST))
-    }
-}
-
-impl Backoff for Wait {
-    fn reset(&mut self) {
-        self.0.reset();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
 
     use http::{Request, Response};
     use k8s_openapi::api::core::v1::Pod;
@@ -85,14 +66,6 @@ mod tests {
     use kube::client::Body;
 
     use super::*;
-
-    #[test]
-    fn a_watch_that_fails_waits_longer_each_time_but_never_longer_than_the_longest() {
-        let mut wait = Wait::default();
-        let waits: Vec<Duration> = wait.by_ref().take(12).collect();
-        assert!(waits[0] < Duration::from_secs(2) && waits[11] == LONGEST, "{waits:?}");
-        assert!(waits.iter().all(|wait| *wait <= LONGEST), "{waits:?}");
-    }
 
     #[tokio::test]
     async fn a_watch_that_is_refused_is_no_error_and_is_tried_again() {
@@ -106,9 +79,7 @@ mod tests {
             ready(Ok::<_, Infallible>(answer.unwrap()))
         });
         let pods = Api::<Pod>::all(Client::new(service, "default"));
-        let mut told = std::pin::pin!(
-            events(pods, watcher::Config::default()).filter(|event| ready(!matches!(event, Ok(Event::Init))))
-        );
+        let mut told = std::pin::pin!(events(pods, watcher::Config::default()));
         let twice = async {
             while asked.load(Ordering::Relaxed) < 2 {
                 tokio::time::sleep(Duration::from_millis(10)).await;

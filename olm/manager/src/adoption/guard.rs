@@ -7,11 +7,11 @@ use k8s_openapi::api::{apps::v1::Deployment, core::v1::ObjectReference};
 use kube::{
     Api,
     runtime::{
-        WatchStreamExt,
         events::{Event, EventType},
         watcher,
     },
 };
+use olm_client::patient;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -71,7 +71,7 @@ where
 {
     let api = Api::<Deployment>::all(ctx.client.clone());
     let config = watcher::Config::default().labels(SELECTOR);
-    let changes = watcher(api, config).default_backoff().map(drop);
+    let changes = patient(watcher(api, config)).map(drop);
     let mut changes = Box::pin(changes);
     while alone(&ctx, &mut changes, &stop).await && taken_over(&ctx, &stop).await {
         let work = stop.child_token();

@@ -12,10 +12,7 @@ use futures::{Stream, StreamExt};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
     Resource,
-    runtime::{
-        WatchStreamExt,
-        watcher::{self, Event},
-    },
+    runtime::watcher::{self, Event},
 };
 use olm_api::names;
 use tokio::sync::{mpsc, watch};
@@ -89,12 +86,12 @@ impl<V> Book<V> {
 
 impl<V: Clone + PartialEq> Ledger<V> {
     /// Follows a watch to its end; `read` takes from each object what is kept.
-    pub(crate) async fn follow<K: Resource<DynamicType = ()>>(
+    pub(crate) async fn follow<K: Resource<DynamicType = ()> + Send>(
         &self,
         events: impl Stream<Item = watcher::Result<Event<K>>> + Send,
         read: impl Fn(&K) -> V,
     ) {
-        let mut events = std::pin::pin!(events.default_backoff());
+        let mut events = std::pin::pin!(olm_client::patient(events));
         let (mut list, mut far) = (Spaces::new(), BTreeSet::new());
         while let Some(event) = events.next().await {
             match event {

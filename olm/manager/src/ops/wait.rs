@@ -11,6 +11,7 @@ use kube::{
     runtime::{WatchStreamExt, watcher},
 };
 use olm_api::{ClusterServiceVersion, InstallPlan, Subscription};
+use olm_client::patient;
 use serde::Serialize;
 
 use super::{
@@ -140,9 +141,9 @@ fn changes(client: &Client, namespace: &str) -> impl futures::Stream<Item = ()> 
     let plans = Api::<InstallPlan>::namespaced(client.clone(), namespace);
     let csvs = Api::<ClusterServiceVersion>::namespaced(client.clone(), namespace);
     let streams = vec![
-        watcher(subscriptions, config()).default_backoff().touched_objects().map(|_| ()).boxed(),
-        watcher(plans, config()).default_backoff().touched_objects().map(|_| ()).boxed(),
-        watcher(csvs, config()).default_backoff().touched_objects().map(|_| ()).boxed(),
+        patient(watcher(subscriptions, config())).touched_objects().map(|_| ()).boxed(),
+        patient(watcher(plans, config())).touched_objects().map(|_| ()).boxed(),
+        patient(watcher(csvs, config())).touched_objects().map(|_| ()).boxed(),
     ];
     stream::select_all(streams)
 }

@@ -9,11 +9,11 @@ use futures::{Stream, StreamExt, stream};
 use kube::{
     Api, Resource, ResourceExt,
     runtime::{
-        WatchStreamExt,
         reflector::ObjectRef,
         watcher::{self, Event, watcher},
     },
 };
+use olm_client::patient;
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::UnboundedReceiverStream;
 
@@ -85,7 +85,7 @@ impl<K: Kept> Kind<K> {
 
     /// Follows the objects until it is dropped.
     pub(crate) async fn follow(&self, api: Api<K>) {
-        let mut events = std::pin::pin!(watcher(api, self.selected.clone()).default_backoff());
+        let mut events = std::pin::pin!(patient(watcher(api, self.selected.clone())));
         while let Some(event) = events.next().await {
             match event {
                 Ok(event) => self.take(event),

@@ -14,11 +14,9 @@ use std::{collections::HashSet, pin::pin, sync::Arc};
 
 use futures::StreamExt;
 use jiff::Timestamp;
-use kube::{
-    Api, ResourceExt,
-    runtime::{WatchStreamExt, watcher},
-};
+use kube::{Api, ResourceExt, runtime::watcher};
 use olm_api::CatalogSource;
+use olm_client::patient;
 use tokio_stream::wrappers::WatchStream;
 use tokio_util::sync::CancellationToken;
 
@@ -54,7 +52,7 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
 
 /// A deleted CatalogSource is not reconciled any more; its content must go all the same.
 async fn forget_deleted(api: Api<CatalogSource>, ctx: Arc<Ctx>, shutdown: CancellationToken) {
-    let stream = watcher(api.clone(), watcher::Config::default()).default_backoff();
+    let stream = patient(watcher(api.clone(), watcher::Config::default()));
     let mut stream = pin!(stream.take_until(async move { shutdown.cancelled().await }));
     let mut seen = HashSet::new();
     while let Some(event) = stream.next().await {

@@ -8,9 +8,10 @@ use kube::{
     Api, ResourceExt,
     api::{ListParams, Patch, PatchParams},
     core::{PartialObjectMeta, Selector, SelectorExt},
-    runtime::{WatchStreamExt, watcher},
+    runtime::watcher,
 };
 use olm_api::{OperatorGroup, names};
+use olm_client::patient;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -90,7 +91,7 @@ async fn patch(namespace: &str, key: &str, value: Value, ctx: &Ctx) -> Result<()
 /// the label means nothing without its group.
 pub(super) async fn forget_departed(ctx: Arc<Ctx>, shutdown: CancellationToken) {
     let api = Api::<PartialObjectMeta<OperatorGroup>>::all(metadata_only(ctx.client.clone()));
-    let events = watcher(api, watcher::Config::default()).default_backoff();
+    let events = patient(watcher(api, watcher::Config::default()));
     let mut events = std::pin::pin!(events.take_until(shutdown.cancelled_owned()));
     while let Some(event) = events.next().await {
         let forgotten = match event {
