@@ -8,7 +8,7 @@ use olm_tests::etcd_stage::{Duties, Handle, Stage, s3::Fault};
 use serde_json::{Value, json};
 
 use crate::{
-    made, scenario,
+    made, scenario, spec,
     tasks::{Task, fill, no_parts, object, objects, put, readable},
 };
 
@@ -338,5 +338,32 @@ fn s21_three_programs_tell_the_same_as_one() {
         // Without any, there is none.
         task.delete().await?;
         cluster.condition("BackedUp", "False", "NoBackup").await.map(drop)
+    });
+}
+
+/// A backup that is applied together with its cluster waits until there is something to back up, and nothing failed.
+#[test]
+fn a_backup_that_comes_with_its_cluster_waits_for_it() {
+    scenario("backup with its cluster", async |stage| {
+        stage.employ(Duties::ALL);
+        let s3 = stage.s3().await?;
+        let cluster = stage.create("c", spec(1)).await?;
+        let backup = Task::backup(&cluster, "first", "bucket/first", json!({})).await?;
+        let _operator = stage.operator()?;
+        let waits = |status: &Value| {
+            status["phase"] == "Pending"
+                && status["reason"] == "EtcdCluster c is being created: waiting for its first member"
+        };
+        backup.until("that it waits", waits).await?;
+        let status = backup.succeeded().await?;
+        ensure!(
+            status["failures"].as_i64().unwrap_or_default() == 0 && status["reason"].is_null(),
+            "{status}"
+        );
+        readable(s3, "bucket/first")?;
+        backup.told("BackupSucceeded").await?;
+        let events = stage.list("Event", "ns").await?;
+        ensure!(events.iter().all(|event| event["reason"] != "BackupFailed"), "{events:?}");
+        Ok(())
     });
 }

@@ -23,9 +23,9 @@ use super::source::{Door, Entry, address};
 use super::status;
 use crate::apply::why;
 use crate::controller::{Context as Base, api, differences, key};
-use crate::crd::EtcdCluster;
 use crate::crd::backup::{EtcdBackup, EtcdBackupStatus, Upload};
 use crate::crd::stores::Encryption;
+use crate::crd::{EtcdCluster, EtcdClusterStatus};
 use crate::events::{self, Note};
 use crate::lease::UNLED;
 use crate::storage::{Began, Keys, SecretData, Store, Target, UploadNotes};
@@ -130,7 +130,10 @@ async fn reconcile(
             match api.get_opt(&name).await.map_err(failed("read the EtcdBackup again"))? {
                 Some(fresh) if fresh.uid() == cached.uid() && fresh.metadata.deletion_timestamp.is_none() => {
                     match turn.due(&fresh) {
-                        Ok((policy, target, Next::Now)) => turn.back_up(&fresh, &policy, &target).await,
+                        Ok((policy, target, Next::Now)) => match turn.not_begun(&fresh).await? {
+                            Some(reason) => turn.put_off(&fresh, &reason).await,
+                            None => turn.back_up(&fresh, &policy, &target).await,
+                        },
                         Ok((_, _, next)) => turn.wait(&fresh, next).await,
                         Err(reason) => turn.refuse(&fresh, &reason).await,
                     }
@@ -190,6 +193,29 @@ impl Turn<'_> {
             self.tell(backup, true, "BackupFailed", reason).await;
         }
         Ok(Requeue::await_change())
+    }
+
+    /// Says so when its EtcdCluster has no first member yet, as one that was applied together with its backup: there is nothing to
+    /// back up, and nothing went wrong.
+    async fn not_begun(&self, backup: &EtcdBackup) -> Result<Option<String>, ReconcileError> {
+        let Some(name) = &backup.spec.cluster_name else { return Ok(None) };
+        let namespace = backup.namespace().unwrap_or_default();
+        let clusters = Api::<EtcdCluster>::namespaced(self.context.base.client.clone(), &namespace);
+        let cluster = clusters.get_opt(name).await.map_err(failed("read the EtcdCluster"))?;
+        let status = cluster.map(|cluster| cluster.status.unwrap_or_default());
+        let creating = |s: &EtcdClusterStatus| s.cluster_id.is_none() && matches!(&*s.phase, "" | "Creating");
+        Ok(status
+            .filter(creating)
+            .map(|_| format!("EtcdCluster {name} is being created: waiting for its first member")))
+    }
+
+    async fn put_off(&self, backup: &EtcdBackup, reason: &str) -> Result<Requeue, ReconcileError> {
+        let old = backup.status.clone().unwrap_or_default();
+        let new = status::put_off(&old, reason, backup.metadata.generation);
+        if old != new {
+            self.write(backup, &old, &new).await?;
+        }
+        Ok(Requeue::requeue(AGAIN))
     }
 
     async fn wait(&self, backup: &EtcdBackup, next: Next) -> Result<Requeue, ReconcileError> {

@@ -80,6 +80,18 @@ pub(crate) fn refused(old: &EtcdBackupStatus, reason: &str, generation: Option<i
     }
 }
 
+/// There is nothing to back up yet.
+pub(crate) fn put_off(old: &EtcdBackupStatus, reason: &str, generation: Option<i64>) -> EtcdBackupStatus {
+    EtcdBackupStatus {
+        phase: "Pending".into(),
+        reason: reason.to_owned(),
+        reason_upstream: reason.to_owned(),
+        observed_generation: generation,
+        next_backup: None,
+        ..old.clone()
+    }
+}
+
 /// What is told while nothing is to be done.
 pub(crate) fn waiting(old: &EtcdBackupStatus, next: Next, generation: Option<i64>) -> EtcdBackupStatus {
     EtcdBackupStatus {

@@ -94,7 +94,7 @@ pub struct EtcdBackupStatus {
     /// Why the last try failed, under upstream's name.
     #[serde(rename = "Reason", skip_serializing_if = "String::is_empty")]
     pub reason_upstream: String,
-    /// Why the last try failed.
+    /// Why the last try failed, or what is waited for.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// etcd version of the member that the last good backup is from.

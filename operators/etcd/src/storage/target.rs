@@ -49,7 +49,7 @@ impl Target {
         let (block, path, secret, kind) = match kind {
             "S3" => {
                 let s3 = stores.s3.as_ref().ok_or_else(|| missing("s3"))?;
-                let endpoint = server("s3", &s3.endpoint, Path::None)?;
+                let endpoint = server("s3", &s3.endpoint, Behind::Nothing)?;
                 let kind = Kind::S3 { endpoint, path_style: s3.force_path_style };
                 ("s3", &s3.path, Some(&s3.aws_secret), kind)
             }
@@ -59,7 +59,7 @@ impl Target {
                     "gcs",
                     &gcs.path,
                     Some(&gcs.gcp_secret),
-                    Kind::Gcs { endpoint: server("gcs", &gcs.endpoint, Path::None)? },
+                    Kind::Gcs { endpoint: server("gcs", &gcs.endpoint, Behind::Nothing)? },
                 )
             }
             "ABS" => {
@@ -71,7 +71,7 @@ impl Target {
                     "abs",
                     &abs.path,
                     Some(&abs.abs_secret),
-                    Kind::Abs { endpoint: server("abs", &abs.endpoint, Path::Account)? },
+                    Kind::Abs { endpoint: server("abs", &abs.endpoint, Behind::Account)? },
                 )
             }
             "Local" => {
@@ -125,23 +125,23 @@ fn split(path: &str) -> Result<(String, String), &'static str> {
 
 /// What may stand behind the host of an endpoint.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Path {
+enum Behind {
     /// Nothing.
-    None,
+    Nothing,
     /// The account's name, where it is not part of the host.
     Account,
 }
 
 /// The URL in `spec.<block>.endpoint`; none where it is empty.
-fn server(block: &str, url: &str, path: Path) -> Result<Option<String>, String> {
+fn server(block: &str, url: &str, behind: Behind) -> Result<Option<String>, String> {
     if url.is_empty() {
         return Ok(None);
     }
-    check_url(url, path).map_err(|why| format!("spec.{block}.endpoint: {url:?} {why}"))?;
+    check_url(url, behind).map_err(|why| format!("spec.{block}.endpoint: {url:?} {why}"))?;
     Ok(Some(url.trim_end_matches('/').to_owned()))
 }
 
-fn check_url(url: &str, path: Path) -> Result<(), &'static str> {
+fn check_url(url: &str, behind: Behind) -> Result<(), &'static str> {
     let Some((scheme, rest)) = url.split_once("://") else {
         return Err("is not a URL; write http:// or https:// before the host");
     };
@@ -149,7 +149,7 @@ fn check_url(url: &str, path: Path) -> Result<(), &'static str> {
         return Err("is neither http nor https");
     }
     let rest = rest.trim_end_matches('/');
-    let (host, account) = match rest.split_once('/').filter(|_| path == Path::Account) {
+    let (host, account) = match rest.split_once('/').filter(|_| behind == Behind::Account) {
         Some((host, account)) => (host, Some(account)),
         None => (rest, None),
     };
@@ -157,9 +157,9 @@ fn check_url(url: &str, path: Path) -> Result<(), &'static str> {
     if is_word(host) && account.is_none_or(is_word) {
         return Ok(());
     }
-    Err(match path {
-        Path::None => "is more than a scheme, a host and a port",
-        Path::Account => "is more than a scheme, a host, a port and the account's name",
+    Err(match behind {
+        Behind::Nothing => "is more than a scheme, a host and a port",
+        Behind::Account => "is more than a scheme, a host, a port and the account's name",
     })
 }
 
@@ -180,6 +180,22 @@ mod tests {
         assert_eq!(target.secret.as_deref(), Some("aws"));
         assert_eq!(target.uri(), "s3://bucket/dir/etcd.backup");
         assert_eq!(read("S3", json!({ "s3": { "path": "b/k", "awsSecret": "" } })).unwrap().secret, None);
+    }
+
+    #[test]
+    fn an_endpoint_is_a_server_and_of_azure_the_account_of_one() {
+        let endpoint = |kind: &str, stores| match read(kind, stores).unwrap().kind {
+            Kind::S3 { endpoint, .. } | Kind::Gcs { endpoint } | Kind::Abs { endpoint } => endpoint,
+            Kind::Local => None,
+        };
+        let s3 = |url: &str| endpoint("S3", json!({ "s3": { "path": "b/k", "endpoint": url } }));
+        assert_eq!(s3("https://s3.example.org/").as_deref(), Some("https://s3.example.org"));
+        assert_eq!(s3(""), None);
+        let abs = |url: &str| {
+            endpoint("ABS", json!({ "abs": { "path": "b/k", "absSecret": "s", "endpoint": url } }))
+        };
+        assert_eq!(abs("https://a.blob.example.org").as_deref(), Some("https://a.blob.example.org"));
+        assert_eq!(abs("http://127.0.0.1:10000/a/").as_deref(), Some("http://127.0.0.1:10000/a"));
     }
 
     #[test]

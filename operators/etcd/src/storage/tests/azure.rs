@@ -41,7 +41,10 @@ impl Azurite {
                 "--location",
             ])
             .arg(dir.path())
+            // Node makes the pipes that it is given non-blocking, for everybody who has them: none of them is ours.
+            .stdin(Stdio::null())
             .stdout(Stdio::piped())
+            .stderr(Stdio::null())
             .spawn();
         let Ok(mut process) = command else {
             println!("skipped: {test} on Azure: azurite-blob is not there; npm install --global azurite");
