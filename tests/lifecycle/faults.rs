@@ -77,6 +77,7 @@ pub(super) async fn settled(world: &World, csv: &str) -> Result<Snapshot> {
             Ok(())
         })
         .await?;
+    world.quiet().await?;
     world.snapshot().await
 }
 

@@ -14,7 +14,7 @@ pub const LONGEST: Duration = Duration::from_secs(10);
 ///
 /// kube's own `default_backoff` never waits longer than the first time where the list itself is refused (a right that is missing,
 /// a kind that is not there): each try begins with [`Event::Init`], which it takes for a success. Here `Init` comes with the first
-/// thing that was really heard.
+/// thing that was really heard. For watches that begin with a list, as all of ours do, not for streaming lists.
 pub fn patient<K: Send>(
     events: impl Stream<Item = Result<Event<K>>> + Send,
 ) -> impl Stream<Item = Result<Event<K>>> + Send {

@@ -145,7 +145,7 @@ fn at_every_call(work: Work, fault: Fault) {
                 Err(error) => {
                     println!("{error:#}");
                     wrong.push(format!("{error:#}"));
-                    true
+                    n < calls
                 }
             };
             deaths += usize::from(died);

@@ -80,9 +80,12 @@ impl Snapshot {
                 }
                 let key = format!("{kind}.{group} {place}{name}");
                 let owners = metadata["ownerReferences"].as_array().into_iter().flatten();
+                let unknown = owners
+                    .clone()
+                    .any(|owner| owner["kind"].as_str().is_some_and(|kind| PASSING.contains(&kind)));
                 let owners: Vec<String> =
                     owners.filter_map(|owner| Some(owner["uid"].as_str()?.to_owned())).collect();
-                if !owners.is_empty() {
+                if !owners.is_empty() && !unknown {
                     owned.push((key.clone(), owners));
                 }
                 objects.insert(key, plain(&kind, object));

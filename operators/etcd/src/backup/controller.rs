@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use futures::{FutureExt, StreamExt};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Patch, PatchParams};
 use kube::core::DeserializeGuard;
@@ -23,9 +23,9 @@ use super::source::{Door, Entry, address};
 use super::status;
 use crate::apply::why;
 use crate::controller::{Context as Base, api, differences, key};
+use crate::crd::EtcdCluster;
 use crate::crd::backup::{EtcdBackup, EtcdBackupStatus, Upload};
 use crate::crd::stores::Encryption;
-use crate::crd::{EtcdCluster, EtcdClusterStatus};
 use crate::events::{self, Note};
 use crate::lease::UNLED;
 use crate::storage::{Began, Keys, SecretData, Store, Target, UploadNotes};
@@ -37,6 +37,8 @@ const CONCURRENCY: u16 = 8;
 const TELL: Duration = Duration::from_secs(5);
 /// A call to Kubernetes that failed is tried again after this.
 const AGAIN: Duration = Duration::from_secs(5);
+/// The first member of a cluster is waited for so long after the cluster was made.
+const CREATION: SignedDuration = SignedDuration::from_mins(10);
 /// A waiting backup is looked at this often although its time has not come: clocks are set.
 const LOOK: Duration = Duration::from_secs(300);
 /// What coreos/etcd-operator holds periodic backups with. Nobody else would take it away from an object that is deleted.
@@ -130,7 +132,7 @@ async fn reconcile(
             match api.get_opt(&name).await.map_err(failed("read the EtcdBackup again"))? {
                 Some(fresh) if fresh.uid() == cached.uid() && fresh.metadata.deletion_timestamp.is_none() => {
                     match turn.due(&fresh) {
-                        Ok((policy, target, Next::Now)) => match turn.not_begun(&fresh).await? {
+                        Ok((policy, target, Next::Now)) => match turn.not_begun(&fresh).await {
                             Some(reason) => turn.put_off(&fresh, &reason).await,
                             None => turn.back_up(&fresh, &policy, &target).await,
                         },
@@ -196,22 +198,22 @@ impl Turn<'_> {
     }
 
     /// Says so when its EtcdCluster has no first member yet, as one that was applied together with its backup: there is nothing to
-    /// back up, and nothing went wrong.
-    async fn not_begun(&self, backup: &EtcdBackup) -> Result<Option<String>, ReconcileError> {
-        let Some(name) = &backup.spec.cluster_name else { return Ok(None) };
+    /// back up, and nothing went wrong. One that takes too long, or that cannot be read, is a failure, which the backup tells.
+    async fn not_begun(&self, backup: &EtcdBackup) -> Option<String> {
+        let name = backup.spec.cluster_name.as_ref()?;
         let namespace = backup.namespace().unwrap_or_default();
         let clusters = Api::<EtcdCluster>::namespaced(self.context.base.client.clone(), &namespace);
-        let cluster = clusters.get_opt(name).await.map_err(failed("read the EtcdCluster"))?;
-        let status = cluster.map(|cluster| cluster.status.unwrap_or_default());
-        let creating = |s: &EtcdClusterStatus| s.cluster_id.is_none() && matches!(&*s.phase, "" | "Creating");
-        Ok(status
-            .filter(creating)
-            .map(|_| format!("EtcdCluster {name} is being created: waiting for its first member")))
+        let cluster = clusters.get_opt(name).await.ok().flatten()?;
+        let age = Timestamp::now().duration_since(cluster.creation_timestamp()?.0);
+        let status = cluster.status.unwrap_or_default();
+        let creating = status.cluster_id.is_none() && matches!(&*status.phase, "" | "Creating");
+        (creating && cluster.spec.paused != Some(true) && age < CREATION)
+            .then(|| format!("EtcdCluster {name} is being created: waiting for its first member"))
     }
 
     async fn put_off(&self, backup: &EtcdBackup, reason: &str) -> Result<Requeue, ReconcileError> {
         let old = backup.status.clone().unwrap_or_default();
-        let new = status::put_off(&old, reason, backup.metadata.generation);
+        let new = status::put_off(&old, reason);
         if old != new {
             self.write(backup, &old, &new).await?;
         }

@@ -26,6 +26,9 @@ pub(crate) fn running(
             Some(Time(slot))
         },
         failures: if changed { 0 } else { old.failures },
+        // What was waited for is there. Why the last try failed is told until this one is over.
+        reason: if old.failures == 0 { String::new() } else { old.reason.clone() },
+        reason_upstream: if old.failures == 0 { String::new() } else { old.reason_upstream.clone() },
         progress_bytes: 0,
         next_backup: None,
         ..old.clone()
@@ -80,13 +83,12 @@ pub(crate) fn refused(old: &EtcdBackupStatus, reason: &str, generation: Option<i
     }
 }
 
-/// There is nothing to back up yet.
-pub(crate) fn put_off(old: &EtcdBackupStatus, reason: &str, generation: Option<i64>) -> EtcdBackupStatus {
+/// There is nothing to back up yet. What makes it due (that one was interrupted, or that the spec is a new one) stays as it was.
+pub(crate) fn put_off(old: &EtcdBackupStatus, reason: &str) -> EtcdBackupStatus {
     EtcdBackupStatus {
-        phase: "Pending".into(),
+        phase: if old.phase == "Running" { old.phase.clone() } else { "Pending".into() },
         reason: reason.to_owned(),
         reason_upstream: reason.to_owned(),
-        observed_generation: generation,
         next_backup: None,
         ..old.clone()
     }
@@ -137,6 +139,18 @@ mod tests {
         assert_eq!(bad.last_success_date, done.last_success_date);
         let again = succeeded(&bad, &good(), now);
         assert!(again.reason.is_empty() && again.reason_upstream.is_empty());
+    }
+
+    #[test]
+    fn what_is_put_off_stays_due() {
+        let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let begun = running(&EtcdBackupStatus::default(), Some(1), now, now);
+        let put_off_status = put_off(&begun, "waiting");
+        assert_eq!((put_off_status.phase.as_str(), put_off_status.reason.as_str()), ("Running", "waiting"));
+        let again = running(&put_off_status, Some(1), now, now);
+        assert!(again.reason.is_empty() && again.reason_upstream.is_empty(), "{again:?}");
+        let done = put_off(&succeeded(&begun, &good(), now), "waiting");
+        assert_eq!((done.phase.as_str(), done.observed_generation), ("Pending", Some(1)));
     }
 
     #[test]

@@ -87,7 +87,8 @@ fn cloud<S: ObjectStore + MultipartStore>(store: S) -> Inner {
 pub(super) enum Upload {
     /// With an id, by which whoever comes after a crash takes it back.
     Parts { store: Arc<dyn MultipartStore>, id: String },
-    /// Azure's: blocks of which nobody knows but who sends them. Those that are never put together Azure drops after a week.
+    /// Azure's: blocks of which nobody knows but who sends them. Those that are never put together Azure drops a week
+    /// after the last that was sent under the name.
     Blocks(Box<dyn MultipartUpload>),
     /// A file under another name, which is the id.
     File { folder: Folder, id: String },

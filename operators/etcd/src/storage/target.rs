@@ -55,6 +55,10 @@ impl Target {
             }
             "GCS" => {
                 let gcs = stores.gcs.as_ref().ok_or_else(|| missing("gcs"))?;
+                if !gcs.endpoint.is_empty() && gcs.gcp_secret.is_empty() {
+                    // Google's API takes a token: that of the operator's own account is for Google alone.
+                    return Err("spec.gcs.gcpSecret: is missing; a server that is not Google's does not get the credentials of the environment".into());
+                }
                 (
                     "gcs",
                     &gcs.path,
@@ -214,7 +218,12 @@ mod tests {
                 json!({ "abs": { "path": "b/k", "absSecret": "s", "endpoint": "http://a/b/c" } }),
                 "spec.abs.endpoint",
             ),
-            ("GCS", json!({ "gcs": { "path": "b/k", "endpoint": "ftp://a" } }), "spec.gcs.endpoint"),
+            (
+                "GCS",
+                json!({ "gcs": { "path": "b/k", "gcpSecret": "s", "endpoint": "ftp://a" } }),
+                "spec.gcs.endpoint",
+            ),
+            ("GCS", json!({ "gcs": { "path": "b/k", "endpoint": "https://a" } }), "spec.gcs.gcpSecret"),
             ("OSS", json!({ "oss": { "path": "b/k" } }), "use S3 with s3.endpoint"),
             ("floppy", json!({}), "none of S3, ABS, GCS, Local"),
         ] {
