@@ -177,7 +177,7 @@ impl std::fmt::Display for Owned {
 }
 
 /// So many objects are read at a time: what is not kept of them is given back before the next are read.
-const PAGE: u32 = 500;
+pub(crate) const PAGE: u32 = 500;
 
 /// The metadata of all objects that a selector finds, a page at a time; `each` is handed one after the other.
 pub(crate) async fn each_metadata<K>(

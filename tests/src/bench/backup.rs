@@ -20,6 +20,8 @@ const MEGABYTES: usize = 512;
 const TURNS: usize = 4;
 /// A backup may take this much longer than reading does: 80 % of its speed.
 const SHARE: f64 = 1.0 / 0.8;
+/// Between two looks at how the backup stands: a hundredth of what it takes, and no work for the processors.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Reads a snapshot, and does nothing with it or writes it to a file.
 async fn raw(member: Ipv4Addr, file: Option<&Path>) -> Result<(Duration, u64)> {
@@ -57,7 +59,7 @@ async fn backup(stage: &Stage, name: &str, member: Ipv4Addr, store: Value) -> Re
             return Ok(begun.elapsed());
         }
         ensure!(status["phase"] != "Failed", "{name}: {status}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
+        tokio::time::sleep(LOOK).await;
     }
 }
 

@@ -4,12 +4,14 @@
 //! * [`guard`]: controllers run only while none does
 //! * [`take_over`]: what it left becomes ours: rights under our names, then those under its names away, then the fields that
 //!   it owned
+//! * [`traces`]: on which Deployments it left fields of its own
 //! * [`fields`]: `metadata.managedFields` from its names to ours: pure
 
 mod fields;
 mod guard;
 mod rival;
 mod take_over;
+mod traces;
 
 pub(crate) use guard::{Standby, guarded};
 pub use rival::{Rival, rival};

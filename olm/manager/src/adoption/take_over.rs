@@ -13,19 +13,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kube::{
     Api, ResourceExt,
-    api::{ApiResource, DeleteParams, DynamicObject, ListParams, ObjectMeta, Patch, PatchParams},
-    core::GroupVersionKind,
+    api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams},
 };
 use olm_api::{ClusterServiceVersion, OperatorGroup, Subscription, names};
 use olm_bundle::{Phase, RenderError};
 use olm_plan::ObjectRef;
 use serde_json::{Value, json};
 
-use super::{LEGACY_MANAGERS, fields::taken_over};
+use super::{fields::taken_over, traces};
 use crate::{
     context::{Ctx, Error},
     engine::{self, bundle_of, targets},
-    ownership::{Owned, Owner, OwnerKey, each_metadata, labelled, own},
+    ownership::{Owned, Owner, OwnerKey, labelled, own},
     resources::Id,
 };
 
@@ -70,24 +69,10 @@ async fn found(ctx: &Ctx) -> Result<BTreeMap<OwnerKey, Left>, Error> {
             out.entry(owner).or_default().rights.push(owned);
         }
     }
-    let gvk = GroupVersionKind::gvk("apps", "v1", "Deployment");
-    let resource = ApiResource::from_gvk_with_plural(&gvk, "deployments");
-    let api = Api::<DynamicObject>::all_with(ctx.client.clone(), &resource);
-    let ours = format!("{}=ClusterServiceVersion", names::LABEL_OWNER_KIND);
-    let listed = each_metadata(&api, &ours, |metadata| {
-        if let Some(owner) = OwnerKey::of(&metadata).filter(|_| is_legacy(&metadata)) {
-            out.entry(owner).or_default();
-        }
-    });
-    listed.await.map_err(Error::kube("list Deployments"))?;
+    for owner in traces::deployments(&ctx.client).await.map_err(Error::kube("list Deployments"))? {
+        out.entry(owner).or_default();
+    }
     Ok(out)
-}
-
-/// Whether fields of an object would change their owner.
-fn is_legacy(metadata: &ObjectMeta) -> bool {
-    let entries = metadata.managed_fields.as_deref().unwrap_or_default();
-    let known = |name: &Option<String>| name.as_deref().is_some_and(|name| LEGACY_MANAGERS.contains(&name));
-    entries.iter().any(|entry| known(&entry.manager)) && moved(&json!(metadata)).is_some()
 }
 
 fn moved(metadata: &Value) -> Option<Vec<Value>> {

@@ -3,7 +3,7 @@
 //! Ten thousand versions of operators are ten specifications and ten thousand times who they are and how they stand. A specification is
 //! kept once for all that have the same; the rest is packed text. Whoever asks for an object gets it whole.
 
-use std::{fmt::Debug, sync::Arc};
+use std::fmt::Debug;
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Resource, core::PartialObjectMeta};
@@ -19,13 +19,13 @@ pub(crate) trait Kept:
     Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static
 {
     /// What many of them have alike.
-    type Spec: PartialEq + Send + Sync + 'static;
+    type Spec: Clone + PartialEq + Send + Sync + 'static;
     /// What is asked of all of them at a time, so that none is opened for it.
     type Brief: Send + Sync + 'static;
 
     /// Its two parts: what many have alike with a text that is the same for the same, and a text of the rest. `None` for what
     /// is kept as it is.
-    fn apart(&self) -> Option<Parts<Self::Spec>>;
+    fn apart(&self) -> Option<Parts<'_, Self::Spec>>;
 
     /// An object of its parts.
     fn together(spec: &Self::Spec, rest: &[u8]) -> Option<Self>;
@@ -40,10 +40,10 @@ pub(crate) trait Kept:
 }
 
 /// An object, taken apart.
-pub(crate) struct Parts<S> {
+pub(crate) struct Parts<'a, S> {
     /// The same for the same specification.
     pub(crate) key: Vec<u8>,
-    pub(crate) spec: Arc<S>,
+    pub(crate) spec: &'a S,
     pub(crate) rest: Vec<u8>,
 }
 
@@ -54,7 +54,7 @@ macro_rules! kept_as_they_are {
             type Spec = ();
             type Brief = ();
 
-            fn apart(&self) -> Option<Parts<()>> {
+            fn apart(&self) -> Option<Parts<'_, ()>> {
                 None
             }
 
@@ -76,11 +76,11 @@ macro_rules! kept_in_parts {
             type Spec = $spec;
             type Brief = $brief;
 
-            fn apart(&self) -> Option<Parts<$spec>> {
+            fn apart(&self) -> Option<Parts<'_, $spec>> {
                 let key: fn(&$spec) -> Option<Vec<u8>> = $key;
                 Some(Parts {
                     key: key(&self.spec)?,
-                    spec: Arc::new(self.spec.clone()),
+                    spec: &self.spec,
                     rest: text(&(&self.metadata, &self.status))?,
                 })
             }
@@ -165,6 +165,8 @@ impl VersionBrief {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use serde_json::json;
 
     use super::*;
@@ -204,7 +206,7 @@ mod tests {
         let (parts, others) = (one.apart().unwrap(), other.apart().unwrap());
         assert_ne!(parts.key, others.key);
         assert_eq!(csv("[1]", "b").apart().unwrap().key, parts.key);
-        let opened = ClusterServiceVersion::together(&parts.spec, &parts.rest).unwrap();
+        let opened = ClusterServiceVersion::together(parts.spec, &parts.rest).unwrap();
         assert_eq!(opened, one);
         assert!(Arc::ptr_eq(opened.spec.install.arc(), parts.spec.install.arc()));
         let brief =

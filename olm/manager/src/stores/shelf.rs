@@ -102,14 +102,15 @@ impl<K: Kept> Shelf<K> {
         let mut hasher = DefaultHasher::new();
         parts.key.hash(&mut hasher);
         let key = hasher.finish();
-        let same = self.specs.get(&key).and_then(Weak::upgrade).filter(|same| *same == parts.spec);
+        let same = self.specs.get(&key).and_then(Weak::upgrade).filter(|same| **same == *parts.spec);
         let spec = same.unwrap_or_else(|| {
             // Of what is gone without a word; now and then suffices.
             if self.specs.len().is_power_of_two() {
                 self.specs.retain(|_, spec| spec.strong_count() > 0);
             }
-            self.specs.insert(key, Arc::downgrade(&parts.spec));
-            parts.spec
+            let spec = Arc::new(parts.spec.clone());
+            self.specs.insert(key, Arc::downgrade(&spec));
+            spec
         });
         let lies = Lies::Packed { spec, rest };
         debug_assert!(self.open(&lies).is_some(), "what is packed can be opened: {object:?}");

@@ -107,7 +107,7 @@ impl Upload {
 /// Size of a part. S3 takes no smaller ones than 5 MiB and at most 10,000 of them: enough for 78 GiB, ten times etcd's largest.
 const PART: usize = 8 << 20;
 /// The same in a file: what is written while it is in the processor's cache is written faster.
-const PART_OF_FILE: usize = 1 << 20;
+const PART_OF_FILE: usize = 128 << 10;
 /// So many parts are on their way at the same time: with the one that is being filled 40 MiB of memory.
 const AT_ONCE: usize = 4;
 

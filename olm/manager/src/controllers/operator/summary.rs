@@ -3,7 +3,6 @@
 use std::{
     borrow::Cow,
     hash::{DefaultHasher, Hash, Hasher},
-    sync::Arc,
 };
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -65,8 +64,8 @@ impl Kept for Summary {
     type Spec = ();
     type Brief = ();
 
-    fn apart(&self) -> Option<Parts<()>> {
-        Some(Parts { key: Vec::new(), spec: Arc::new(()), rest: text(&(&self.metadata, self.digest))? })
+    fn apart(&self) -> Option<Parts<'_, ()>> {
+        Some(Parts { key: Vec::new(), spec: &(), rest: text(&(&self.metadata, self.digest))? })
     }
 
     fn together((): &(), rest: &[u8]) -> Option<Self> {

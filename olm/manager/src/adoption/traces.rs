@@ -1,0 +1,128 @@
+//! Where OLM v0 left traces of itself on Deployments. Every start looks through all that belong to a version, and where there are
+//! thousands almost none has any: of what their writers own no more is read than the writers' names.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::{
+    Client, Resource as _,
+    api::{ListMeta, ListParams, ObjectMeta, Request},
+};
+use olm_api::names;
+use serde::Deserialize;
+use serde_json::{Value, value::RawValue};
+
+use super::{LEGACY_MANAGERS, fields::taken_over};
+use crate::ownership::{OwnerKey, PAGE};
+
+#[derive(Deserialize)]
+struct Page {
+    metadata: ListMeta,
+    items: Vec<Trace>,
+}
+
+/// An object as far as it says whose it is and who wrote it.
+#[derive(Deserialize)]
+struct Trace {
+    metadata: TraceMetadata,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct TraceMetadata {
+    labels: Option<BTreeMap<String, String>>,
+    managed_fields: Option<Box<RawValue>>,
+}
+
+/// One entry of `managedFields`.
+#[derive(Deserialize)]
+struct Writer {
+    manager: Option<String>,
+}
+
+impl Trace {
+    fn owner(&self) -> Option<OwnerKey> {
+        let labels = self.metadata.labels.clone();
+        OwnerKey::of(&ObjectMeta { labels, ..ObjectMeta::default() })
+    }
+
+    /// Whether fields of the object would change their owner.
+    fn is_legacy(&self) -> bool {
+        let Some(fields) = &self.metadata.managed_fields else { return false };
+        let writers: Vec<Writer> = serde_json::from_str(fields.get()).unwrap_or_default();
+        let known =
+            |writer: &Writer| writer.manager.as_deref().is_some_and(|name| LEGACY_MANAGERS.contains(&name));
+        writers.iter().any(known) && {
+            let entries: Vec<Value> = serde_json::from_str(fields.get()).unwrap_or_default();
+            taken_over(&entries, names::FIELD_MANAGER).is_some()
+        }
+    }
+}
+
+/// The versions whose Deployments have fields that are OLM's.
+pub(super) async fn deployments(client: &Client) -> Result<BTreeSet<OwnerKey>, kube::Error> {
+    let deployments = Request::new(Deployment::url_path(&(), None));
+    let ours = format!("{}=ClusterServiceVersion", names::LABEL_OWNER_KIND);
+    let mut parameters = ListParams::default().labels(&ours).limit(PAGE);
+    let mut out = BTreeSet::new();
+    loop {
+        let request = deployments.list_metadata(&parameters).map_err(kube::Error::BuildRequest)?;
+        let page: Page = client.request(request).await?;
+        out.extend(page.items.iter().filter(|item| item.is_legacy()).filter_map(Trace::owner));
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => parameters = parameters.continue_token(&token),
+            None => return Ok(out),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// A Deployment of a version, with these entries of `managedFields`.
+    fn deployment(name: &str, managed_fields: Value) -> Value {
+        json!({ "metadata": {
+            "name": name, "namespace": "db", "managedFields": managed_fields,
+            "labels": { "olm.owner": format!("{name}.v1"), "olm.owner.kind": "ClusterServiceVersion", "olm.owner.namespace": "db" },
+        } })
+    }
+
+    fn entry(manager: &str, subresource: &str) -> Value {
+        json!({
+            "manager": manager, "operation": "Update", "apiVersion": "apps/v1", "fieldsType": "FieldsV1",
+            "fieldsV1": { "f:spec": { "f:replicas": {} } }, "subresource": subresource,
+        })
+    }
+
+    #[tokio::test]
+    async fn pages_are_read_to_the_end_for_what_olm_wrote() {
+        // given two pages: what nobody wrote, what others wrote, the status alone, and what OLM wrote
+        let pages = [
+            (
+                json!({ "continue": "more" }),
+                vec![deployment("none", Value::Null), deployment("ours", json!([entry("kubectl", "")]))],
+            ),
+            (
+                json!({}),
+                vec![
+                    deployment("status", json!([entry("olm", "status")])),
+                    deployment("theirs", json!([entry("x", ""), entry("olm", "")])),
+                ],
+            ),
+        ];
+        let server = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+            let query = request.uri().query().unwrap_or_default().to_owned();
+            assert!(query.contains("labelSelector=olm.owner.kind%3DClusterServiceVersion"), "{query}");
+            let (metadata, items) = &pages[usize::from(query.contains("continue=more"))];
+            let list = json!({ "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "items": items });
+            async move { http::Response::builder().body(kube::client::Body::from(list.to_string().into_bytes())) }
+        });
+
+        let found = deployments(&Client::new(server, "default")).await.unwrap();
+
+        assert_eq!(found, [OwnerKey::new("ClusterServiceVersion", "db", "theirs.v1")].into());
+    }
+}
