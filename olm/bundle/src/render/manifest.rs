@@ -10,6 +10,14 @@ use serde_json::Value;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Manifest(Arc<Value>);
 
+impl Manifest {
+    /// The manifest, without a copy where nobody else holds it.
+    #[must_use]
+    pub fn into_value(self) -> Value {
+        Arc::unwrap_or_clone(self.0)
+    }
+}
+
 impl From<Value> for Manifest {
     fn from(value: Value) -> Self {
         Self(Arc::new(value))

@@ -14,7 +14,7 @@ use k8s_openapi::{
 };
 use kube::{Api, ResourceExt, api::ListParams, core::GroupVersionKind};
 use olm_api::{ClusterServiceVersion, OperatorGroup, Subscription, csv::CsvPhase, names};
-use olm_bundle::Phase;
+use olm_bundle::{Manifest, Phase};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -107,13 +107,17 @@ pub(super) async fn observe<'a>(
         let condition = wanted.and_then(|wanted| stores.conditions.get(&namespace, wanted));
         condition.map_or(Ok(()), |condition| condition.upgradeable())
     };
-    let subscription = stores.subscriptions.in_namespace(&namespace).into_iter().find(|s| {
-        let bound = s.status.as_ref().is_some_and(|s| {
+    let subscriptions = stores.subscriptions.in_namespace(&namespace);
+    let bound = |s: &&Arc<Subscription>| {
+        s.status.as_ref().is_some_and(|s| {
             s.installed_csv.as_deref() == Some(&name) || s.current_csv.as_deref() == Some(&name)
-        });
-        bound || csv.labels().contains_key(&names::component_label(&s.spec.name, &namespace))
-    });
-    let (mut desired, made, wants) = match render(csv, &groups, subscription.as_deref()) {
+        })
+    };
+    let labelled = |s: &&Arc<Subscription>| {
+        csv.labels().contains_key(&names::component_label(&s.spec.name, &namespace))
+    };
+    let subscription = subscriptions.iter().find(bound).or_else(|| subscriptions.iter().find(labelled));
+    let (mut desired, made, wants) = match render(csv, &groups, subscription.map(Arc::as_ref)) {
         Ok((desired, made, wants)) => (Ok(desired), made, wants),
         Err(refused) => (Err(refused), Vec::new(), Wants::default()),
     };
@@ -224,27 +228,27 @@ fn render(
     let config = subscription.and_then(|s| s.spec.config.as_ref());
     let rendered = targets.render(&namespace, &bundle, config).map_err(Refused::Render)?;
     let owner = Owner::of(csv, subscription.map(|s| s.spec.name.as_str()));
+    let wants = Wants::of(&rendered, &owner);
     let (mut deployments, mut made) = (Vec::new(), Vec::new());
-    for (phase, object) in rendered.objects() {
+    for (phase, manifests) in rendered.phases {
         match phase {
-            Phase::Workloads => {
-                let mut object = object.clone();
+            Phase::Workloads => deployments.extend(manifests.into_iter().map(|manifest| {
+                let mut object = manifest.into_value();
                 own(&mut object, &owner);
                 let hash = hash(&object["spec"]);
                 object["metadata"]["labels"][names::LABEL_DEPLOYMENT_SPEC_HASH] = hash.into();
-                deployments.push(object);
-            }
-            Phase::Rbac => made.push(object.clone()),
+                object
+            })),
+            Phase::Rbac => made.extend(manifests.into_iter().map(Manifest::into_value)),
             _ => {}
         }
     }
-    let wants = Wants::of(&rendered, &owner);
     Ok((Desired { targets, deployments }, made, wants))
 }
 
 /// Short enough for a label.
 pub(super) fn hash(value: &Value) -> String {
-    let digest = Sha256::digest(value.to_string());
+    let digest = Sha256::digest(serde_json::to_vec(value).unwrap_or_default());
     digest.iter().take(16).map(|b| format!("{b:02x}")).collect()
 }
 
