@@ -100,6 +100,26 @@ fn what_is_gone_from_the_status_is_taken_away_by_the_patch() {
 }
 
 #[test]
+fn a_look_that_began_before_a_restore_handed_over_leaves_it_the_new_cluster() {
+    let looked = EtcdClusterStatus {
+        cluster_id: Some("aa".into()),
+        phase: "Running".into(),
+        size: 3,
+        reason: "a".into(),
+        ..EtcdClusterStatus::default()
+    };
+    let report = EtcdClusterStatus { ready_members: 1, reason: "b".into(), ..looked.clone() };
+    // The id and the size are the restore's by now: what the look did not change it does not write.
+    assert_eq!(differences(&looked, &report), json!({ "readyMembers": 1, "reason": "b" }));
+}
+
+#[test]
+fn a_status_that_was_not_there_is_written_whole() {
+    let new = EtcdClusterStatus { phase: "Creating".into(), ..EtcdClusterStatus::default() };
+    assert_eq!(differences(&EtcdClusterStatus::default(), &new), serde_json::to_value(&new).unwrap());
+}
+
+#[test]
 fn annotated_clusters_belong_to_the_operator_of_the_whole_cluster() {
     let mut cluster = crate::validate::tests::cluster(json!({ "size": 1 }));
     let namespaced = Scope::Namespaces(vec!["shop".into()]);

@@ -280,7 +280,7 @@ fn seed(seen: &Seen, cluster: &ClusterSeen, held: bool) -> Step {
 /// From the first member that serves to the last one.
 fn after(seen: &Seen, cluster: &ClusterSeen, held: bool) -> Step {
     let status = &seen.status;
-    // A look at the cluster that began before may write the old id once more: told again until it stays.
+    // Told again until both are there: the id, and that it is held no more.
     if held || cluster.cluster_id.as_ref() != Some(&status.cluster_id) {
         return Step::HandOver;
     }

@@ -113,9 +113,8 @@ pub(super) async fn observe<'a>(
             s.installed_csv.as_deref() == Some(&name) || s.current_csv.as_deref() == Some(&name)
         })
     };
-    let labelled = |s: &&Arc<Subscription>| {
-        csv.labels().contains_key(&names::component_label(&s.spec.name, &namespace))
-    };
+    let labelled =
+        |s: &&Arc<Subscription>| csv.labels().contains_key(&names::component_label(&s.spec.name, &namespace));
     let subscription = subscriptions.iter().find(bound).or_else(|| subscriptions.iter().find(labelled));
     let (mut desired, made, wants) = match render(csv, &groups, subscription.map(Arc::as_ref)) {
         Ok((desired, made, wants)) => (Ok(desired), made, wants),
