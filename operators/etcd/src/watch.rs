@@ -24,16 +24,7 @@ pub(crate) fn events<K>(
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    unfailing(patient(watcher::watcher(api, config)))
-}
-
-fn unfailing<K>(
-    events: impl Stream<Item = Result<Event<K>, Error>> + Send,
-) -> impl Stream<Item = Result<Event<K>, Error>> + Send
-where
-    K: Resource<DynamicType = ()> + Send + 'static,
-{
-    events.filter_map(|event| {
+    patient(watcher::watcher(api, config)).filter_map(|event| {
         ready(match event {
             Ok(event) => Some(Ok(event)),
             Err(error) => {
@@ -64,17 +55,39 @@ fn expired(error: &Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use futures::stream;
+    use std::convert::Infallible;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use http::{Request, Response};
     use k8s_openapi::api::core::v1::Pod;
+    use kube::Client;
+    use kube::client::Body;
 
     use super::*;
 
     #[tokio::test]
-    async fn what_goes_wrong_is_not_told() {
-        let refused = Error::WatchError(Box::default());
-        let events =
-            [Ok(Event::Init), Err(refused), Err(Error::NoResourceVersion), Ok(Event::Apply(Pod::default()))];
-        let told: Vec<_> = unfailing(stream::iter(events)).collect().await;
-        assert!(matches!(told.as_slice(), [Ok(Event::Init), Ok(Event::Apply(_))]), "{told:?}");
+    async fn a_watch_that_is_refused_is_no_error_and_is_tried_again() {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let counted = asked.clone();
+        let service = tower::service_fn(move |_: Request<Body>| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            let refused = serde_json::json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure",
+                "message": "pods is forbidden", "reason": "Forbidden", "code": 403 });
+            let answer = Response::builder().status(403).body(Body::from(refused.to_string().into_bytes()));
+            ready(Ok::<_, Infallible>(answer.unwrap()))
+        });
+        let pods = Api::<Pod>::all(Client::new(service, "default"));
+        let mut told = std::pin::pin!(events(pods, watcher::Config::default()));
+        let twice = async {
+            while asked.load(Ordering::Relaxed) < 2 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::select! {
+            event = told.next() => panic!("{event:?}"),
+            () = twice => {}
+        }
     }
 }
