@@ -6,10 +6,11 @@ use std::collections::BTreeSet;
 
 use kube::{
     Api, Client, Resource, ResourceExt,
-    api::{ApiResource, DynamicObject, ListParams, ObjectMeta},
+    api::{ApiResource, DynamicObject, ListParams, ObjectList, ObjectMeta, Request},
     core::{GroupVersionKind, PartialObjectMeta},
 };
 use olm_api::{ClusterServiceVersion, names};
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 pub(crate) use shared::{Released, leave, release};
 
@@ -177,26 +178,41 @@ impl std::fmt::Display for Owned {
 }
 
 /// So many objects are read at a time: what is not kept of them is given back before the next are read.
-pub(crate) const PAGE: u32 = 500;
+const PAGE: u32 = 500;
 
-/// The metadata of all objects that a selector finds, a page at a time; `each` is handed one after the other.
-pub(crate) async fn each_metadata<K>(
-    api: &Api<K>,
+/// The metadata of all objects at an address that a selector finds, read into what the caller wants to know of them, a page at
+/// a time; `each` is handed one after the other.
+pub(crate) async fn each_listed<T: DeserializeOwned + Clone>(
+    client: &Client,
+    url: &str,
     selector: &str,
-    mut each: impl FnMut(ObjectMeta),
-) -> Result<(), kube::Error>
-where
-    K: kube::Resource + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
-{
-    let mut page = ListParams::default().labels(selector).limit(PAGE);
+    mut each: impl FnMut(T),
+) -> Result<(), kube::Error> {
+    let objects = Request::new(url);
+    let mut parameters = ListParams::default().labels(selector).limit(PAGE);
     loop {
-        let list = api.list_metadata(&page).await?;
-        list.items.into_iter().for_each(|item| each(item.metadata));
-        match list.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => page = page.continue_token(&token),
+        let request = objects.list_metadata(&parameters).map_err(kube::Error::BuildRequest)?;
+        let page: ObjectList<T> = client.request(request).await?;
+        page.items.into_iter().for_each(&mut each);
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => parameters = parameters.continue_token(&token),
             None => return Ok(()),
         }
     }
+}
+
+/// The whole metadata of all objects that a selector finds.
+pub(crate) async fn each_metadata<K: Resource + Clone>(
+    api: &Api<K>,
+    selector: &str,
+    mut each: impl FnMut(ObjectMeta),
+) -> Result<(), kube::Error> {
+    #[derive(Deserialize, Clone)]
+    struct Item {
+        metadata: ObjectMeta,
+    }
+    let client = api.clone().into_client();
+    each_listed(&client, api.resource_url(), selector, |item: Item| each(item.metadata)).await
 }
 
 /// What a label selector finds of the kinds that owners are out of reach of, in the order in which it is deleted. A kind that the

@@ -4,30 +4,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::apps::v1::Deployment;
-use kube::{
-    Client, Resource as _,
-    api::{ListMeta, ListParams, ObjectMeta, Request},
-};
+use kube::{Client, Resource as _, api::ObjectMeta};
 use olm_api::names;
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
 use super::{LEGACY_MANAGERS, fields::taken_over};
-use crate::ownership::{OwnerKey, PAGE};
-
-#[derive(Deserialize)]
-struct Page {
-    metadata: ListMeta,
-    items: Vec<Trace>,
-}
+use crate::ownership::{OwnerKey, each_listed};
 
 /// An object as far as it says whose it is and who wrote it.
-#[derive(Deserialize)]
+#[derive(Deserialize, Clone)]
 struct Trace {
     metadata: TraceMetadata,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Clone)]
 #[serde(rename_all = "camelCase")]
 struct TraceMetadata {
     labels: Option<BTreeMap<String, String>>,
@@ -61,19 +52,13 @@ impl Trace {
 
 /// The versions whose Deployments have fields that are OLM's.
 pub(super) async fn deployments(client: &Client) -> Result<BTreeSet<OwnerKey>, kube::Error> {
-    let deployments = Request::new(Deployment::url_path(&(), None));
     let ours = format!("{}=ClusterServiceVersion", names::LABEL_OWNER_KIND);
-    let mut parameters = ListParams::default().labels(&ours).limit(PAGE);
     let mut out = BTreeSet::new();
-    loop {
-        let request = deployments.list_metadata(&parameters).map_err(kube::Error::BuildRequest)?;
-        let page: Page = client.request(request).await?;
-        out.extend(page.items.iter().filter(|item| item.is_legacy()).filter_map(Trace::owner));
-        match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => parameters = parameters.continue_token(&token),
-            None => return Ok(out),
-        }
-    }
+    each_listed(client, &Deployment::url_path(&(), None), &ours, |item: Trace| {
+        out.extend(item.owner().filter(|_| item.is_legacy()));
+    })
+    .await?;
+    Ok(out)
 }
 
 #[cfg(test)]

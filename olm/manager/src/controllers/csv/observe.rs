@@ -108,15 +108,8 @@ pub(super) async fn observe<'a>(
         condition.map_or(Ok(()), |condition| condition.upgradeable())
     };
     let subscriptions = stores.subscriptions.in_namespace(&namespace);
-    let bound = |s: &&Arc<Subscription>| {
-        s.status.as_ref().is_some_and(|s| {
-            s.installed_csv.as_deref() == Some(&name) || s.current_csv.as_deref() == Some(&name)
-        })
-    };
-    let labelled =
-        |s: &&Arc<Subscription>| csv.labels().contains_key(&names::component_label(&s.spec.name, &namespace));
-    let subscription = subscriptions.iter().find(bound).or_else(|| subscriptions.iter().find(labelled));
-    let (mut desired, made, wants) = match render(csv, &groups, subscription.map(Arc::as_ref)) {
+    let subscription = subscription_of(csv, &subscriptions);
+    let (mut desired, made, wants) = match render(csv, &groups, subscription) {
         Ok((desired, made, wants)) => (Ok(desired), made, wants),
         Err(refused) => (Err(refused), Vec::new(), Wants::default()),
     };
@@ -245,6 +238,26 @@ fn render(
     Ok((Desired { targets, deployments }, made, wants))
 }
 
+/// The Subscription that a version is installed for: the one that names it, or else one whose package its label names, as of a
+/// version that another has replaced.
+fn subscription_of<'a>(
+    csv: &ClusterServiceVersion,
+    subscriptions: &'a [Arc<Subscription>],
+) -> Option<&'a Subscription> {
+    let name = csv.metadata.name.as_deref();
+    let named = |subscription: &&Arc<Subscription>| {
+        let status = subscription.status.as_ref();
+        name.is_some()
+            && status.is_some_and(|s| s.installed_csv.as_deref() == name || s.current_csv.as_deref() == name)
+    };
+    let namespace = csv.namespace().unwrap_or_default();
+    let labelled = |subscription: &&Arc<Subscription>| {
+        csv.labels().contains_key(&names::component_label(&subscription.spec.name, &namespace))
+    };
+    let mut all = subscriptions.iter();
+    all.clone().find(named).or_else(|| all.find(labelled)).map(Arc::as_ref)
+}
+
 /// Short enough for a label.
 pub(super) fn hash(value: &Value) -> String {
     let digest = Sha256::digest(serde_json::to_vec(value).unwrap_or_default());
@@ -367,4 +380,40 @@ async fn deployments(
         out.extend(found.map(|found| (name.to_owned(), Workload::of(&found))));
     }
     Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_version_is_of_the_subscription_that_names_it_before_one_of_its_package() {
+        let subscription = |name: &str, package: &str, status: Value| -> Arc<Subscription> {
+            let spec = json!({ "name": package, "source": "s", "sourceNamespace": "olm" });
+            let object =
+                json!({ "metadata": { "name": name, "namespace": "db" }, "spec": spec, "status": status });
+            Arc::new(serde_json::from_value(object).unwrap())
+        };
+        let of = |version: &str, all: &[Arc<Subscription>]| {
+            let labels = json!({ "operators.coreos.com/etcd.db": "" });
+            let metadata = json!({ "name": version, "namespace": "db", "labels": labels });
+            let csv = serde_json::from_value(json!({ "metadata": metadata, "spec": {} })).unwrap();
+            subscription_of(&csv, all).map(|found| found.metadata.name.clone().unwrap())
+        };
+        // given two Subscriptions of the package of which the later one has the versions, and one of another package
+        let status = json!({ "installedCSV": "etcd.v1", "currentCSV": "etcd.v2" });
+        let all = [
+            subscription("other", "other", Value::Null),
+            subscription("first", "etcd", Value::Null),
+            subscription("second", "etcd", status),
+        ];
+        // then what is installed and what is on its way are of the one that says so
+        assert_eq!(of("etcd.v1", &all).as_deref(), Some("second"));
+        assert_eq!(of("etcd.v2", &all).as_deref(), Some("second"));
+        // and what nobody names is of its package's, or nobody's
+        assert_eq!(of("etcd.v0", &all).as_deref(), Some("first"));
+        assert_eq!(of("etcd.v0", &all[..1]), None);
+    }
 }
