@@ -148,6 +148,11 @@ impl Format {
         // Items are written straight behind the head: no copy of every object for one answer.
         let mut bytes = serde_json::to_vec(&head).unwrap_or_default();
         bytes.pop();
+        // Kubernetes copies metadata into a list that it never made when there was none.
+        if items.is_empty() && matches!(self, Self::Metadata | Self::MetadataList) {
+            bytes.extend_from_slice(b",\"items\":null}\n");
+            return bytes;
+        }
         bytes.extend_from_slice(b",\"items\":[");
         for (index, object) in items.iter().enumerate() {
             if index > 0 {

@@ -84,25 +84,22 @@ mod tests {
 
     #[tokio::test]
     async fn pages_are_read_to_the_end_for_what_olm_wrote() {
-        // given two pages: what nobody wrote, what others wrote, the status alone, and what OLM wrote
+        // given pages of what nobody wrote and what others wrote, of the status alone and what OLM wrote, and one without a list, as
+        // Kubernetes answers where there is nothing
         let pages = [
-            (
-                json!({ "continue": "more" }),
-                vec![deployment("none", Value::Null), deployment("ours", json!([entry("kubectl", "")]))],
-            ),
-            (
-                json!({}),
-                vec![
-                    deployment("status", json!([entry("olm", "status")])),
-                    deployment("theirs", json!([entry("x", ""), entry("olm", "")])),
-                ],
-            ),
+            json!([deployment("none", Value::Null), deployment("ours", json!([entry("kubectl", "")]))]),
+            json!([
+                deployment("status", json!([entry("olm", "status")])),
+                deployment("theirs", json!([entry("x", ""), entry("olm", "")])),
+            ]),
+            Value::Null,
         ];
         let server = tower::service_fn(move |request: http::Request<kube::client::Body>| {
             let query = request.uri().query().unwrap_or_default().to_owned();
             assert!(query.contains("labelSelector=olm.owner.kind%3DClusterServiceVersion"), "{query}");
-            let (metadata, items) = &pages[usize::from(query.contains("continue=more"))];
-            let list = json!({ "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "items": items });
+            let page = query.split("continue=").nth(1).map_or(0, |token| token.parse().unwrap());
+            let next = if page < 2 { (page + 1).to_string() } else { String::new() };
+            let list = json!({ "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": { "continue": next }, "items": pages[page] });
             async move { http::Response::builder().body(kube::client::Body::from(list.to_string().into_bytes())) }
         });
 

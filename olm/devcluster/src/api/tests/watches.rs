@@ -114,6 +114,10 @@ async fn metadata_is_shown_in_the_form_that_fits() {
     let (all, one) = ("/api/v1/namespaces/default/configmaps", "/api/v1/namespaces/default/configmaps/a");
     let (code, list) = ask("PartialObjectMetadataList", all).await;
     assert_eq!((code, &list["kind"]), (200, &json!("PartialObjectMetadataList")));
+    // as Kubernetes has it: no list instead of an empty one
+    let (code, list) = ask("PartialObjectMetadataList", &format!("{all}?labelSelector=a%3Db")).await;
+    assert_eq!((code, &list["items"]), (200, &Value::Null));
+    assert!(list.as_object().is_some_and(|list| list.contains_key("items")), "{list}");
     let (code, object) = ask("PartialObjectMetadata", one).await;
     assert_eq!((code, &object["kind"]), (200, &json!("PartialObjectMetadata")));
     let (code, error) = ask("PartialObjectMetadataList", one).await;
