@@ -86,7 +86,9 @@ fn serve(
         "apiVersion": "v1", "kind": "Service", "metadata": { "name": name, "namespace": ns },
         "spec": { "selector": labels, "ports": [{ "port": port, "targetPort": port }] },
     });
-    cluster.kubectl_in(&["apply", "-f", "-"], Some(&format!("{pod}\n---\n{service}\n")))?;
+    // One document: kubectl 1.32 cannot read JSON of several.
+    let both = json!({ "apiVersion": "v1", "kind": "List", "items": [pod, service] });
+    cluster.kubectl_in(&["apply", "-f", "-"], Some(&both.to_string()))?;
     cluster.kubectl(&["wait", "--for=condition=Ready", "pod", name, "-n", ns, "--timeout=60s"]).map(drop)
 }
 
