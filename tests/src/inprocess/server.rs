@@ -72,11 +72,11 @@ impl Server {
         })
     }
 
-    /// The dev cluster's, for what only that one can do.
-    pub(super) fn dev(&self) -> Result<&ApiServer> {
+    /// Who opens ports: what is served there is up to the caller. A real one has one beside it that holds nothing.
+    pub(super) fn door(&self) -> &ApiServer {
         match self {
-            Self::Dev(server) => Ok(server),
-            Self::Real(_) => bail!("the dev cluster alone can be served like that"),
+            Self::Dev(server) => server,
+            Self::Real(real) => &real.door,
         }
     }
 
@@ -109,7 +109,10 @@ impl Server {
     pub(super) fn shutdown(&self) {
         match self {
             Self::Dev(server) => server.shutdown(),
-            Self::Real(_) => self.freeze(),
+            Self::Real(real) => {
+                real.door.shutdown();
+                self.freeze();
+            }
         }
     }
 }
@@ -121,6 +124,7 @@ pub(super) struct Real {
     controllers: Mutex<Vec<Child>>,
     config: Config,
     ca_pem: String,
+    door: ApiServer,
     folder: tempfile::TempDir,
 }
 
@@ -200,8 +204,8 @@ impl Real {
         processes.push(spawn(&mut command, &path("kube-apiserver.log"))?);
         let kubeconfig: Kubeconfig = serde_json::from_value(admins(port, WITH_TOKEN[0]))?;
         let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-        let mut real =
-            Self { processes, controllers: Mutex::default(), config, ca_pem: String::new(), folder };
+        let (controllers, door) = (Mutex::default(), ApiServer::open(DevConfig::default())?);
+        let mut real = Self { processes, controllers, config, ca_pem: String::new(), door, folder };
         real.ready().await?;
         real.ca_pem = std::fs::read_to_string(real.path("certs/apiserver.crt"))?;
         let programs = ["kube-controller-manager", "kube-scheduler"].map(|name| assets.join(name));

@@ -197,7 +197,7 @@ impl World {
     /// When there is no port to be had.
     pub fn serve(&self, faults: &Faults) -> Result<Served> {
         let identity = Identity::service_account(OLM, MANAGER);
-        Served::start(self.server.dev()?, self.server.client(identity)?, faults, self.folder.path())
+        Served::start(self.server.door(), self.server.client(identity)?, faults, self.folder.path())
     }
 
     /// As [`Self::serve`], for a program that may do anything.
@@ -205,7 +205,7 @@ impl World {
     /// # Errors
     /// When there is no port to be had.
     pub fn serve_as_admin(&self, faults: &Faults) -> Result<Served> {
-        Served::start(self.server.dev()?, self.server.client(Identity::admin())?, faults, self.folder.path())
+        Served::start(self.server.door(), self.server.client(Identity::admin())?, faults, self.folder.path())
     }
 
     /// Serves the API at a port for somebody's programs, with the manager that listens there behind its Service.
@@ -215,7 +215,7 @@ impl World {
     pub fn serve_to(&self, identity: Identity, manager: std::net::SocketAddr) -> Result<Served> {
         let client = self.server.client(identity)?;
         let folder = self.folder.path();
-        Served::start_beside(self.server.dev()?, client, &Faults::new(), folder, Some(manager))
+        Served::start_beside(self.server.door(), client, &Faults::new(), folder, Some(manager))
     }
 
     /// From now on nothing moves by itself: no controllers of the cluster, no kubelet. The API goes on.
