@@ -1,6 +1,6 @@
 //! What belongs to what: garbage collection by owner, and the Operator object that gathers the parts of an operator.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
     Api,
@@ -118,4 +118,45 @@ fn an_operator_object_lists_the_parts() {
             .await?;
         lists(&["Namespace adopted"], false).await
     });
+}
+
+/// The garbage collection of a cluster takes what is left of an operator in any order: whichever goes last, its Operator goes after it
+/// and not with the next look at everything.
+#[test]
+fn an_operator_object_goes_after_the_last_of_its_parts() {
+    for last in ["InstallPlan", "OperatorCondition"] {
+        scenario(async move |world, _manager| {
+            // given an operator of which one part is held by somebody's finalizer
+            world.publish("catalog", &Catalog::chain(&[&op("1.0.0")])).await?;
+            world.home("ns").await?;
+            world.subscribe("ns", "a").await?;
+            world.installed("ns", "a", "a.v1.0.0").await?;
+            let name = world.names(last, "ns").await?.pop().context("nothing to hold")?;
+            // As OLM labels conditions too.
+            let held = |finalizers: Value| json!({ "metadata": { "finalizers": finalizers, "labels": { "operators.coreos.com/a.ns": "" } } });
+            world.patch(last, "ns", &name, &held(json!(["example.com/held"]))).await?;
+            // when all of it is deleted, then the Operator stays with that part
+            world.delete("Subscription", "ns", "a").await?;
+            world.delete("ClusterServiceVersion", "ns", "a.v1.0.0").await?;
+            for kind in ["Subscription", "ClusterServiceVersion", "Deployment", "ServiceAccount", "Role"] {
+                for name in world.names(kind, "ns").await? {
+                    // The account that every namespace has is nobody's part.
+                    if name != "default" {
+                        world.gone(kind, "ns", &name).await?;
+                    }
+                }
+            }
+            for kind in ["InstallPlan", "OperatorCondition"] {
+                for name in world.names(kind, "ns").await? {
+                    world.delete(kind, "ns", &name).await?;
+                }
+            }
+            world.quiet().await?;
+            ensure!(parts(&world, "a.ns").await?.contains(&format!("{last} {name}")), "it went too early");
+            // and goes with it
+            world.patch(last, "ns", &name, &held(Value::Null)).await?;
+            world.gone(last, "ns", &name).await?;
+            world.gone("Operator", "", "a.ns").await
+        });
+    }
 }

@@ -38,7 +38,7 @@ use crate::{
     limits::{COMPONENTS, within},
     lists::lists,
     runner::Action,
-    stores::Kind,
+    stores::{Kept, Kind, Stores},
 };
 
 /// Kinds of components that are asked for, and whether they are in the namespace of the operator. What else belongs to an operator is
@@ -89,7 +89,9 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
                 references(members.changed(&namespace.name_any(), components(&namespace.metadata)))
             }
         }))
-        // What it was made of goes when it is gone.
+        // What it was made of goes when it is gone: plans and conditions too, of which the garbage collection takes one last.
+        .reconcile_on(stores.plans.wakes(of_the_gone(&stores, |stores| &stores.plans)))
+        .reconcile_on(stores.conditions.wakes(of_the_gone(&stores, |stores| &stores.conditions)))
         .reconcile_on(
             ctx.parts.owned().filter(gone).flat_map(|touched| stream::iter(references(touched.components))),
         )
@@ -158,6 +160,18 @@ impl Members {
 
 fn gone(touched: &super::ledger::Touched) -> std::future::Ready<bool> {
     std::future::ready(touched.gone)
+}
+
+/// To which Operators an object belonged that is gone.
+fn of_the_gone<K: Kept>(
+    stores: &Arc<Stores>,
+    kind: fn(&Stores) -> &Kind<K>,
+) -> impl Fn(&K) -> Vec<ObjectRef<Summary>> + Send + 'static + use<K> {
+    let stores = Arc::clone(stores);
+    move |object| {
+        let gone = !kind(&stores).has(&object.namespace().unwrap_or_default(), &object.name_any());
+        references(components(object.meta()).into_iter().filter(|_| gone))
+    }
 }
 
 fn references(names: impl IntoIterator<Item = String>) -> Vec<ObjectRef<Summary>> {
