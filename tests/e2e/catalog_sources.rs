@@ -86,9 +86,10 @@ fn serve(
         "apiVersion": "v1", "kind": "Service", "metadata": { "name": name, "namespace": ns },
         "spec": { "selector": labels, "ports": [{ "port": port, "targetPort": port }] },
     });
-    // One document: kubectl 1.32 cannot read JSON of several.
-    let both = json!({ "apiVersion": "v1", "kind": "List", "items": [pod, service] });
-    cluster.kubectl_in(&["apply", "-f", "-"], Some(&both.to_string()))?;
+    // One at a time: kubectl 1.32 cannot read several of JSON.
+    for object in [pod, service] {
+        cluster.kubectl_in(&["apply", "-f", "-"], Some(&object.to_string()))?;
+    }
     cluster.kubectl(&["wait", "--for=condition=Ready", "pod", name, "-n", ns, "--timeout=60s"]).map(drop)
 }
 
