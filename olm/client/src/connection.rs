@@ -16,7 +16,9 @@ use kube::{
     Client, Config,
     client::{Body, ConfigExt as _, retry::RetryPolicy},
 };
-use tower::{BoxError, ServiceBuilder, retry::RetryLayer};
+use tower::{ServiceBuilder, retry::RetryLayer};
+
+use crate::unanswered::Unanswered;
 
 /// A connection on which nothing was heard for this long is asked whether it lives.
 const QUIET: Duration = Duration::from_secs(15);
@@ -43,13 +45,14 @@ pub(crate) fn open(config: Config) -> Result<Client, kube::Error> {
     connector.set_read_timeout(config.read_timeout);
     connector.set_write_timeout(config.write_timeout);
     connector.set_reset_reader_on_write(config.reset_reader_on_write);
+    let unanswered = Unanswered::by(&config);
     let retry = config.default_retry.then(|| RetryLayer::new(RetryPolicy::server_retry()));
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
         .option_layer(retry)
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
-        .map_err(BoxError::from)
+        .map_err(unanswered)
         .service(Http::builder(TokioExecutor::new()).build::<_, Body>(connector));
     Ok(Client::new(service, config.default_namespace))
 }
@@ -107,5 +110,16 @@ mod tests {
         let client = open(config).unwrap();
         let asked = tokio::time::timeout(Duration::from_secs(60), client.apiserver_version()).await;
         assert!(asked.expect("it is given up").is_err());
+    }
+
+    #[tokio::test]
+    async fn an_error_names_the_server_and_the_cause() {
+        // given a port at which nobody listens
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        drop(listener);
+        let client = open(Config::new(url.parse().unwrap())).unwrap();
+        let error = client.apiserver_version().await.unwrap_err().to_string();
+        assert!(error.contains(&format!("no answer from {url}: Connection refused")), "{error}");
     }
 }

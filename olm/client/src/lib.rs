@@ -8,6 +8,7 @@
 mod connection;
 pub mod events;
 mod statuses;
+mod unanswered;
 mod watch;
 
 use kube::{Client, Config};
