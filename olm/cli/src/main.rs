@@ -71,22 +71,47 @@ fn completes() -> bool {
     done.unwrap_or(true)
 }
 
+/// What is logged. The client library's own errors are told by whoever asked; and an answer that it cannot read it would log whole, were it
+/// a Secret.
+const fn logged(serving: bool, verbose: u8) -> &'static str {
+    match (serving, verbose) {
+        (true, 0) => "info,kube=warn,hyper=warn,kube_client::client=off",
+        (false, 0) => "error,kube_client::client=off",
+        (false, 1) => "info,kube=warn,kube_client::client=off",
+        _ => {
+            "debug,hyper=info,h2=info,rustls=info,kube_client::client=off,kube_client::client::builder=debug"
+        }
+    }
+}
+
 /// Logs go to standard error; `OLM_LOG` chooses what (default: warnings, and the servers' own progress).
 fn init_tracing(args: &args::Args) {
     use tracing_subscriber::{EnvFilter, fmt};
     let serving = args.command.is_server();
-    let default = match (serving, args.global.verbose) {
-        (true, 0) => "info,kube=warn,hyper=warn",
-        (true, _) => "debug,hyper=info,h2=info,rustls=info",
-        (false, 0) => "error",
-        (false, 1) => "info,kube=warn",
-        (false, _) => "debug,hyper=info,h2=info,rustls=info",
-    };
-    let filter = EnvFilter::try_from_env("OLM_LOG").unwrap_or_else(|_| EnvFilter::new(default));
+    let filter = EnvFilter::try_from_env("OLM_LOG")
+        .unwrap_or_else(|_| EnvFilter::new(logged(serving, args.global.verbose)));
     let builder = fmt().with_env_filter(filter).with_writer(std::io::stderr);
     if serving && args.command.log_format() == args::LogFormat::Json {
         builder.json().flatten_event(true).init();
     } else {
         builder.with_target(false).without_time().init();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tracing::{Level, enabled};
+    use tracing_subscriber::{EnvFilter, fmt};
+
+    #[test]
+    fn answers_of_the_api_server_are_never_logged() {
+        for (serving, verbose) in [(true, 0), (true, 1), (false, 0), (false, 1), (false, 2)] {
+            let filter = EnvFilter::new(super::logged(serving, verbose));
+            tracing::subscriber::with_default(fmt().with_env_filter(filter).finish(), || {
+                // where the client library writes answers that it cannot read
+                assert!(!enabled!(target: "kube_client::client", Level::ERROR));
+                assert!(enabled!(target: "olm_manager::run", Level::ERROR));
+            });
+        }
     }
 }

@@ -16,6 +16,10 @@ use tracing_subscriber::EnvFilter;
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
+/// What is logged. The client library's own errors are told by whoever asked; and an answer that it cannot read it would log whole, were it
+/// a Secret.
+const LOGGED: &str = "info,kube_client::client=off";
+
 /// Keeps etcd clusters at their size and healthy, backs them up and restores them.
 ///
 /// Called `etcd-backup-operator` or `etcd-restore-operator` it does that alone, as the programs of these names did.
@@ -157,7 +161,7 @@ fn main() -> ExitCode {
     if matches!(args.command, Some(Command::Crd)) {
         return print_crds();
     }
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(LOGGED));
     let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     if args.log_format == "json" {
         logs.json().init()
@@ -209,6 +213,16 @@ mod tests {
         assert!(!args.create_crd && args.cluster_wide);
         assert_eq!(scope(&args), Scope::Annotated);
         assert!(parse(&["-create-crd"]).create_crd);
+    }
+
+    #[test]
+    fn answers_of_the_api_server_are_never_logged() {
+        let logs = tracing_subscriber::fmt().with_env_filter(EnvFilter::new(LOGGED)).finish();
+        tracing::subscriber::with_default(logs, || {
+            // where the client library writes answers that it cannot read
+            assert!(!tracing::enabled!(target: "kube_client::client", tracing::Level::ERROR));
+            assert!(tracing::enabled!(target: "etcd_operator::controller", tracing::Level::INFO));
+        });
     }
 
     #[test]
