@@ -32,9 +32,8 @@ struct Writer {
 }
 
 impl Trace {
-    fn owner(&self) -> Option<OwnerKey> {
-        let labels = self.metadata.labels.clone();
-        OwnerKey::of(&ObjectMeta { labels, ..ObjectMeta::default() })
+    fn owner(self) -> Option<OwnerKey> {
+        OwnerKey::of(&ObjectMeta { labels: self.metadata.labels, ..ObjectMeta::default() })
     }
 
     /// Whether fields of the object would change their owner.
@@ -55,7 +54,9 @@ pub(super) async fn deployments(client: &Client) -> Result<BTreeSet<OwnerKey>, k
     let ours = format!("{}=ClusterServiceVersion", names::LABEL_OWNER_KIND);
     let mut out = BTreeSet::new();
     each_listed(client, &Deployment::url_path(&(), None), &ours, |item: Trace| {
-        out.extend(item.owner().filter(|_| item.is_legacy()));
+        if item.is_legacy() {
+            out.extend(item.owner());
+        }
     })
     .await?;
     Ok(out)
