@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use olm_tests::{etcd, eventually};
+use serde_json::json;
 
 use crate::{
-    operator::{csv_succeeded, delete_namespace, namespace, subscription},
+    operator::{LIMIT, csv_succeeded, delete_namespace, namespace, subscription},
     scenario,
 };
 
@@ -114,5 +115,53 @@ spec:
         let out = cluster.try_kubectl(&["get", "ct", "-n", "crontab"], None)?;
         ensure!(!out.status.success(), "the kind outlived its definition");
         delete_namespace(&cluster, "crontab")
+    });
+}
+
+/// A `kind: List` is what `kubectl get -o yaml` prints; kubectl checks it by itself, with the server's OpenAPI v2.
+#[test]
+fn a_list_is_applied_as_kubectl_prints_it() {
+    scenario("a_list_is_applied_as_kubectl_prints_it", async |cluster| {
+        let ns = "listed";
+        namespace(&cluster, ns)?;
+        let list = |channel: &str| {
+            json!({ "apiVersion": "v1", "kind": "List", "items": [
+                { "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "settings", "namespace": ns }, "data": { "a": "1" } },
+                { "apiVersion": "v1", "kind": "Service", "metadata": { "name": "web", "namespace": ns },
+                  "spec": { "selector": { "app": "web" }, "ports": [{ "port": 80, "targetPort": "http" }] } },
+                { "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "web", "namespace": ns }, "spec": {
+                    "replicas": 0, "selector": { "matchLabels": { "app": "web" } },
+                    "template": { "metadata": { "labels": { "app": "web" } }, "spec": {
+                        "containers": [{ "name": "web", "image": "localhost/none", "resources": { "limits": { "cpu": 1 } },
+                            "livenessProbe": { "httpGet": { "port": "http" } } }],
+                        "volumes": [{ "name": "tmp", "emptyDir": {} }] } } } },
+                { "apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup", "metadata": { "name": "own", "namespace": ns },
+                  "spec": { "targetNamespaces": [ns] } },
+                { "apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription", "metadata": { "name": "etcd", "namespace": ns },
+                  "spec": { "name": "etcd", channel: "singlenamespace-alpha", "source": "community", "sourceNamespace": "olm",
+                            "installPlanApproval": "Manual" } },
+            ] })
+            .to_string()
+        };
+        // One wrong field is named, and nothing of the list is applied.
+        let out = cluster.try_kubectl(&["apply", "-f", "-"], Some(&list("chanel")))?;
+        let text = String::from_utf8_lossy(&out.stderr).to_string();
+        ensure!(!out.status.success() && text.contains("unknown field \"chanel\""), "{text}");
+        let there = cluster.kubectl(&["get", "configmaps", "-n", ns, "-o", "name"])?;
+        ensure!(!there.contains("settings"), "something was applied: {there}");
+
+        cluster.kubectl_in(&["apply", "-f", "-"], Some(&list("channel")))?;
+        eventually("a plan that waits for approval", LIMIT, async || {
+            let plans = cluster.kubectl(&["get", "installplans", "-n", ns, "-o", "name"])?;
+            Ok((!plans.is_empty()).then_some(()))
+        })
+        .await?;
+        // Everything as the cluster has it: defaults, statuses, owners. What is given back changes nothing.
+        let kinds = "configmaps,services,deployments,operatorgroups,subscriptions,installplans";
+        let printed = cluster.kubectl(&["get", kinds, "-n", ns, "-o", "yaml"])?;
+        ensure!(printed.contains("kind: List"), "{printed}");
+        let said = cluster.kubectl_in(&["apply", "-f", "-"], Some(&printed))?;
+        ensure!(said.contains("subscription.operators.coreos.com/etcd"), "{said}");
+        delete_namespace(&cluster, ns)
     });
 }

@@ -66,7 +66,7 @@ pub(crate) fn serve(
         ["openapi", "v3"] => Ok(openapi_index(server, &served)),
         ["openapi", "v3", "api", "v1"] => openapi_document(&served, "", "v1"),
         ["openapi", "v3", "apis", group, version] => openapi_document(&served, group, version),
-        ["openapi", "v2"] => openapi_v2(&served, accept),
+        ["openapi", "v2"] => Ok(openapi_v2(&served, accept)),
         [".well-known", "openid-configuration"] => Ok(answer(
             200,
             &json!({
@@ -357,12 +357,13 @@ fn openapi_document(served: &Served, group: &str, version: &str) -> ApiResult<Re
     Ok(bytes_response(200, "application/json", bytes))
 }
 
-fn openapi_v2(served: &Served, accept: &str) -> ApiResult<Response> {
-    if accept.contains("protobuf") && !accept.contains("json") {
-        let message =
-            "openapi/v2 is served as application/json only; kubectl falls back to server-side validation";
-        return Err(ApiError::new(406, "NotAcceptable", message));
-    }
+fn openapi_v2(served: &Served, accept: &str) -> Response {
     let inputs: Vec<_> = served.resources.iter().map(|r| openapi_input(r)).collect();
-    Ok(answer(200, &openapi::document_v2(&inputs)))
+    let document = openapi::document_v2(&inputs);
+    // As Kubernetes answers: its own name for the format, `com.github.proto-openapi.spec.v2@v1.0+protobuf` in requests too.
+    if accept.contains("protobuf") && !accept.contains("json") {
+        let format = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+        return bytes_response(200, format, openapi::encode_v2(&document));
+    }
+    answer(200, &document)
 }

@@ -35,11 +35,11 @@ pub fn index_v3(documents: &[(String, String)]) -> Value {
     json!({ "paths": paths })
 }
 
-/// The document of the old format, with definitions only. kubectl reads it when a server has no v3.
+/// The document of the old format, with definitions only. kubectl checks a `kind: List` with it, and everything where a server has no v3.
 pub fn document_v2(resources: &[Served<'_>]) -> Value {
     let resources: Vec<&Served<'_>> = resources.iter().collect();
-    let mut definitions = Value::Object(components(&resources));
-    to_v2(&mut definitions);
+    let mut definitions = components(&resources);
+    definitions.values_mut().for_each(to_v2);
     json!({
         "swagger": "2.0",
         "info": { "title": "Kubernetes", "version": "v1" },
@@ -48,24 +48,30 @@ pub fn document_v2(resources: &[Served<'_>]) -> Value {
     })
 }
 
-/// Rewrites references and drops what version 2 does not know.
-fn to_v2(value: &mut Value) {
-    match value {
-        Value::Object(map) => {
-            for key in ["oneOf", "anyOf", "not", "nullable"] {
-                // Properties may have such names; they are objects with a description, never lists or flags.
-                if map.get(key).is_some_and(|v| v.is_array() || v.is_boolean()) {
-                    map.shift_remove(key);
-                }
-            }
-            if let Some(Value::String(target)) = map.get_mut("$ref") {
-                *target = target.replace(REF_PREFIX, "#/definitions/");
-            }
-            map.values_mut().for_each(to_v2);
-        }
-        Value::Array(list) => list.iter_mut().for_each(to_v2),
-        _ => {}
+/// Rewrites a schema as Kubernetes does for version 2, which knows neither choices nor nulls: what may be several things is
+/// anything, since clients refuse what a schema does not name.
+fn to_v2(schema: &mut Value) {
+    let Some(map) = schema.as_object_mut() else { return };
+    if let Some(target) = map.get("allOf").and_then(|all| all[0].get("$ref")).cloned() {
+        map.insert("$ref".to_owned(), target);
     }
+    let says = |key: &str| map.get(key).is_some_and(|flag| flag == true);
+    let anything = says("nullable") || says("x-kubernetes-int-or-string");
+    let more = says("x-kubernetes-preserve-unknown-fields");
+    map.retain(|key, _| match key.as_str() {
+        "allOf" | "oneOf" | "anyOf" | "not" | "nullable" => false,
+        "type" => !anything,
+        "items" | "properties" | "additionalProperties" => !anything && !more,
+        _ => true,
+    });
+    if let Some(Value::String(target)) = map.get_mut("$ref") {
+        *target = target.replace(REF_PREFIX, "#/definitions/");
+    }
+    for key in ["items", "additionalProperties"] {
+        map.get_mut(key).map(to_v2);
+    }
+    let properties = map.get_mut("properties").and_then(Value::as_object_mut);
+    properties.into_iter().flat_map(|properties| properties.values_mut()).for_each(to_v2);
 }
 
 /// Name of a resource's schema.

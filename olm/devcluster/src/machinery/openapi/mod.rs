@@ -6,17 +6,19 @@
 //! memory here.
 //!
 //! kubectl asks for `GET /openapi/v3`, then for the document of one group-version with `Accept: application/json`. It
-//! falls back to `/openapi/v2` (as protobuf) only when there is no v3.
+//! asks for `/openapi/v2` (as protobuf) when there is no v3, and to check the objects of a `kind: List`.
 
 mod builtin;
 mod document;
 mod fields;
+mod protobuf;
 
 use serde_json::Value;
 
 pub use self::{
     document::{document_v2, document_v3, index_v3},
     fields::{drop_unknown, type_errors, unknown_fields},
+    protobuf::encode_v2,
 };
 
 /// One served resource.

@@ -1,3 +1,6 @@
+use std::collections::HashSet;
+
+use prost::Message as _;
 use serde_json::{Value, json};
 
 use super::*;
@@ -40,6 +43,73 @@ fn documents_have_what_kubectl_looks_for() {
     assert_eq!(volumes["x-kubernetes-patch-strategy"], "merge,retainKeys");
 }
 
+fn all() -> Vec<Served<'static>> {
+    let one = |kind: &builtin::Kind| Served {
+        group: kind.group,
+        version: kind.version,
+        kind: kind.kind,
+        plural: "things",
+        ..deployments()
+    };
+    builtin::KINDS.iter().map(one).collect()
+}
+
+/// How kubectl reads a schema of version 2; it refuses the whole document when one of them is not so.
+fn as_kubectl_reads(schema: &protobuf::Schema, models: &HashSet<&str>, path: &str) {
+    let types = schema.types.as_ref().map_or(&[][..], |types| &types.values);
+    let properties = schema.properties.as_ref().map_or(&[][..], |properties| &properties.named);
+    if !schema.reference.is_empty() {
+        assert!(types.is_empty() && properties.is_empty(), "{path}: a reference with a type");
+        let target = schema.reference.strip_prefix("#/definitions/").expect("a definition");
+        assert!(models.contains(target), "{path}: {target}");
+    }
+    match types {
+        [one] if one == "array" => assert!(schema.items.is_some(), "{path}: of nothing"),
+        [one] => assert!(
+            ["object", "string", "number", "integer", "boolean"].contains(&one.as_str()),
+            "{path}: {one}"
+        ),
+        _ => assert!(types.is_empty(), "{path}: {types:?}"),
+    }
+    for property in properties {
+        let path = format!("{path}.{}", property.name);
+        as_kubectl_reads(property.schema.as_ref().expect(&path), models, &path);
+    }
+}
+
+#[test]
+fn kubectl_reads_the_protobuf_of_version_2() {
+    let schema = json!({ "type": "object", "properties": { "spec": { "type": "object", "properties": {
+        "port": { "anyOf": [{ "type": "integer" }, { "type": "string" }], "x-kubernetes-int-or-string": true },
+        "size": { "type": "integer", "format": "int32" },
+        "items": { "type": "array", "items": { "type": "string" } },
+        "free": { "type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": { "a": { "type": "string" } } },
+        "none": { "type": "object", "nullable": true, "properties": { "a": { "type": "string" } } },
+    }, "required": ["size"] } } });
+    let custom =
+        Served { group: "stable.example.com", kind: "CronTab", schema: Some(&schema), ..deployments() };
+    let resources: Vec<Served<'_>> = all().into_iter().chain([custom]).collect();
+    let document = protobuf::Document::decode(&encode_v2(&document_v2(&resources))[..]).unwrap();
+    let models = document.definitions.unwrap().named;
+    let names: HashSet<&str> = models.iter().map(|model| model.name.as_str()).collect();
+    for model in &models {
+        as_kubectl_reads(model.schema.as_ref().expect("a schema"), &names, &model.name);
+    }
+    let find = |named: &[protobuf::NamedSchema], name: &str| {
+        named.iter().find(|one| one.name == name).expect(name).schema.clone().expect(name)
+    };
+    let model = find(&models, "com.example.stable.v1.CronTab");
+    let spec = find(&model.properties.unwrap().named, "spec");
+    let [port, size, items, free, none] = ["port", "size", "items", "free", "none"]
+        .map(|name| find(&spec.properties.as_ref().unwrap().named, name));
+    assert_eq!(size.types.unwrap().values, ["integer"]);
+    assert!(items.items.is_some());
+    assert!(port.types.is_none() && none.types.is_none() && none.properties.is_none());
+    assert!(free.types.is_some() && free.properties.is_none());
+    let pod = find(&models, "io.k8s.api.core.v1.Pod");
+    assert!(find(&pod.properties.unwrap().named, "spec").reference.ends_with("v1.PodSpec"));
+}
+
 #[test]
 fn every_reference_resolves() {
     fn refs<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
@@ -52,16 +122,7 @@ fn every_reference_resolves() {
             _ => {}
         }
     }
-    let all: Vec<Served<'_>> = builtin::KINDS
-        .iter()
-        .map(|k| Served {
-            group: k.group,
-            version: k.version,
-            kind: k.kind,
-            plural: "things",
-            ..deployments()
-        })
-        .collect();
+    let all = all();
     for served in &all {
         let document = document_v3(served.group, served.version, &all);
         let mut found = Vec::new();
