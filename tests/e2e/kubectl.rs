@@ -156,7 +156,7 @@ fn a_list_is_applied_as_kubectl_prints_it() {
             Ok((!plans.is_empty()).then_some(()))
         })
         .await?;
-        // Everything as the cluster has it: defaults, statuses, owners. What is given back changes nothing.
+        // Everything as the cluster has it, with defaults, statuses and owners, is taken back.
         let kinds = "configmaps,services,deployments,operatorgroups,subscriptions,installplans";
         let printed = cluster.kubectl(&["get", kinds, "-n", ns, "-o", "yaml"])?;
         ensure!(printed.contains("kind: List"), "{printed}");

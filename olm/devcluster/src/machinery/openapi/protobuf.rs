@@ -64,7 +64,7 @@ pub(super) struct Schema {
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct AdditionalProperties {
     #[prost(message, optional, boxed, tag = "1")]
-    schema: Option<Box<Schema>>,
+    pub(super) schema: Option<Box<Schema>>,
 }
 
 /// `TypeItem`.
@@ -78,7 +78,7 @@ pub(super) struct Strings {
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Items {
     #[prost(message, repeated, tag = "1")]
-    schemas: Vec<Schema>,
+    pub(super) schemas: Vec<Schema>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -116,10 +116,8 @@ fn texts(value: &Value) -> Vec<String> {
 }
 
 fn schemas(value: &Value) -> Option<Schemas> {
-    let named = |(name, value): (&String, &Value)| NamedSchema {
-        name: name.clone(),
-        schema: value.is_object().then(|| schema(value)),
-    };
+    let named =
+        |(name, value): (&String, &Value)| NamedSchema { name: name.clone(), schema: Some(schema(value)) };
     Some(Schemas { named: value.as_object()?.iter().map(named).collect() })
 }
 

@@ -75,6 +75,10 @@ fn as_kubectl_reads(schema: &protobuf::Schema, models: &HashSet<&str>, path: &st
         let path = format!("{path}.{}", property.name);
         as_kubectl_reads(property.schema.as_ref().expect(&path), models, &path);
     }
+    let values = schema.additional_properties.iter().flat_map(|values| &values.schema).map(Box::as_ref);
+    for inner in values.chain(schema.items.iter().flat_map(|items| &items.schemas)) {
+        as_kubectl_reads(inner, models, &format!("{path}[]"));
+    }
 }
 
 #[test]
