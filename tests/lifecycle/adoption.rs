@@ -16,6 +16,8 @@ use crate::{a_crd, op, run};
 
 const NS: &str = "operators";
 const CSV: &str = "etcdoperator.v0.9.4";
+/// The plan that brought it.
+const PLAN: &str = "install-t7pct";
 /// Statuses that whoever works on the object writes anew.
 const OWN_STATUS: [&str; 3] = ["Deployment", "CustomResourceDefinition", "CatalogSource"];
 
@@ -205,7 +207,7 @@ fn an_installation_of_olm_is_taken_over_in_place() {
             );
         }
         // no plan was made for what is there
-        ensure!(world.names("InstallPlan", NS).await? == ["install-t7pct"], "a plan was made");
+        ensure!(world.names("InstallPlan", NS).await? == [PLAN], "a plan was made");
         // when a newer version comes
         world.publish("etcd-cat", &catalog(&folder, true)?).await?;
         // then it replaces the one that OLM installed, and nothing of that is left
@@ -230,6 +232,128 @@ fn an_installation_of_olm_is_taken_over_in_place() {
         ensure!(plans.len() == 2, "{plans:?}");
         Ok(())
     });
+}
+
+/// What OLM left when it was stopped while the recorded plan was open: that plan in a phase, and of what it makes the objects of these kinds.
+async fn left_open(
+    world: &World,
+    folder: &std::path::Path,
+    approval: &str,
+    phase: &str,
+    made: &[&str],
+) -> Result<()> {
+    world.namespace(NS).await?;
+    let mut uids = BTreeMap::new();
+    if made.contains(&"CustomResourceDefinition") {
+        load(world, items(folder, "crds.yaml")?, &mut uids).await?;
+    }
+    let all = items(folder, "operators.yaml")?;
+    // Owners before what they own.
+    for kind in ["Subscription", "OperatorGroup", "ClusterServiceVersion", "InstallPlan"] {
+        for mut object in all.iter().filter(|o| o["kind"] == kind).cloned() {
+            match kind {
+                "Subscription" => {
+                    object["spec"]["installPlanApproval"] = approval.into();
+                    object["status"]["state"] = "UpgradePending".into();
+                    if let Some(status) = object["status"].as_object_mut() {
+                        status.remove("installedCSV");
+                    }
+                }
+                "InstallPlan" => {
+                    object["spec"]["approval"] = approval.into();
+                    object["spec"]["approved"] = (phase != "RequiresApproval").into();
+                    object["status"]["phase"] = phase.into();
+                    if let Some(status) = object["status"].as_object_mut() {
+                        status.remove("conditions");
+                    }
+                    for step in object["status"]["plan"].as_array_mut().into_iter().flatten() {
+                        let is_made = made.contains(&text(step, "/resource/kind"));
+                        let became = if is_made { "Created" } else { "Unknown" };
+                        step["status"] = became.into();
+                    }
+                }
+                // Its account and its rights are still to come.
+                "ClusterServiceVersion" => {
+                    object["status"] = json!({ "phase": "Pending", "reason": "RequirementsNotMet",
+                        "message": "one or more requirements couldn't be found" });
+                }
+                _ => {}
+            }
+            if kind != "ClusterServiceVersion" || made.contains(&kind) {
+                load(world, vec![object], &mut uids).await?;
+            }
+        }
+    }
+    // A digest is what plans of ours have.
+    let plan = world.get("InstallPlan", NS, PLAN).await?;
+    ensure!(plan["status"]["phase"] == phase && plan["spec"]["planDigest"].is_null(), "{plan}");
+    world.publish("etcd-cat", &catalog(folder, false)?).await
+}
+
+/// Nobody approved what OLM would have done, and what that was nobody says: there is one of ours to approve, and nothing is done before.
+#[test]
+fn a_plan_of_olm_that_waits_is_replaced_by_one_of_ours() {
+    let Some(folder) = data() else { return };
+    run(async move {
+        // given
+        let world = World::bare().await?;
+        left_open(&world, &folder, "Manual", "RequiresApproval", &[]).await?;
+        // when
+        let _manager = world.manager("manager-0")?;
+        // then a plan with a digest waits in its place, and it alone
+        let ours = world.waiting_plan(NS, &[PLAN]).await?;
+        ensure!(text(&ours, "/spec/planDigest").starts_with("sha256:"), "{}", ours["spec"]);
+        ensure!(ours["spec"]["clusterServiceVersionNames"] == json!([CSV]), "{}", ours["spec"]);
+        ensure!(ours["spec"]["approved"] == false, "it approved itself: {}", ours["spec"]);
+        world.gone("InstallPlan", NS, PLAN).await?;
+        let name = text(&ours, "/metadata/name");
+        world.until("Subscription", NS, "etcd", |s| text(s, "/status/installPlanRef/name") == name).await?;
+        world.quiet().await?;
+        ensure!(world.names("InstallPlan", NS).await? == [name], "more than one plan");
+        ensure!(world.list("ClusterServiceVersion", NS).await?.is_empty(), "installed without approval");
+        // when that is approved, then it is done
+        world.approve(NS, name).await?;
+        world.installed(NS, "etcd", CSV).await
+    });
+}
+
+/// What was approved and begun is carried on from wherever OLM was: under its name, and nothing of it is made anew.
+#[test]
+fn a_plan_that_olm_began_is_carried_on() {
+    let Some(folder) = data() else { return };
+    // Just begun, and in the middle.
+    let stages: [&'static [&'static str]; 2] = [&[], &["CustomResourceDefinition", "ClusterServiceVersion"]];
+    for made in stages {
+        let folder = folder.clone();
+        run(async move {
+            // given; approved by hand, so that nothing but this plan may do it
+            let world = World::bare().await?;
+            left_open(&world, &folder, "Manual", "Installing", made).await?;
+            let plan = world.get("InstallPlan", NS, PLAN).await?;
+            let csv = world.find("ClusterServiceVersion", NS, CSV).await?;
+            ensure!(csv.is_some() == made.contains(&"ClusterServiceVersion"), "{csv:?}");
+            // when
+            let _manager = world.manager("manager-0")?;
+            // then
+            world.until("InstallPlan", NS, PLAN, |p| text(p, "/status/phase") == "Complete").await?;
+            world.installed(NS, "etcd", CSV).await?;
+            world.until("Deployment", NS, "etcd-operator", |d| d["status"]["availableReplicas"] == 1).await?;
+            world.quiet().await?;
+            // and it is that plan, that version, and no other
+            ensure!(world.names("InstallPlan", NS).await? == [PLAN], "another plan");
+            let now = world.get("InstallPlan", NS, PLAN).await?;
+            ensure!(now["metadata"]["uid"] == plan["metadata"]["uid"], "it was made anew");
+            if let Some(before) = csv {
+                let now = world.get("ClusterServiceVersion", NS, CSV).await?;
+                ensure!(now["metadata"]["uid"] == before["metadata"]["uid"], "another version");
+            }
+            for kind in ["etcdclusters", "etcdbackups", "etcdrestores"] {
+                let name = format!("{kind}.etcd.database.coreos.com");
+                world.get("CustomResourceDefinition", "", &name).await?;
+            }
+            Ok(())
+        });
+    }
 }
 
 fn olm_operator(replicas: i32) -> Value {

@@ -135,11 +135,17 @@ fn two_operator_groups() {
     });
 }
 
+/// A catalog that serves namespace `elsewhere`, and nobody else.
+pub(super) async fn elsewhere(world: &World) -> Result<()> {
+    world.namespace("elsewhere").await?;
+    world.publish_in("elsewhere", "catalog", &[&op("1.0.0")]).await
+}
+
 /// A Subscription to a package of another namespace's catalog.
 #[test]
 fn a_catalog_of_another_namespace() {
     scenario(async |world, _manager| {
-        world.namespace("elsewhere").await?;
+        elsewhere(&world).await?;
         world.home("ns").await?;
         world.subscribe_with("ns", "a", |spec| spec["sourceNamespace"] = "elsewhere".into()).await?;
         let names = &["elsewhere/catalog", "namespace ns", "olm"];
@@ -148,7 +154,9 @@ fn a_catalog_of_another_namespace() {
             .await?;
         says(text(&told, "/message"), names)?;
         says(text(&world.event("ns", "a", "CatalogSourcesUnhealthy").await?, "/note"), names)?;
-        why(&world, names).await
+        why(&world, names).await?;
+        ensure!(world.list("InstallPlan", "ns").await?.is_empty(), "something was planned");
+        Ok(())
     });
 }
 

@@ -1,10 +1,11 @@
 //! Real bundles: each package of data/bundles installs from the first version of each of its channels, goes up the whole channel and
 //! is removed again, until the cluster is what it was, object for object. The run is summed up in a table.
 //!
-//! In the normal run these are a few packages chosen for variety; with `OLM_TEST_LONG` (`make test-long`) all of them.
+//! In the normal run these are a few packages chosen for variety; with `OLM_TEST_LONG` (`make test-long`) all of them, those in the form
+//! before bundles too, and of each every bundle: one that no way through a channel leads over is installed by itself.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     time::Instant,
 };
@@ -17,7 +18,8 @@ use serde_json::{Value, json};
 
 use crate::run;
 
-/// For the normal run: channels, skips, skipRange, webhooks, conversion, all-namespaces only, own-namespace only, native catalogs.
+/// For the normal run: channels, skips, skipRange, webhooks, conversion, all-namespaces only, own-namespace only, native catalogs,
+/// the form before bundles.
 const SAMPLE: &[&str] = &[
     "etcd",
     "cockroachdb",
@@ -27,6 +29,7 @@ const SAMPLE: &[&str] = &[
     "skupper-operator",
     "cert-utils-operator",
     "pelorus-operator",
+    "enmasse",
 ];
 
 /// What is refused, and why that is right: package, bundle (`-` where the finding names none), code, reason. A refusal that is not
@@ -70,23 +73,29 @@ struct Row {
     seconds: f32,
 }
 
-fn operators() -> PathBuf {
-    olm_tests::data().join("bundles/operators")
+fn long() -> bool {
+    std::env::var_os("OLM_TEST_LONG").is_some()
 }
 
-fn packages() -> Option<Vec<String>> {
-    let folder = operators();
-    let Ok(entries) = std::fs::read_dir(&folder) else {
-        olm_tests::skipped("bundles", &format!("{} is not there", folder.display()));
-        return None;
-    };
-    let mut names: Vec<String> =
-        entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect();
-    names.sort();
-    if std::env::var_os("OLM_TEST_LONG").is_none() {
-        names.retain(|name| SAMPLE.contains(&name.as_str()));
+/// The folder of each package. Of one that is there in both forms the newer is the one for the normal run.
+fn packages() -> Option<Vec<(String, PathBuf)>> {
+    let mut all = Vec::new();
+    for form in ["operators", "packagemanifests"] {
+        let folder = olm_tests::data().join("bundles").join(form);
+        let Ok(entries) = std::fs::read_dir(&folder) else {
+            olm_tests::skipped("bundles", &format!("{} is not there", folder.display()));
+            return None;
+        };
+        let mut these: Vec<(String, PathBuf)> =
+            entries.flatten().map(|e| (e.file_name().to_string_lossy().into_owned(), e.path())).collect();
+        these.sort();
+        all.extend(these);
     }
-    Some(names)
+    if !long() {
+        let mut seen = BTreeSet::new();
+        all.retain(|(name, _)| SAMPLE.contains(&name.as_str()) && seen.insert(name.clone()));
+    }
+    Some(all)
 }
 
 /// From the first to the last: each is what the one after replaces, or skips.
@@ -129,27 +138,36 @@ fn modes(package: &Package, road: &[String]) -> Vec<String> {
 }
 
 /// Installs, goes up, removes.
-async fn channel(world: &World, package: &Package, channel: &Channel, fate: Fate) -> Result<Row> {
+async fn channel(
+    world: &World,
+    package: &Package,
+    channel: &Channel,
+    way: &[String],
+    fate: Fate,
+) -> Result<Row> {
     let start = Instant::now();
-    let road = road(package, channel);
     let before = world.snapshot().await?;
     let ns = "operator";
     world.namespace(ns).await?;
-    let modes = modes(package, &road);
+    let modes = modes(package, way);
     let own = modes.iter().any(|m| m == "OwnNamespace");
     let targets: &[&str] = if own { &[ns] } else { &[] };
     world.group(ns, targets).await?;
-    let head = road.last().context("an empty channel")?;
+    let head = way.last().context("an empty channel")?;
     let (mut refused, mut phase) = (Vec::new(), String::new());
     // From the first version that a cluster of today can have.
-    for first in &road {
-        world
-            .apply(&json!({
-                "apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription",
-                "metadata": { "name": package.name, "namespace": ns },
-                "spec": { "name": package.name, "channel": channel.name, "source": "catalog", "sourceNamespace": OLM, "startingCSV": first },
-            }))
-            .await?;
+    for first in way {
+        let mut subscription = json!({
+            "apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription",
+            "metadata": { "name": package.name, "namespace": ns },
+            "spec": { "name": package.name, "channel": channel.name, "source": "catalog", "sourceNamespace": OLM, "startingCSV": first },
+        });
+        // One that is beside the road stays what it is.
+        if way != road(package, channel) {
+            let version = package.bundles.get(first).and_then(|bundle| bundle.version.as_ref());
+            subscription["spec"]["version"] = format!("={}", version.context("no version")?).into();
+        }
+        world.apply(&subscription).await?;
         let wanted = if fate == Fate::Ready { head } else { first };
         let (refusal, reached) = arrive(world, ns, package, wanted, fate).await?;
         phase = reached;
@@ -169,7 +187,7 @@ async fn channel(world: &World, package: &Package, channel: &Channel, fate: Fate
     Ok(Row {
         package: package.name.clone(),
         channel: channel.name.clone(),
-        versions: road.len(),
+        versions: way.len(),
         reached,
         phase,
         refused,
@@ -291,14 +309,21 @@ async fn package(name: &str, folder: &Path, fate: Fate) -> Result<Vec<Row>> {
     let ready = |s: &Value| text(s, "/status/connectionState/lastObservedState") == "READY";
     world.until("CatalogSource", OLM, "catalog", ready).await?;
     world.quiet().await?;
+    let roads = package.channels.values().map(|one| (one, road(&package, one)));
+    let mut roads: Vec<_> = roads.filter(|(_, road)| !road.is_empty()).collect();
+    if long() {
+        let met: BTreeSet<String> = roads.iter().flat_map(|(_, road)| road.clone()).collect();
+        for bundle in package.bundles.keys().filter(|bundle| !met.contains(*bundle)) {
+            let of = package.channels.values().find(|one| one.entries.iter().any(|e| e.name == *bundle));
+            roads.push((of.with_context(|| format!("{bundle} is in no channel"))?, vec![bundle.clone()]));
+        }
+    } else {
+        roads.truncate(CHANNELS);
+    }
     let mut rows = Vec::new();
-    let most = if std::env::var_os("OLM_TEST_LONG").is_some() { usize::MAX } else { CHANNELS };
-    for one in package.channels.values().filter(|c| !road(&package, c).is_empty()).take(most) {
-        rows.push(
-            channel(&world, &package, one, fate)
-                .await
-                .with_context(|| format!("{name}, channel {}", one.name))?,
-        );
+    for (one, road) in roads {
+        let row = channel(&world, &package, one, &road, fate).await;
+        rows.push(row.with_context(|| format!("{name}, channel {}, {road:?}", one.name))?);
     }
     Ok(rows)
 }
@@ -335,8 +360,8 @@ fn every_bundle(fate: Fate) {
     let Some(names) = packages() else { return };
     run(async move {
         let (mut rows, mut wrong) = (Vec::new(), Vec::new());
-        for name in names {
-            match package(&name, &operators().join(&name), fate).await {
+        for (name, folder) in names {
+            match package(&name, &folder, fate).await {
                 Ok(more) => rows.extend(more),
                 Err(error) => wrong.push(format!("{name}: {error:#}")),
             }

@@ -5,7 +5,7 @@ use olm_manager::Options;
 use olm_tests::inprocess::{Catalog, Fault, OLM, World, condition, objects, text};
 use serde_json::{Value, json};
 
-use crate::{op, scenario};
+use crate::{a_crd, op, scenario};
 
 fn ready(source: &Value) -> bool {
     text(source, "/status/connectionState/lastObservedState") == "READY"
@@ -135,7 +135,7 @@ fn an_interval_that_is_none_is_told() {
     });
 }
 
-/// CAT-15, EX-1: what is installed runs on without its catalog, and the trouble with one catalog is nobody else's.
+/// CAT-15: what is installed runs on without its catalog, and the trouble with one catalog is nobody else's.
 #[test]
 fn operators_run_on_without_their_catalog() {
     scenario(async |world, _manager| {
@@ -162,25 +162,39 @@ fn operators_run_on_without_their_catalog() {
     });
 }
 
-/// A catalog of another namespace cannot be used, and the Subscription says from where it can.
+/// EX-1: an OperatorGroup shuts the catalogs of the product's namespace out. Nothing is taken from them then, dependencies neither, and
+/// what is wrong with them is nobody's concern.
 #[test]
-fn a_catalog_of_another_namespace_is_refused() {
+fn a_group_shuts_out_the_catalogs_of_everybody() {
     scenario(async |world, _manager| {
-        world.namespace("elsewhere").await?;
+        let shut_out = |value: Value| {
+            let key = "olm.operatorframework.io/exclude-global-namespace-resolution";
+            json!({ "metadata": { "annotations": { key: value } } })
+        };
         world.home("ns").await?;
-        world.subscribe_with("ns", "a", |spec| spec["sourceNamespace"] = "elsewhere".into()).await?;
-        let told = world
-            .condition("Subscription", "ns", "a", "CatalogSourcesUnhealthy", "NoCatalogSourcesFound")
-            .await?;
+        world.patch("OperatorGroup", "ns", "own", &shut_out("true".into())).await?;
+        world.publish("catalog", &Catalog::chain(&[&op("1.0.0").owns(a_crd(&["v1"]))])).await?;
+        world.until("CatalogSource", OLM, "catalog", ready).await?;
+        let b = olm_tests::inprocess::Operator::new("b", "1.0.0").needs("as", "a.example.com", "A", "v1");
+        world.publish_in("ns", "ours", &[&b]).await?;
+        let from = |spec: &mut Value| {
+            spec["source"] = "ours".into();
+            spec["sourceNamespace"] = "ns".into();
+        };
+        world.subscribe_with("ns", "b", from).await?;
+        let told = world.condition("Subscription", "ns", "b", "ResolutionFailed", "").await?;
+        ensure!(text(&told, "/message").contains("a.example.com"), "{told}");
+        // a Subscription to such a catalog says what is in the way, and so does the preview of one
+        world.subscribe("ns", "a").await?;
+        let told = world.condition("Subscription", "ns", "a", "CatalogSourcesUnhealthy", "").await?;
         let message = text(&told, "/message");
-        ensure!(
-            message.contains("elsewhere/catalog")
-                && message.contains("namespace ns")
-                && message.contains(OLM),
-            "{message}"
-        );
-        world.event("ns", "a", "CatalogSourcesUnhealthy").await?;
-        Ok(())
+        ensure!(message.contains("exclude-global-namespace-resolution"), "{message}");
+        world.delete("Subscription", "ns", "a").await?;
+        ensure!(world.list("InstallPlan", "ns").await?.is_empty(), "something was planned");
+        // and back
+        world.patch("OperatorGroup", "ns", "own", &shut_out(Value::Null)).await?;
+        world.installed("ns", "b", "b.v1.0.0").await?;
+        world.csv("ns", "a.v1.0.0", "Succeeded").await.map(drop)
     });
 }
 

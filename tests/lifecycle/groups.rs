@@ -363,9 +363,24 @@ async fn scope(world: &World) -> Result<()> {
     world.apply(&group("ns", "own", scoped())).await.map(drop)
 }
 
+/// What the objects of this bundle need in its own namespace and nothing else: nobody who has it can make a CRD.
 async fn grant(world: &World) -> Result<()> {
-    let binding = json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": { "name": "installer" },
-        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin" },
+    let rule = |group: &str, resources: &[&str], verbs: &[&str]| json!({ "apiGroups": [group], "resources": resources, "verbs": verbs });
+    let apply = ["get", "create", "patch"];
+    let rules = json!([
+        rule("operators.coreos.com", &["clusterserviceversions"], &["get", "create"]),
+        rule("", &["serviceaccounts", "configmaps"], &apply),
+        rule("rbac.authorization.k8s.io", &["roles", "rolebindings"], &apply),
+        rule("apps", &["deployments"], &apply),
+        // The operator gets this from the account, and nobody gives away what he has not.
+        rule("", &["pods"], &["get", "list"]),
+    ]);
+    let role = json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+        "metadata": { "name": "installer", "namespace": "ns" }, "rules": rules });
+    world.apply(&role).await?;
+    let binding = json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+        "metadata": { "name": "installer", "namespace": "ns" },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "installer" },
         "subjects": [{ "kind": "ServiceAccount", "name": "installer", "namespace": "ns" }] });
     world.apply(&binding).await.map(drop)
 }
@@ -375,13 +390,16 @@ async fn grant(world: &World) -> Result<()> {
 #[test]
 fn the_groups_account_limits_its_installs() {
     scenario(async |world, _manager| {
+        // given an account that may do nothing
         scope(&world).await?;
         let settings = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a-settings" }, "data": {} });
         world
             .publish("catalog", &Catalog::chain(&[&op("1.0.0").owns(a_crd(&["v1"])).object(settings)]))
             .await?;
+        // when
         world.subscribe("ns", "a").await?;
-        let told = world
+        // then what it lacks is told
+        world
             .eventually("a condition that names the account", async || {
                 let mut objects = world.list("InstallPlan", "ns").await?;
                 objects.push(world.get("Subscription", "ns", "a").await?);
@@ -389,19 +407,39 @@ fn the_groups_account_limits_its_installs() {
                     .iter()
                     .flat_map(|o| o["status"]["conditions"].as_array().cloned().unwrap_or_default());
                 let all: Vec<Value> = conditions.collect();
-                let names = |c: &&Value| text(c, "/message").contains("installer");
-                all.iter().find(names).cloned().ok_or_else(|| anyhow::anyhow!("{all:?}"))
+                let names = |c: &Value| text(c, "/message").contains("system:serviceaccount:ns:installer");
+                ensure!(all.iter().any(names), "{all:?}");
+                Ok(())
             })
             .await?;
-        println!("{told}");
-        ensure!(world.find("ConfigMap", "ns", "a-settings").await?.is_none(), "done without the right");
+        // and the CRD is there all the same, and nothing else of the bundle
+        let crd = world.get("CustomResourceDefinition", "", "as.a.example.com").await?;
+        ensure!(
+            condition(&crd, "Established").is_some_and(|c| c["status"] == "True"),
+            "the CRD waits for the account: {}",
+            crd["status"]
+        );
+        for (kind, name) in [
+            ("ClusterServiceVersion", "a.v1.0.0"),
+            ("ServiceAccount", "a"),
+            ("ConfigMap", "a-settings"),
+            ("Deployment", "a"),
+        ] {
+            ensure!(world.find(kind, "ns", name).await?.is_none(), "{kind} {name} without the right");
+        }
         ensure!(
             world.list("InstallPlan", "ns").await?.iter().all(|p| p["status"]["phase"] != "Failed"),
             "given up"
         );
-        // when it is granted, nobody touches the plan
+        // when the rest is granted, nobody touches the plan
         grant(&world).await?;
-        world.installed("ns", "a", "a.v1.0.0").await
+        // then
+        world.installed("ns", "a", "a.v1.0.0").await?;
+        world.get("ConfigMap", "ns", "a-settings").await?;
+        let plans = world.list("InstallPlan", "ns").await?;
+        let account = |p: &Value| text(p, "/status/attenuatedServiceAccountRef/name") == "installer";
+        ensure!(plans.len() == 1 && plans.iter().all(account), "{plans:?}");
+        Ok(())
     });
 }
 

@@ -24,6 +24,8 @@ mod packages;
 mod plans;
 mod pulled;
 mod removal;
+mod rollback;
+mod self_manage;
 mod serving;
 mod subscriptions;
 mod two_namespaces;

@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result, bail, ensure};
 use olm_manager::ops::{self, Operands, UninstallOptions};
-use olm_tests::inprocess::{Catalog, Fault, Faults, Operator, World, condition, crd, text};
+use olm_tests::inprocess::{Catalog, Fault, Faults, OLM, Operator, World, condition, crd, text};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -156,6 +156,78 @@ fn instances_go_while_the_operator_runs() {
     });
 }
 
+/// The manager may do this with CRDs from now on.
+async fn allow_crds(world: &World, verb: &str) -> Result<()> {
+    let role = json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": { "name": "crds" },
+        "rules": [{ "apiGroups": ["apiextensions.k8s.io"], "resources": ["customresourcedefinitions"], "verbs": [verb] }] });
+    world.apply(&role).await?;
+    let binding = json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": { "name": "crds" },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "crds" },
+        "subjects": [{ "kind": "ServiceAccount", "name": "olm-manager", "namespace": OLM }] });
+    world.apply(&binding).await.map(drop)
+}
+
+/// CRDs go where the policy says so: last, never with somebody's objects, and with a right that an administrator gives.
+#[test]
+fn crds_go_when_the_policy_says_so() {
+    scenario(async |world, _manager| {
+        // given an operator whose CRDs are to go, and an object that is still used
+        installed(&world, |spec| spec["deletionPolicy"] = json!({ "operands": "Abort", "crds": "Delete" }))
+            .await?;
+        instance(&world, &[]).await?;
+        // The right to count objects comes by a role that another controller adds up.
+        world.quiet().await?;
+        // when
+        world.delete("Subscription", "ns", "a").await?;
+        // then it is held, and nothing is done by halves
+        let why = world.condition("Subscription", "ns", "a", "DeletionHeld", "OperandsPresent").await?;
+        ensure!(text(&why, "/message").contains("would go with the CustomResourceDefinition"), "{why}");
+        world.csv("ns", "a.v1.0.0", "Succeeded").await?;
+        world.get("CustomResourceDefinition", "", "as.a.example.com").await?;
+        ensure!(instances(&world).get_opt("one").await?.is_some(), "the object is gone");
+        // when there is no object any more
+        instances(&world).delete("one", &Default::default()).await.map(drop)?;
+        world.touch("Subscription", "ns", "a").await?;
+        // then the operator goes, and the CRD waits for a right that the manager has in no case by itself
+        let why = world.condition("Subscription", "ns", "a", "DeletionHeld", "ManagerLacksRights").await?;
+        ensure!(text(&why, "/message").contains("as.a.example.com"), "{why}");
+        ensure!(
+            world.find("ClusterServiceVersion", "ns", "a.v1.0.0").await?.is_none(),
+            "CRDs before the operator that looks after them"
+        );
+        world.get("CustomResourceDefinition", "", "as.a.example.com").await?;
+        // when it is given, then that goes too, and with it the roles over its kind
+        allow_crds(&world, "delete").await?;
+        world.touch("Subscription", "ns", "a").await?;
+        world.gone("CustomResourceDefinition", "", "as.a.example.com").await?;
+        world.gone("Subscription", "ns", "a").await?;
+        world.gone("Deployment", "ns", "a").await?;
+        world.gone("ClusterRole", "", "as.a.example.com-v1-view").await
+    });
+}
+
+/// By default they stay, though the manager could delete them.
+#[test]
+fn crds_stay_when_the_policy_says_nothing() {
+    scenario(async |world, _manager| {
+        installed(&world, |spec| spec["deletionPolicy"] = json!({})).await?;
+        allow_crds(&world, "delete").await?;
+        world.quiet().await?;
+        let before = world.get("CustomResourceDefinition", "", "as.a.example.com").await?;
+        world.delete("Subscription", "ns", "a").await?;
+        for (kind, name) in
+            [("Subscription", "a"), ("ClusterServiceVersion", "a.v1.0.0"), ("Deployment", "a")]
+        {
+            world.gone(kind, "ns", name).await?;
+        }
+        world.quiet().await?;
+        let after = world.get("CustomResourceDefinition", "", "as.a.example.com").await?;
+        ensure!(after["metadata"]["uid"] == before["metadata"]["uid"], "it was made anew");
+        ensure!(after["metadata"]["deletionTimestamp"].is_null(), "{}", after["metadata"]);
+        Ok(())
+    });
+}
+
 /// `olm uninstall` is killed at every call that changes something, and given again.
 #[test]
 fn an_interrupted_uninstall_goes_on() {
@@ -302,5 +374,89 @@ fn what_was_installed_for_it_goes_with_it() {
         world.gone("Subscription", "ns", "base").await?;
         world.gone("ClusterServiceVersion", "ns", "base.v1.0.0").await?;
         world.gone("ClusterServiceVersion", "ns", "a.v1.0.0").await
+    });
+}
+
+/// The Subscription that a plan makes for `a`.
+fn along() -> String {
+    format!("a-stable-catalog-{OLM}")
+}
+
+/// `a` in a catalog with these, each of which needs it; and each of these subscribed to, with what becomes of `a` when it goes.
+async fn brought_along(world: &World, packages: &[&str], policy: &Value) -> Result<()> {
+    let operators: Vec<Operator> =
+        packages.iter().map(|name| Operator::new(name, "1.0.0").needs_package("a", ">=1.0.0")).collect();
+    let with = |catalog: Catalog, operator: &Operator| catalog.and_chain(&[operator]);
+    let catalog = operators.iter().fold(Catalog::chain(&[&op("1.0.0")]), with);
+    world.publish("catalog", &catalog).await?;
+    world.home("ns").await?;
+    for (at, name) in packages.iter().enumerate() {
+        world.subscribe_with("ns", name, |spec| spec["deletionPolicy"] = policy.clone()).await?;
+        world.installed("ns", name, &format!("{name}.v1.0.0")).await?;
+        world.installed("ns", &along(), "a.v1.0.0").await?;
+        // The plans noted down for whom, the first that made it and those that found it.
+        let by = packages[..=at].join(",");
+        world
+            .until("Subscription", "ns", &along(), |s| text(s, "/metadata/annotations/olm.requiredBy") == by)
+            .await?;
+    }
+    world.quiet().await
+}
+
+/// Whether `a` is as it was.
+async fn stays(world: &World) -> Result<()> {
+    world.quiet().await?;
+    let subscription = world.get("Subscription", "ns", &along()).await?;
+    ensure!(subscription["metadata"]["deletionTimestamp"].is_null(), "{}", subscription["metadata"]);
+    let csv = world.get("ClusterServiceVersion", "ns", "a.v1.0.0").await?;
+    ensure!(
+        text(&csv, "/status/phase") == "Succeeded" && csv["metadata"]["deletionTimestamp"].is_null(),
+        "{csv}"
+    );
+    world.get("Deployment", "ns", "a").await.map(drop)
+}
+
+async fn all_gone(world: &World, subscription: &str, package: &str) -> Result<()> {
+    world.gone("Subscription", "ns", subscription).await?;
+    world.gone("ClusterServiceVersion", "ns", &format!("{package}.v1.0.0")).await?;
+    world.gone("Deployment", "ns", package).await
+}
+
+/// What a plan brought along goes with the Subscription that it was brought along for, by `kubectl delete` and its policy alone.
+#[test]
+fn what_came_along_goes_along() {
+    scenario(async |world, _manager| {
+        brought_along(&world, &["b"], &json!({ "dependencies": "Delete" })).await?;
+        world.delete("Subscription", "ns", "b").await?;
+        all_gone(&world, "b", "b").await?;
+        all_gone(&world, &along(), "a").await
+    });
+}
+
+/// It stays as long as another one needs it, and goes with the last.
+#[test]
+fn what_came_along_stays_until_the_last_goes() {
+    scenario(async |world, _manager| {
+        brought_along(&world, &["b", "c"], &json!({ "dependencies": "Delete" })).await?;
+        // when one of the two goes, then the other still has what it needs
+        world.delete("Subscription", "ns", "b").await?;
+        all_gone(&world, "b", "b").await?;
+        stays(&world).await?;
+        world.csv("ns", "c.v1.0.0", "Succeeded").await?;
+        // when that goes too
+        world.delete("Subscription", "ns", "c").await?;
+        all_gone(&world, "c", "c").await?;
+        all_gone(&world, &along(), "a").await
+    });
+}
+
+/// By default it stays, whoever needs it.
+#[test]
+fn what_came_along_stays_when_the_policy_says_nothing() {
+    scenario(async |world, _manager| {
+        brought_along(&world, &["b"], &json!({})).await?;
+        world.delete("Subscription", "ns", "b").await?;
+        all_gone(&world, "b", "b").await?;
+        stays(&world).await
     });
 }

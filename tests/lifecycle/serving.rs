@@ -55,11 +55,10 @@ fn a_webhook_is_for_the_namespaces_of_its_group() {
                 && text(hook, "/clientConfig/service/namespace") == "ns",
             "{hook}"
         );
-        ensure!(
-            hook["namespaceSelector"].to_string().contains("ns")
-                || hook["namespaceSelector"].to_string().contains("olm.operatorgroup.uid"),
-            "{hook}"
-        );
+        let own = json!({ "matchExpressions": [
+            { "key": "kubernetes.io/metadata.name", "operator": "In", "values": ["ns"] }
+        ] });
+        ensure!(hook["namespaceSelector"] == own, "{}", hook["namespaceSelector"]);
         // The certificate is where operators look for it.
         let deployment = world.get("Deployment", "ns", "a").await?;
         let mounts = deployment["spec"]["template"]["spec"]["containers"][0]["volumeMounts"].to_string();
@@ -81,7 +80,7 @@ fn a_webhook_is_for_the_namespaces_of_its_group() {
     });
 }
 
-/// WH-9: what the operator says about objects counts.
+/// WH-1, WH-9: what the operator says about objects counts in the namespaces of its group, and nowhere else.
 #[test]
 fn webhooks_are_asked() {
     scenario(async |world, _manager| {
@@ -98,12 +97,22 @@ fn webhooks_are_asked() {
                 }
             });
         install(&world, &["ns"], &[&a]).await?;
-        let object = |name: &str| json!({ "apiVersion": "a.example.com/v1", "kind": "A", "metadata": { "name": name, "namespace": "ns" } });
-        world.apply(&object("change-me")).await?;
-        let error = world.apply(&object("forbidden")).await.err().context("it was let in")?;
+        let object = |namespace: &str, name: &str| {
+            json!({ "apiVersion": "a.example.com/v1", "kind": "A",
+                "metadata": { "name": name, "namespace": namespace } })
+        };
+        let error = world.apply(&object("ns", "forbidden")).await.err().context("it was let in")?;
         ensure!(format!("{error:#}").contains("the operator forbids it"), "{error:#}");
-        let changed = world.apply(&object("change-me")).await?;
+        let changed = world.apply(&object("ns", "change-me")).await?;
         ensure!(changed["metadata"]["annotations"]["changed"] == "yes", "{changed}");
+        // A namespace outside of the group is none of its business: whoever asked it would be told no, or get another object.
+        world.namespace("elsewhere").await?;
+        world
+            .apply(&object("elsewhere", "forbidden"))
+            .await
+            .context("it was asked about another namespace")?;
+        let left = world.apply(&object("elsewhere", "change-me")).await?;
+        ensure!(left["metadata"]["annotations"]["changed"].is_null(), "{left}");
         Ok(())
     });
 }
@@ -351,6 +360,53 @@ fn a_conversion_webhook_is_set_up_in_its_crd() {
             "{config}"
         );
         ensure!(!text(config, "/caBundle").is_empty(), "{config}");
+        Ok(())
+    });
+}
+
+/// Objects of package `a` in a version.
+fn objects(world: &World, version: &str) -> kube::Api<kube::api::DynamicObject> {
+    let gvk = kube::core::GroupVersionKind::gvk("a.example.com", version, "A");
+    let resource = kube::api::ApiResource::from_gvk_with_plural(&gvk, "as");
+    kube::Api::namespaced_with(world.client.clone(), "ns", &resource)
+}
+
+/// WH-9: and the operator is who converts: what is stored in one version is read in the other as it says.
+#[test]
+fn objects_are_converted_by_the_operator() {
+    scenario(async |world, _manager| {
+        // given an operator that answers
+        let port = Endpoint::start(world.client.clone(), "ns", "a-service-cert").await?.port;
+        let a = converting(&["as.a.example.com"])
+            .modes(&["AllNamespaces"])
+            .image("example.invalid/local:1")
+            .csv(|csv| csv["spec"]["webhookdefinitions"][0]["targetPort"] = port.into());
+        install(&world, &[], &[&a]).await?;
+        world
+            .until("CustomResourceDefinition", "", "as.a.example.com", |c| {
+                text(c, "/spec/conversion/strategy") == "Webhook"
+            })
+            .await?;
+        // when an object is written in the version that is stored
+        let one = json!({ "apiVersion": "a.example.com/v1", "kind": "A",
+            "metadata": { "name": "one", "namespace": "ns" }, "spec": { "size": 3 } });
+        world.apply(&one).await?;
+        // then it is read in the other as the operator made it; the API server alone would change nothing in `spec`
+        let converted = json!({ "size": 3, "convertedTo": "a.example.com/v2" });
+        world
+            .eventually("the object, converted", async || {
+                let read = objects(&world, "v2").get("one").await?;
+                ensure!(read.data["spec"] == converted, "{}", read.data);
+                Ok(())
+            })
+            .await?;
+        // and in its own version nobody is asked
+        let read = objects(&world, "v1").get("one").await?;
+        ensure!(read.data["spec"] == json!({ "size": 3 }), "{}", read.data);
+        // and a list is converted as well
+        let list = objects(&world, "v2").list(&kube::api::ListParams::default()).await?;
+        let specs: Vec<&Value> = list.items.iter().map(|object| &object.data["spec"]).collect();
+        ensure!(specs == [&converted], "{specs:?}");
         Ok(())
     });
 }

@@ -286,6 +286,9 @@ fn the_subscriptions_settings_reach_the_deployment() {
         world.publish("catalog", &Catalog::chain(&[&op("1.0.0")])).await?;
         world.home("ns").await?;
         let toleration = json!({ "key": "nice", "operator": "Exists" });
+        let term = json!({ "matchExpressions": [{ "key": "zone", "operator": "Exists" }] });
+        let affinity = json!({ "nodeAffinity":
+            { "preferredDuringSchedulingIgnoredDuringExecution": [{ "weight": 1, "preference": term }] } });
         world
             .subscribe_with("ns", "a", |spec| {
                 spec["config"] = json!({
@@ -295,7 +298,7 @@ fn the_subscriptions_settings_reach_the_deployment() {
                     "volumeMounts": [{ "name": "extra", "mountPath": "/extra" }],
                     "tolerations": [toleration], "nodeSelector": { "kind": "fast" },
                     "resources": { "requests": { "cpu": "10m" } },
-                    "annotations": { "note": "mine" },
+                    "annotations": { "note": "mine" }, "affinity": affinity,
                 });
             })
             .await?;
@@ -316,6 +319,7 @@ fn the_subscriptions_settings_reach_the_deployment() {
         );
         ensure!(container["resources"]["requests"]["cpu"] == "10m", "{container}");
         ensure!(has(&pod["tolerations"], &toleration) && pod["nodeSelector"]["kind"] == "fast", "{pod}");
+        ensure!(pod["affinity"] == affinity, "{pod}");
         ensure!(pod["volumes"].as_array().is_some_and(|v| v.iter().any(|v| v["name"] == "extra")), "{pod}");
         ensure!(deployment["spec"]["template"]["metadata"]["annotations"]["note"] == "mine", "{deployment}");
         // when the selector goes, it is installed
@@ -411,19 +415,26 @@ fn an_upgrade_brings_its_new_dependency() {
     });
 }
 
-/// SUB-14: dependencies come from the parent's catalog first, then by priority, then by name.
+/// SUB-14: dependencies come from the parent's catalog first, then by priority, then from the own namespace, then by name.
 #[test]
 fn dependencies_come_from_the_right_catalog() {
     let named = |name: &str| Operator::named("a", "1.0.0", name).owns(a_crd(&["v1"]));
     let x = Operator::new("x", "1.0.0").needs("as", "a.example.com", "A", "v1");
     let own = Catalog::chain(&[&x]).and_chain(&[&named("a.own")]);
     let others = Catalog::chain(&[&x]);
-    // (the parent's catalog, whether there is one of a higher priority, what is chosen)
-    for (parents, high, chosen) in
-        [(own, true, "a.own"), (others.clone(), true, "a.high"), (others, false, "a.beta")]
-    {
+    // (the parent's catalog, whether there is one of a higher priority, one of the namespace itself, what is chosen)
+    for (parents, high, near, chosen) in [
+        (own, true, true, "a.own"),
+        (others.clone(), true, true, "a.high"),
+        (others.clone(), false, true, "a.near"),
+        (others, false, false, "a.beta"),
+    ] {
         scenario(async move |world, _manager| {
+            world.home("ns").await?;
             world.publish("zeta", &Catalog::chain(&[&named("a.zeta")])).await?;
+            if near {
+                world.publish_in("ns", "zulu", &[&named("a.near")]).await?;
+            }
             world.publish("beta", &Catalog::chain(&[&named("a.beta")])).await?;
             if high {
                 world
@@ -437,7 +448,6 @@ fn dependencies_come_from_the_right_catalog() {
                 world.until("CatalogSource", OLM, &source, ready).await?;
             }
             world.publish("catalog", &parents).await?;
-            world.home("ns").await?;
             world.subscribe("ns", "x").await?;
             world.installed("ns", "x", "x.v1.0.0").await?;
             world.csv("ns", chosen, "Succeeded").await.map(drop)

@@ -1,7 +1,7 @@
 //! Fixing forward, going back, skipping, pausing: what is decided about versions.
 
 use anyhow::ensure;
-use olm_tests::inprocess::{Catalog, OLM, Operator, condition, crd, entry, text};
+use olm_tests::inprocess::{Call, Catalog, Fault, OLM, Operator, condition, crd, entry, text};
 use serde_json::{Value, json};
 
 use crate::{op, scenario};
@@ -123,12 +123,19 @@ fn a_version_that_does_not_come_up_is_superseded() {
     for way in ["range", "skips", "replaces"] {
         scenario(async move |world, _manager| {
             let one = op("0.1.0");
-            // Kubernetes does not take a Deployment whose selector does not fit its template.
+            // Kubernetes does not take a Deployment whose selector does not fit its template, and that is seen beforehand. For FF-7 the
+            // version must have come to the cluster: what refuses the Deployment is seen only there.
             let two = op("0.2.0").csv(|csv| {
-                csv["spec"]["install"]["spec"]["deployments"][0]["spec"]["selector"]["matchLabels"] =
-                    json!({ "app": "other" });
-                csv["spec"]["install"]["spec"]["deployments"][0]["name"] = "a-other".into();
+                let deployment = &mut csv["spec"]["install"]["spec"]["deployments"][0];
+                deployment["name"] = "a-other".into();
+                if way != "replaces" {
+                    deployment["spec"]["selector"]["matchLabels"] = json!({ "app": "other" });
+                }
             });
+            if way == "replaces" {
+                let of_two = |c: &Call| c.is_write() && c.path.ends_with("/deployments/a-other");
+                world.faults.add(Fault::Status(422), usize::MAX, of_two);
+            }
             let three = op("0.3.0");
             world.publish("catalog", &Catalog::chain(&[&one])).await?;
             world.home("ns").await?;
@@ -157,9 +164,10 @@ fn a_version_that_does_not_come_up_is_superseded() {
             let last = match way {
                 "range" => last.skip_range(">=0.1.0 <0.3.0"),
                 "skips" => last.skips(&[&one.name, &two.name]),
-                // One that never was on the cluster is no way up (FF-4).
-                _ if !there => return Ok(()),
-                _ => last.replaces(&two.name),
+                _ => {
+                    ensure!(there, "one that never was on the cluster is no way up (FF-4)");
+                    last.replaces(&two.name)
+                }
             };
             let mut entries = vec![last];
             if way == "replaces" {

@@ -66,8 +66,7 @@ fn tools_that_know_nothing_of_olm_see_health() {
             ("Subscription", "good", "good", Health::Current),
             ("ClusterServiceVersion", "good", good.name.as_str(), Health::Current),
             ("Subscription", "slow", "slow", Health::InProgress),
-            // The conditions of a ClusterServiceVersion are its former phases, as upstream has them: without types there is
-            // nothing in them that these tools read. The Subscription says how it stands.
+            ("ClusterServiceVersion", "slow", slow.name.as_str(), Health::InProgress),
             ("Subscription", "none", "nowhere", Health::Failed),
         ] {
             let (found, status) = seen(kind, namespace, name).await?;

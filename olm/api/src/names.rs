@@ -50,6 +50,8 @@ pub const ANNOTATION_SUGGESTED_NAMESPACE: &str = "operatorframework.io/suggested
 pub const ANNOTATION_INITIALIZATION_RESOURCE: &str = "operatorframework.io/initialization-resource";
 /// Annotation on a CSV: sample custom resources, as JSON.
 pub const ANNOTATION_ALM_EXAMPLES: &str = "alm-examples";
+/// Annotation on an OperatorGroup: `true` keeps the catalogs of the product's namespace from its namespace.
+pub const ANNOTATION_EXCLUDE_GLOBAL: &str = "olm.operatorframework.io/exclude-global-namespace-resolution";
 /// Annotation on a CRD: operator it was installed alongside of (prefix; a hash follows).
 pub const ANNOTATION_INSTALLED_ALONGSIDE: &str = "operatorframework.io/installed-alongside";
 /// Annotation on InstallPlan and approved objects: digest of the plan that was approved (ours).

@@ -26,7 +26,8 @@ use super::server::local_address;
 const LONGEST: usize = 1 << 20;
 
 /// A server for the webhooks and APIs of one operator. Admission is refused to objects that have the word
-/// `forbidden` in them, and at the path `/mutate` those with `change-me` get an annotation.
+/// `forbidden` in them, and at the path `/mutate` those with `change-me` get an annotation. Objects that are converted say so in
+/// `spec.convertedTo`: an API server that converts without a webhook changes `apiVersion` alone.
 pub struct Endpoint {
     /// Where it listens, on an address of this machine. An image with `local` in its name runs at that address.
     pub port: u16,
@@ -165,6 +166,7 @@ fn answer(body: &[u8], mutates: bool) -> Value {
             let converted: Vec<Value> = objects
                 .map(|mut object| {
                     object["apiVersion"] = wanted.clone();
+                    object["spec"]["convertedTo"] = wanted.clone();
                     object
                 })
                 .collect();

@@ -29,6 +29,7 @@ use super::{
     faults::Faults,
     kubelet::Kubelet,
     manager::Manager,
+    operator::Operator,
     served::Served,
     server::{Server, assets},
     snapshot::Snapshot,
@@ -438,6 +439,43 @@ impl World {
         });
         change(&mut source);
         self.apply(&source).await.map(drop)
+    }
+
+    /// Publishes a catalog of a namespace's own, and waits until it is served: in a ConfigMap, because only catalogs for everybody may
+    /// be read from a disk. Each operator is a package by itself.
+    ///
+    /// # Errors
+    /// When it cannot be written, or is not served in time.
+    pub async fn publish_in(&self, namespace: &str, name: &str, operators: &[&Operator]) -> Result<()> {
+        let of = |kind: fn(&Operator) -> Vec<Value>| {
+            serde_json::Value::from(operators.iter().flat_map(|one| kind(one)).collect::<Vec<_>>())
+                .to_string()
+        };
+        let csv = |one: &Operator| {
+            let mut csv = one.manifest("");
+            csv["metadata"].as_object_mut().map(|metadata| metadata.remove("namespace"));
+            vec![csv]
+        };
+        let package = |one: &Operator| {
+            let channel = json!({ "name": "stable", "currentCSV": one.name });
+            vec![json!({ "packageName": one.package, "defaultChannel": "stable", "channels": [channel] })]
+        };
+        let crds = |one: &Operator| {
+            one.objects().iter().filter(|o| o["kind"] == "CustomResourceDefinition").cloned().collect()
+        };
+        self.apply(&json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name, "namespace": namespace },
+            "data": { "packages": of(package), "clusterServiceVersions": of(csv), "customResourceDefinitions": of(crds) },
+        }))
+        .await?;
+        self.apply(&json!({
+            "apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource",
+            "metadata": { "name": name, "namespace": namespace },
+            "spec": { "sourceType": "configmap", "configMap": name },
+        }))
+        .await?;
+        let serves = |source: &Value| text(source, "/status/connectionState/lastObservedState") == "READY";
+        self.until("CatalogSource", namespace, name, serves).await.map(drop)
     }
 
     /// A Subscription to a package of catalog `catalog`, under the package's name.

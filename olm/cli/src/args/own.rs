@@ -128,6 +128,24 @@ pub struct SelfManifestsArgs {
     /// Print a build file of the image instead: `build` compiles a checkout, `copy` takes the binary `olm` beside it.
     #[arg(long, value_name = "HOW", value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "build")]
     pub containerfile: Option<Containerfile>,
+    /// Kubernetes that the YAML is for: kinds that it does not have yet are left out. A chart asks the cluster.
+    #[arg(
+        long,
+        value_name = "VERSION",
+        default_value = "1.30",
+        value_parser = minor,
+        conflicts_with_all = ["helm", "containerfile"]
+    )]
+    pub kube_version: u32,
+}
+
+/// The minor version of a version of Kubernetes 1.
+fn minor(text: &str) -> Result<u32, String> {
+    let mut parts = text.strip_prefix('v').unwrap_or(text).split('.');
+    match (parts.next(), parts.next().map(str::parse)) {
+        (Some("1"), Some(Ok(minor))) => Ok(minor),
+        _ => Err("expected a version of Kubernetes, such as 1.30".to_owned()),
+    }
 }
 
 /// Where the image's binary comes from.
@@ -146,4 +164,17 @@ fn quantity(text: &str) -> Result<(String, String), String> {
         return Err(format!("`{text}` is not NAME=QUANTITY, such as memory=64Mi"));
     }
     Ok((name.to_owned(), quantity.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_of_kubernetes_is_read_as_people_write_it() {
+        assert_eq!(["1.30", "v1.36.2", "1.7"].map(minor), [Ok(30), Ok(36), Ok(7)]);
+        for wrong in ["", "30", "2.1", "1", "1.", "1.x", "latest"] {
+            assert!(minor(wrong).is_err(), "{wrong}");
+        }
+    }
 }

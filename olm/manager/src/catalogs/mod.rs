@@ -8,6 +8,7 @@ mod fetch;
 mod own;
 mod registries;
 mod remote;
+mod sight;
 mod store;
 
 use std::sync::Arc;
@@ -28,6 +29,7 @@ pub(crate) use own::{Own, Refresh};
 pub use registries::Registries;
 pub(crate) use remote::NoBundle;
 use remote::Remote;
+pub(crate) use sight::Sight;
 pub(crate) use store::{CatalogStore, Entry, Problem};
 
 /// Namespace and name of a CatalogSource.

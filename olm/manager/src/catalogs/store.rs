@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use olm_catalog::Catalog;
 use tokio::sync::watch;
 
-use super::{IndexEntry, Key, LoadedCatalog};
+use super::{IndexEntry, Key, LoadedCatalog, Sight};
 
 /// What is known of one CatalogSource after it was looked at.
 #[derive(Debug, Clone, Default)]
@@ -106,12 +106,12 @@ impl CatalogStore {
         self.changes.subscribe()
     }
 
-    /// The catalogs that a namespace may use: its own and the global ones, best first.
-    pub(crate) fn visible_from(&self, namespace: &str, global: &str) -> Vec<LoadedCatalog> {
+    /// The catalogs that a namespace may use, best first.
+    pub(crate) fn within(&self, sight: &Sight<'_>) -> Vec<LoadedCatalog> {
         let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
         let mut out: Vec<LoadedCatalog> = entries
             .iter()
-            .filter(|((ns, _), _)| ns == namespace || ns == global)
+            .filter(|((namespace, _), _)| sight.reaches(namespace))
             .filter_map(|(_, entry)| entry.loaded.clone())
             .collect();
         super::sort(&mut out);

@@ -36,7 +36,11 @@ pub use refusal::Refusal;
 pub(crate) use snapshot::{Snapshot, Snapshots, look, package_of};
 pub(crate) use worked_out::WorkedOut;
 
-use crate::{catalogs::LoadedCatalog, resources::Resources};
+use crate::{
+    catalogs::{LoadedCatalog, Sight},
+    manifests::home,
+    resources::Resources,
+};
 
 /// What the engine says about a Subscription.
 pub(crate) enum Outcome {
@@ -72,7 +76,11 @@ pub async fn preview(
     subscription: &Subscription,
 ) -> Result<Plan, Refusal> {
     let resources = Resources::new(client.clone());
-    let snapshot = Snapshot::read(&resources, &request::namespace(subscription)).await?.asked_by_user();
+    let namespace = request::namespace(subscription);
+    let snapshot = Snapshot::read(&resources, &namespace).await?.asked_by_user();
+    let sight = Sight::of(&namespace, home(), &snapshot.groups);
+    in_sight(subscription, &sight)?;
+    let catalogs = &sight.among(catalogs);
     match evaluate(&resources, catalogs, subscription, &snapshot).await? {
         Outcome::Change(change) => Ok(change.plan),
         Outcome::UpToDate(resolved) => {
@@ -94,8 +102,19 @@ pub async fn explain(
     subscription: &Subscription,
 ) -> Result<Resolved, Refusal> {
     let resources = Resources::new(client.clone());
-    let snapshot = Snapshot::read(&resources, &request::namespace(subscription)).await?;
-    choose(&resources, catalogs, subscription, &snapshot).await
+    let namespace = request::namespace(subscription);
+    let snapshot = Snapshot::read(&resources, &namespace).await?;
+    let sight = Sight::of(&namespace, home(), &snapshot.groups);
+    in_sight(subscription, &sight)?;
+    choose(&resources, &sight.among(catalogs), subscription, &snapshot).await
+}
+
+/// That the catalog which a Subscription names may be used in its namespace.
+pub(crate) fn in_sight(subscription: &Subscription, sight: &Sight<'_>) -> Result<(), Refusal> {
+    let spec = &subscription.spec;
+    sight
+        .refuses(&spec.source_namespace, &spec.source)
+        .map_or(Ok(()), |(text, fix)| Err(Refusal::CatalogOutOfSight { text, fix }))
 }
 
 /// What a Subscription would change, given a snapshot.

@@ -16,13 +16,21 @@ pub enum Refusal {
     /// No version satisfies the request, or it names something that does not exist.
     #[error("{0}")]
     Unresolvable(Box<Explanation>),
-    /// The CatalogSource does not exist, cannot be seen from here, or has no content yet.
+    /// The CatalogSource does not exist, or has no content yet.
     #[error("catalog `{catalog}` not found")]
     UnknownCatalog {
         /// `namespace/name`.
         catalog: String,
         /// Nearest names that exist.
         nearest: Vec<String>,
+    },
+    /// Namespaces use catalogs of their own, and those of the product's.
+    #[error("{text}; {fix}")]
+    CatalogOutOfSight {
+        /// Which, from where, and why.
+        text: String,
+        /// What to do.
+        fix: String,
     },
     /// A package of the catalog cannot be read.
     #[error("catalog {catalog} cannot be read: {text}")]
@@ -82,6 +90,7 @@ impl Refusal {
         match self {
             Self::Unresolvable(explanation) => explanation.code.as_str(),
             Self::UnknownCatalog { .. } => "UnknownCatalog",
+            Self::CatalogOutOfSight { .. } => "CatalogOutOfSight",
             Self::CatalogUnreadable { .. } => "CatalogUnreadable",
             Self::Field { .. } => "InvalidField",
             Self::BundleImage { source, .. } => source.code,
@@ -131,6 +140,9 @@ impl From<Refusal> for ops::Error {
             Refusal::Unresolvable(explanation) => Self::Unresolvable(explanation),
             Refusal::UnknownCatalog { catalog, nearest } => {
                 Self::NotFound { what: "catalog", name: catalog, within: None, nearest }
+            }
+            Refusal::CatalogOutOfSight { text, fix } => {
+                Self::Refused { code: "CatalogOutOfSight".into(), text, fix: Some(fix) }
             }
             Refusal::Resource(error) if error.is_forbidden() => Self::Forbidden { text: error.to_string() },
             Refusal::Resource(error) => Self::Other(error.to_string()),

@@ -6,7 +6,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use kube::{
     Api, Client, ResourceExt as _,
     api::{ApiResource, DeleteParams, DynamicObject, ListParams, PropagationPolicy},
-    core::GroupVersionKind,
+    core::{GroupVersionKind, PartialObjectMeta},
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -290,9 +290,17 @@ pub async fn others(
             Err(kube::Error::Api(status)) if status.is_not_found() => Vec::new(),
             Err(error) => return Err(failed("list", &format!("{plural} in namespace {namespace}"))(error)),
         };
+        // Garbage collection takes what belongs to something that goes, a moment later.
+        let theirs = |object: &PartialObjectMeta<DynamicObject>| {
+            let mut owners = object.owner_references().iter();
+            owners.any(|owner| leaving.iter().any(|l| l.kind == owner.kind && l.name == owner.name))
+        };
+        let found = found.iter().filter(|object| !theirs(object));
         let objects =
-            found.iter().filter(|object| !EVERYWHERE.contains(&object.name_any().as_str())).map(|object| {
-                Object { kind: kind.into(), namespace: object.namespace(), name: object.name_any() }
+            found.filter(|object| !EVERYWHERE.contains(&object.name_any().as_str())).map(|object| Object {
+                kind: kind.into(),
+                namespace: object.namespace(),
+                name: object.name_any(),
             });
         out.extend(objects.filter(|object| !leaving.contains(object)));
     }

@@ -102,19 +102,21 @@ fn crds() -> Vec<Value> {
     crds
 }
 
-/// Kinds that older API servers do not have. They keep the record of who approved honest; without them it is what the client
-/// said, which `olm` says as well.
-const WHERE_SERVED: [&str; 4] = [
-    "ValidatingAdmissionPolicy",
-    "ValidatingAdmissionPolicyBinding",
-    "MutatingAdmissionPolicy",
-    "MutatingAdmissionPolicyBinding",
+/// Kinds that older API servers do not have, with the minor version of Kubernetes 1 that brought them. They keep the record of who
+/// approved honest; without them it is what the client said, which `olm` says as well.
+const WHERE_SERVED: [(&str, u32); 4] = [
+    ("ValidatingAdmissionPolicy", 30),
+    ("ValidatingAdmissionPolicyBinding", 30),
+    ("MutatingAdmissionPolicy", 36),
+    ("MutatingAdmissionPolicyBinding", 36),
 ];
 
-/// Whether an installation does without this object where the API server does not have its kind.
+/// The minor version of Kubernetes 1 that brought the kind of an object which an installation does without where the API server
+/// does not have it.
 #[must_use]
-pub fn is_where_served(object: &Value) -> bool {
-    object["kind"].as_str().is_some_and(|kind| WHERE_SERVED.contains(&kind))
+pub fn where_served(object: &Value) -> Option<u32> {
+    let kind = object["kind"].as_str()?;
+    WHERE_SERVED.iter().find(|(name, _)| *name == kind).map(|(_, since)| *since)
 }
 
 /// Applies an installation's objects in order, as [`FIELD_MANAGER`]; CRDs are waited for, so that what follows finds
@@ -132,7 +134,7 @@ pub async fn apply(client: &Client, objects: &[Value]) -> Result<(), ResourceErr
             }
         }
         match resources.apply_as(object, FIELD_MANAGER).await {
-            Err(ResourceError::UnknownKind { kind, .. }) if is_where_served(object) => {
+            Err(ResourceError::UnknownKind { kind, .. }) if where_served(object).is_some() => {
                 tracing::info!(kind, "left out: the API server does not have this kind");
             }
             applied => drop(applied?),

@@ -147,6 +147,42 @@ fn network_policies_let_in_the_one_port_and_let_the_console_out_to_what_it_needs
     assert!(!manifests(&off).iter().any(|o| o["kind"] == "NetworkPolicy"));
 }
 
+/// Prometheus looks for the Service by its labels, and for the port by its name.
+#[test]
+fn a_service_monitor_selects_the_managers_service_alone() {
+    // given other Services beside it, in a namespace of its own
+    let options = ManifestOptions {
+        namespace: "elsewhere".into(),
+        service_monitor: true,
+        package_manifests: true,
+        ..ManifestOptions::default()
+    };
+    let objects = manifests(&options);
+    let monitor = objects.iter().find(|o| o["kind"] == "ServiceMonitor").expect("a ServiceMonitor");
+    let spec = &monitor["spec"];
+    // then it is where the Service is, since it looks nowhere else
+    assert_eq!(monitor["metadata"]["namespace"], "elsewhere");
+    assert!(spec["namespaceSelector"].is_null(), "{spec}");
+    // and its labels are those of that one
+    assert_eq!(spec["selector"].as_object().expect("a selector").len(), 1, "{spec}");
+    let labels = spec["selector"]["matchLabels"].as_object().expect("labels");
+    let selected: Vec<&Value> = objects
+        .iter()
+        .filter(|o| o["kind"] == "Service")
+        .filter(|o| labels.iter().all(|(name, value)| o["metadata"]["labels"][name] == *value))
+        .collect();
+    assert_eq!(selected.len(), 1, "{selected:?}");
+    assert_eq!(selected[0]["metadata"]["name"], MANAGER);
+    assert_eq!(selected[0]["metadata"]["namespace"], "elsewhere");
+    // and it asks at a port that this one has
+    let ports: Vec<&Value> =
+        selected[0]["spec"]["ports"].as_array().expect("ports").iter().map(|port| &port["name"]).collect();
+    let endpoints = spec["endpoints"].as_array().expect("endpoints");
+    assert_eq!(endpoints.len(), 1, "{spec}");
+    assert!(ports.contains(&&endpoints[0]["port"]), "{spec} of {ports:?}");
+    assert_eq!(endpoints[0]["path"], "/metrics");
+}
+
 #[test]
 fn everything_is_in_the_namespace_that_was_chosen() {
     let options = ManifestOptions {
@@ -297,21 +333,8 @@ fn rendered(values: &Value) -> Vec<Value> {
     out
 }
 
-#[test]
-fn the_chart_makes_the_very_same_objects() {
-    let values = |text: &str| -> Value {
-        let files = helm::chart().unwrap();
-        let (_, own) = files.iter().find(|(name, _)| name == "values.yaml").unwrap();
-        let mut values: Value = serde_yaml::from_str(own).unwrap();
-        let Value::Object(others) = serde_yaml::from_str::<Value>(text).unwrap() else { return values };
-        for (key, value) in others {
-            match (values.get_mut(&key).and_then(Value::as_object_mut), value) {
-                (Some(old), Value::Object(new)) => old.extend(new),
-                (_, value) => values[&key] = value,
-            }
-        }
-        values
-    };
+/// Choices, and the values of the chart that say the same.
+fn choices() -> [(ManifestOptions, &'static str); 3] {
     let all = ManifestOptions {
         replicas: 2,
         service_monitor: true,
@@ -327,37 +350,97 @@ fn the_chart_makes_the_very_same_objects() {
         shipped_catalog: false,
         ..ManifestOptions::default()
     };
-    for (options, text) in [
+    [
         (ManifestOptions::default(), "{}"),
         (
             all,
             "{replicas: 2, serviceMonitor: {enabled: true}, packageManifests: {enabled: true}, image: 'registry.example/olm:2', resources: {limits: {memory: 1Gi}}}",
         ),
         (least, "{console: {enabled: false}, networkPolicy: {enabled: false}, catalogs: {shipped: false}}"),
-    ] {
-        let sorted = |objects: Vec<Value>| {
-            let mut objects: Vec<(String, Value)> = objects
-                .into_iter()
-                // Helm makes the namespace, and keeps the choices in the release.
-                .filter(|o| o["kind"] != "Namespace")
-                .map(|mut o| {
-                    if o["kind"] == "Deployment"
-                        && let Some(metadata) = o["metadata"].as_object_mut()
-                    {
-                        metadata.remove("annotations");
-                    }
-                    (format!("{} {}", o["kind"], o["metadata"]["name"]), o)
-                })
-                .collect();
-            objects.sort_by(|a, b| a.0.cmp(&b.0));
-            objects
-        };
-        let (ours, charts) = (sorted(manifests(&options)), sorted(rendered(&values(text))));
-        let names =
-            |objects: &[(String, Value)]| objects.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
-        assert_eq!(names(&charts), names(&ours), "{text}");
-        for ((name, chart), (_, own)) in charts.iter().zip(&ours) {
-            assert_eq!(chart, own, "{text}: {name}");
+    ]
+}
+
+/// Fails where the chart's objects are not those of the choices.
+fn assert_same(options: &ManifestOptions, text: &str, chart: Vec<Value>) {
+    let sorted = |objects: Vec<Value>| {
+        let mut objects: Vec<(String, Value)> = objects
+            .into_iter()
+            // Helm makes the namespace, and keeps the choices in the release.
+            .filter(|o| o["kind"] != "Namespace")
+            .map(|mut o| {
+                if o["kind"] == "Deployment"
+                    && let Some(metadata) = o["metadata"].as_object_mut()
+                {
+                    metadata.remove("annotations");
+                }
+                (format!("{} {}", o["kind"], o["metadata"]["name"]), o)
+            })
+            .collect();
+        objects.sort_by(|a, b| a.0.cmp(&b.0));
+        objects
+    };
+    let (ours, charts) = (sorted(manifests(options)), sorted(chart));
+    let names =
+        |objects: &[(String, Value)]| objects.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+    assert_eq!(names(&charts), names(&ours), "{text}");
+    for ((name, chart), (_, own)) in charts.iter().zip(&ours) {
+        assert_eq!(chart, own, "{text}: {name}");
+    }
+}
+
+#[test]
+fn the_chart_makes_the_very_same_objects() {
+    let values = |text: &str| -> Value {
+        let files = helm::chart().unwrap();
+        let (_, own) = files.iter().find(|(name, _)| name == "values.yaml").unwrap();
+        let mut values: Value = serde_yaml::from_str(own).unwrap();
+        let Value::Object(others) = serde_yaml::from_str::<Value>(text).unwrap() else { return values };
+        for (key, value) in others {
+            match (values.get_mut(&key).and_then(Value::as_object_mut), value) {
+                (Some(old), Value::Object(new)) => old.extend(new),
+                (_, value) => values[&key] = value,
+            }
         }
+        values
+    };
+    for (options, text) in choices() {
+        assert_same(&options, text, rendered(&values(text)));
+    }
+}
+
+/// What is read here as a template may be none to Helm.
+#[test]
+fn helm_makes_the_very_same_objects() {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let Some(program) = std::env::split_paths(&path).map(|dir| dir.join("helm")).find(|path| path.is_file())
+    else {
+        println!("skipped: helm_makes_the_very_same_objects: helm is not installed");
+        return;
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let chart = dir.path().join("olm");
+    for (name, text) in helm::chart().unwrap() {
+        let path = chart.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    for (options, text) in choices() {
+        let values = dir.path().join("values.yaml");
+        std::fs::write(&values, text).unwrap();
+        let mut command = std::process::Command::new(&program);
+        command.args(["template", "olm"]).arg(&chart).arg("--values").arg(&values);
+        command.args(["--namespace", NAMESPACE, "--include-crds", "--kube-version", "1.36.0"]);
+        // There is no cluster to ask.
+        for kind in ["ValidatingAdmissionPolicy", "MutatingAdmissionPolicy"] {
+            command.arg("--api-versions").arg(format!("admissionregistration.k8s.io/v1/{kind}"));
+        }
+        // Nothing of the user's is read or written.
+        let out = command.env("HOME", dir.path()).env_remove("KUBECONFIG").output().unwrap();
+        assert!(out.status.success(), "{text}: {}", String::from_utf8_lossy(&out.stderr));
+        use serde::Deserialize as _;
+        let objects = serde_yaml::Deserializer::from_slice(&out.stdout)
+            .map(|document| Value::deserialize(document).unwrap())
+            .filter(|object| !object.is_null());
+        assert_same(&options, text, objects.collect());
     }
 }

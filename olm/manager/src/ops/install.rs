@@ -12,7 +12,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{choose::patch_subscription, error::Error};
-use crate::{catalogs::LoadedCatalog, engine, manifests::home};
+use crate::{
+    catalogs::{LoadedCatalog, Sight},
+    engine,
+    manifests::home,
+};
 
 /// What to install, where and how.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -108,8 +112,8 @@ impl InstallRequest {
         // Catalogs come best first. One of another namespace cannot be used; where only such a one has the package, the
         // refusal that follows names it.
         let with = |c: &&LoadedCatalog| c.catalog.summary(&self.package).is_some();
-        let visible =
-            |c: &&LoadedCatalog| c.reference.namespace == self.namespace || c.reference.namespace == home();
+        let sight = Sight::of(&self.namespace, home(), &[]);
+        let visible = |c: &&LoadedCatalog| sight.reaches(&c.reference.namespace);
         let found = catalogs.iter().filter(visible).find(with).or_else(|| catalogs.iter().find(with));
         found.map(|c| c.reference.clone()).ok_or_else(|| {
             let mut known: Vec<String> =

@@ -6,7 +6,7 @@ use olm_api::{
     InstallPlan, Subscription, condition, install_plan::InstallPlanPhase, names,
     subscription::UpgradeConstraintPolicy,
 };
-use olm_plan::{Plan, PlanAction, Severity};
+use olm_plan::{FindingCode, Plan, PlanAction, Severity};
 use olm_resolver::Version;
 use serde::Serialize;
 use serde_json::json;
@@ -198,7 +198,10 @@ pub async fn rollback(
         let how = format!("reviewed was {reviewed}, and now it is {}", back.plan.digest);
         return Err(changed(&format!("to go back to {}", back.csv), &how));
     }
-    if let Some(finding) = back.plan.findings.iter().find(|f| f.severity == Severity::Block) {
+    let blocks = || back.plan.findings.iter().filter(|f| f.severity == Severity::Block);
+    // Others say what else is wrong with that version; this one, that there is no way back.
+    let impossible = blocks().find(|f| f.code == FindingCode::RollbackImpossible);
+    if let Some(finding) = impossible.or_else(|| blocks().next()) {
         return Err(Error::Refused {
             code: finding.code.to_string(),
             text: format!("cannot go back to {}: {}", back.csv, finding.text),

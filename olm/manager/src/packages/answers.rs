@@ -25,7 +25,7 @@ use super::{
     table::{self, Form},
 };
 use crate::{
-    catalogs::{Key, LoadedCatalog},
+    catalogs::{Key, LoadedCatalog, Sight},
     context::Ctx,
 };
 
@@ -217,7 +217,7 @@ impl Answers {
     async fn catalogs(&self, namespace: Option<&str>) -> Result<Vec<Catalog>, String> {
         let ctx = &self.ctx;
         let mut loaded: Vec<LoadedCatalog> = match namespace {
-            Some(namespace) => ctx.catalogs.visible_from(namespace, &ctx.namespace),
+            Some(namespace) => ctx.catalogs.within(&Sight::of(namespace, &ctx.namespace, &[])),
             None => ctx.catalogs.all().into_values().filter_map(|entry| entry.loaded).collect(),
         };
         loaded.sort_by_key(|catalog| Some(catalog.reference.namespace.as_str()) != namespace);

@@ -1,7 +1,7 @@
 //! `olm self install` and `olm self upgrade`: the same road. The one begins with the defaults, the other with what was
 //! chosen before; an installation that is there is brought to what is wanted either way.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use kube::Client;
 use olm_manager::{
@@ -60,7 +60,7 @@ pub(super) async fn run(global: &Global, args: SelfInstallArgs, task: Task) -> R
         progress.done(&format!("{object} is removed"));
     }
     if !args.no_wait {
-        ready(&client, &progress, &options.namespace, &args).await?;
+        ready(&client, &progress, &options, args.timeout).await?;
     }
     println!("olm {VERSION} is installed in namespace {}.", options.namespace);
     if options.namespace != manifests::home() {
@@ -107,12 +107,14 @@ fn newer(live: &str) -> bool {
 async fn ready(
     client: &Client,
     progress: &Progress,
-    namespace: &str,
-    args: &SelfInstallArgs,
+    options: &ManifestOptions,
+    timeout: Duration,
 ) -> Result<(), Failure> {
-    let start = Instant::now();
-    for name in [manifests::MANAGER, manifests::CONSOLE] {
-        let left = args.timeout.saturating_sub(start.elapsed());
+    let (start, namespace) = (Instant::now(), options.namespace.as_str());
+    let console = options.console_image.is_some().then_some(manifests::CONSOLE);
+    for name in [manifests::MANAGER].into_iter().chain(console) {
+        // In whole seconds, as it was said and will be told.
+        let left = timeout.saturating_sub(Duration::from_secs(start.elapsed().as_secs()));
         progress
             .wait(client, namespace, &format!("{name} is ready"), left, || async {
                 let all = match installation::workloads(client, namespace).await {

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use olm_manager::manifests::{ManifestOptions, containerfile, helm, manifests};
+use olm_manager::manifests::{ManifestOptions, containerfile, helm, manifests, where_served};
+
+use serde_json::Value;
 
 use super::{choose::choose, namespace};
 use crate::{
@@ -23,11 +25,17 @@ pub(super) fn run(global: &Global, args: &SelfManifestsArgs) -> Result<(), Failu
         return chart(dir);
     }
     let options = ManifestOptions { namespace: namespace(global), ..ManifestOptions::default() };
-    for object in manifests(&choose(options, &args.chosen)?) {
-        let text = serde_yaml::to_string(&object).map_err(anyhow::Error::from)?;
+    let objects = manifests(&choose(options, &args.chosen)?);
+    for object in objects.iter().filter(|object| is_served(object, args.kube_version)) {
+        let text = serde_yaml::to_string(object).map_err(anyhow::Error::from)?;
         say(&format!("---\n{text}"))?;
     }
     Ok(())
+}
+
+/// Whether Kubernetes of a minor version has the kind of an object: an apply that never succeeds is no installation.
+fn is_served(object: &Value, minor: u32) -> bool {
+    where_served(object).is_none_or(|since| since <= minor)
 }
 
 /// Into a folder that is empty or not there: nothing of the user's is written over.
@@ -52,4 +60,24 @@ fn chart(dir: &Path) -> Result<(), Failure> {
         dir.display()
     );
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_older_kubernetes_is_not_given_kinds_that_it_does_not_have() {
+        let all = manifests(&ManifestOptions::default());
+        let policies = |minor| -> Vec<&str> {
+            let given = all.iter().filter(|object| is_served(object, minor));
+            let kinds = given.filter_map(|object| object["kind"].as_str());
+            kinds.filter(|kind| kind.contains("AdmissionPolicy")).collect()
+        };
+        assert_eq!(policies(29), [""; 0]);
+        assert_eq!(policies(30), ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"]);
+        assert_eq!(policies(35), policies(30));
+        assert_eq!(policies(36).len(), 4);
+        assert_eq!(all.iter().filter(|object| is_served(object, 36)).count(), all.len());
+    }
 }

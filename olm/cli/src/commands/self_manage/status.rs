@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use olm_manager::{
-    manifests::{MANAGER, VERSION, installation, is_where_served, manifests},
+    manifests::{MANAGER, VERSION, installation, manifests, where_served},
     ops,
 };
 use serde::Serialize;
@@ -73,7 +73,7 @@ fn missing(wanted: &[serde_json::Value], there: &[installation::Object]) -> Vec<
     // Catalogs of the site do not carry the label by which the rest is found.
     let ours = |o: &&serde_json::Value| {
         o["kind"] != "Namespace"
-            && !is_where_served(o)
+            && where_served(o).is_none()
             && o["metadata"]["labels"]["app.kubernetes.io/part-of"] == "olm"
     };
     wanted.iter().filter(ours).map(object).filter(|o| !there.contains(o)).map(|o| o.to_string()).collect()
@@ -119,7 +119,7 @@ mod tests {
         let wanted = manifests(&ManifestOptions::default());
         let missing = missing(&wanted, &[]);
         assert!(missing.contains(&"Deployment olm/olm-manager".to_owned()), "{missing:?}");
-        let needed = wanted.iter().filter(|o| o["kind"] != "Namespace" && !is_where_served(o)).count();
+        let needed = wanted.iter().filter(|o| o["kind"] != "Namespace" && where_served(o).is_none()).count();
         assert_eq!(missing.len(), needed);
     }
 

@@ -74,11 +74,11 @@ pub(super) async fn run(global: &Global, args: SelfUninstallArgs) -> Result<(), 
     print_one(&report, args.out.output, &name, || text(&report))
 }
 
-/// Deletes in order; managers are gone before the rights that they work with.
+/// Deletes in order: what managers answer before them, and they before the rights that they work with.
 async fn remove(client: &Client, report: &Report, limit: Duration) -> Result<(), Failure> {
     let start = Instant::now();
     let (running, rest): (Vec<&Object>, Vec<&Object>) =
-        report.removed.iter().partition(|o| o.kind == "Deployment");
+        report.removed.iter().partition(|o| matches!(o.kind.as_str(), "APIService" | "Deployment"));
     for batch in [running, rest] {
         for object in &batch {
             installation::delete(client, object).await.map_err(failure)?;
@@ -156,9 +156,10 @@ fn text(report: &Report) -> String {
     if operators > 0 {
         let _ = writeln!(
             out,
-            "{} go on running and nobody looks after them: no upgrades, and a Subscription or ClusterServiceVersion that is deleted \
+            "{} {} on running and nobody looks after them: no upgrades, and a Subscription or ClusterServiceVersion that is deleted \
              waits for its finalizer until olm is installed again",
-            count(operators, "operator")
+            count(operators, "operator"),
+            if operators == 1 { "goes" } else { "go" }
         );
     }
     for object in &report.namespace_kept {

@@ -93,7 +93,13 @@ pub async fn run(global: &Global, args: WhyArgs) -> Result<(), Failure> {
         Ok(resolved) => (Some(resolved), None),
         Err(Refusal::Unresolvable(explanation)) => (None, Some(explanation)),
         Err(refusal) => {
-            refused = Some(wait::failure(refusal.into()));
+            let text = refusal.to_string();
+            let mut failure = wait::failure(refusal.into());
+            // The Subscription says the same already.
+            if subject.installed.as_ref().is_some_and(|installed| installed.reason.contains(&text)) {
+                failure = Failure::new(failure.code, "");
+            }
+            refused = Some(failure);
             (None, None)
         }
     };

@@ -28,7 +28,7 @@ use tokio_stream::wrappers::WatchStream;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    catalogs::LoadedCatalog,
+    catalogs::{LoadedCatalog, Sight},
     context::{Ctx, Error, SAFETY_NET, drive},
     engine::{self, Basis, Change, Outcome, Refusal, Snapshot},
     limits::{TEXT, truncate},
@@ -97,12 +97,15 @@ async fn reconcile(plan: Arc<InstallPlan>, ctx: Arc<Ctx>) -> Result<Action, Erro
         return refuse(&plan, &ctx, "PlanUnknown", "the InstallPlan is not owned by a Subscription").await;
     };
     let namespace = plan.namespace().unwrap_or_default();
-    let catalogs = ctx.catalogs.visible_from(&namespace, &ctx.namespace);
+    let sight = Sight::of(&namespace, &ctx.namespace, &snapshot.groups);
+    let catalogs = ctx.catalogs.within(&sight);
     let bundle = plan.spec.cluster_service_version_names.first().cloned().unwrap_or_default();
     let remembered = remembered(&plan);
     let carry_on =
         || engine::change_to(&ctx.resources, &catalogs, &subscription, &snapshot, &bundle, remembered);
-    let change = if begun {
+    let change = if let Err(refusal) = engine::in_sight(&subscription, &sight) {
+        Err(refusal)
+    } else if begun {
         carry_on().await.map(Arc::new)
     } else if let Some(change) = worked_out(&plan, &subscription, &snapshot, &catalogs, &ctx) {
         Ok(change)

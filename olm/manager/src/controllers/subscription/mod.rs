@@ -27,7 +27,7 @@ use tokio_stream::wrappers::WatchStream;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    catalogs::LoadedCatalog,
+    catalogs::{LoadedCatalog, Sight},
     context::{Ctx, Error, SAFETY_NET, drive},
     engine::{self, Basis, Outcome, Refusal, Snapshot, Snapshots},
     runner::Action,
@@ -112,8 +112,9 @@ async fn reconcile(
     ensure_label(&subscription, &ctx).await?;
 
     let namespace = subscription.namespace().unwrap_or_default();
-    let catalogs = ctx.catalogs.visible_from(&namespace, &ctx.namespace);
     let snapshot = memory.snapshots.share(Snapshot::kept(&ctx.resources, &ctx.stores, &namespace).await);
+    let sight = Sight::of(&namespace, &ctx.namespace, &snapshot.groups);
+    let catalogs = ctx.catalogs.within(&sight);
     let plans = plans_of(&subscription, &ctx.stores);
     let basis = Basis::of(&subscription, &snapshot, &catalogs);
     // With what became of it so far.
@@ -128,7 +129,7 @@ async fn reconcile(
     };
     let observed = Observed {
         subscription: &subscription,
-        catalog: catalog_state(&subscription, source, &memory.sources, &ctx).await?,
+        catalog: catalog_state(&subscription, source, &sight, &memory.sources, &ctx).await?,
         installed: snapshot.installed(&subscription, package.as_deref()),
         csvs: &snapshot.csvs,
         plans: &plans,
@@ -315,18 +316,14 @@ fn plans_of(subscription: &Subscription, stores: &Stores) -> Vec<Arc<InstallPlan
 async fn catalog_state(
     subscription: &Subscription,
     source: Option<&LoadedCatalog>,
+    sight: &Sight<'_>,
     sources: &Sources,
     ctx: &Ctx,
 ) -> Result<Catalog, Error> {
     let spec = &subscription.spec;
     let (namespace, name) = (&spec.source_namespace, &spec.source);
-    let own = subscription.namespace().unwrap_or_default();
-    if *namespace != own && *namespace != ctx.namespace {
-        return Ok(Catalog::Missing(format!(
-            "targeted catalogsource {namespace}/{name} cannot be used from namespace {own}: only catalogs of that \
-             namespace and of {olm} are visible there; set spec.sourceNamespace to {own} or {olm}",
-            olm = ctx.namespace
-        )));
+    if let Some((text, fix)) = sight.refuses(namespace, name) {
+        return Ok(Catalog::Missing(format!("targeted {text}; {fix}")));
     }
     if let Some(entry) = ctx.catalogs.get(namespace, name) {
         return Ok(match (source, entry.problem) {
@@ -424,9 +421,10 @@ async fn report(
 /// Why the engine says no, as the conditions have it.
 pub(super) fn resolution_reason(refusal: &Refusal) -> &'static str {
     match refusal {
-        Refusal::Unresolvable(_) | Refusal::UnknownCatalog { .. } | Refusal::Field { .. } => {
-            "ConstraintsNotSatisfiable"
-        }
+        Refusal::Unresolvable(_)
+        | Refusal::UnknownCatalog { .. }
+        | Refusal::CatalogOutOfSight { .. }
+        | Refusal::Field { .. } => "ConstraintsNotSatisfiable",
         _ => "ErrorPreventedResolution",
     }
 }

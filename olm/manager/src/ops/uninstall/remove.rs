@@ -11,6 +11,7 @@ use kube::{
 };
 use olm_api::{Subscription, names::FINALIZER_SUBSCRIPTION_CLEANUP};
 use olm_plan::{ObjectRef, Op, Plan};
+use serde_json::Value;
 
 use super::{
     Leaving, Progress, UninstallOptions, UninstallReport, described,
@@ -47,7 +48,7 @@ pub(super) async fn carry_out(
         digest: plan.digest.clone(),
         ..UninstallReport::default()
     };
-    let doing = Doing { client, resources: Resources::new(client.clone()), leaving };
+    let doing = Doing { client, resources: Resources::new(client.clone()), leaving, policy: Value::Null };
     for stage in stages(plan) {
         report.removed.extend(doing.remove(stage).await?.iter().map(ToString::to_string));
     }
@@ -87,7 +88,8 @@ pub(super) async fn advance(
     plan: &Plan,
     subscription: &Subscription,
 ) -> Result<Progress, Error> {
-    let doing = Doing { client, resources: Resources::new(client.clone()), leaving };
+    let policy = serde_json::to_value(&subscription.spec.deletion_policy).unwrap_or_default();
+    let doing = Doing { client, resources: Resources::new(client.clone()), leaving, policy };
     let own = |r: &ObjectRef| r.kind == "Subscription" && r.name == subscription.name_any();
     for mut stage in stages(plan) {
         stage.retain(|reference| !own(reference));
@@ -123,6 +125,8 @@ struct Doing<'a> {
     client: &'a Client,
     resources: Resources,
     leaving: &'a Leaving,
+    /// The `deletionPolicy` that the Subscriptions of dependencies are deleted with.
+    policy: Value,
 }
 
 impl Doing<'_> {
@@ -213,7 +217,7 @@ impl Doing<'_> {
         if let Some(since) = &found.metadata.deletion_timestamp {
             return Ok(Some(Pushed { uid, held: Some((held(object, &found), Some(since.0))) }));
         }
-        if object.kind == "Subscription" && !self.release(&api, &found).await? {
+        if object.kind == "Subscription" && !self.settle(&api, &found).await? {
             // Somebody wrote it just now: the next look is at what it is then.
             return Ok(Some(Pushed { uid, held: Some((held(object, &found), None)) }));
         }
@@ -228,25 +232,27 @@ impl Doing<'_> {
     }
 
     /// A Subscription with a `deletionPolicy` is held until the manager has carried that out. What becomes of its operator is decided
-    /// here, so it is taken back: the policy of this plan counts.
-    async fn release(&self, api: &Api<DynamicObject>, found: &DynamicObject) -> Result<bool, Error> {
-        if !found.finalizers().iter().any(|f| f == FINALIZER_SUBSCRIPTION_CLEANUP) {
+    /// here: the policy of this plan counts. Who removes all of it himself takes the policy back; who goes step by step hands his own
+    /// on, because between two steps an operator without its Subscription would be nobody's.
+    async fn settle(&self, api: &Api<DynamicObject>, found: &DynamicObject) -> Result<bool, Error> {
+        let ours = |finalizer: &&str| *finalizer == FINALIZER_SUBSCRIPTION_CLEANUP;
+        let all = || found.finalizers().iter().map(String::as_str);
+        let held = !self.policy.is_null();
+        if all().any(|f| ours(&f)) == held && found.data["spec"]["deletionPolicy"] == self.policy {
             return Ok(true);
         }
-        let finalizers: Vec<&String> =
-            found.finalizers().iter().filter(|f| *f != FINALIZER_SUBSCRIPTION_CLEANUP).collect();
+        let finalizers: Vec<&str> =
+            all().filter(|f| !ours(f)).chain(held.then_some(FINALIZER_SUBSCRIPTION_CLEANUP)).collect();
         let patch = serde_json::json!({
             "metadata": { "finalizers": finalizers, "resourceVersion": found.resource_version() },
-            "spec": { "deletionPolicy": null },
+            "spec": { "deletionPolicy": self.policy },
         });
         let name = found.name_any();
         match api.patch(&name, &PatchParams::default(), &Patch::Merge(&patch)).await {
             Ok(_) => Ok(true),
             Err(kube::Error::Api(status)) if status.is_not_found() => Ok(true),
             Err(kube::Error::Api(status)) if status.is_conflict() => Ok(false),
-            Err(error) => {
-                Err(Error::kube(format!("take back the deletionPolicy of Subscription {name}"))(error))
-            }
+            Err(error) => Err(Error::kube(format!("set the deletionPolicy of Subscription {name}"))(error)),
         }
     }
 

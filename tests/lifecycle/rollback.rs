@@ -1,0 +1,144 @@
+//! The way back where it would lose data: nobody is let through, and nothing is changed.
+
+use std::net::TcpListener;
+
+use anyhow::{Result, ensure};
+use kube::{
+    Api,
+    api::{ApiResource, DynamicObject},
+    core::GroupVersionKind,
+};
+use olm_devcluster::api::Identity;
+use olm_manager::Options;
+use olm_tests::{
+    bin_dir,
+    inprocess::{Catalog, World, condition, text},
+    skipped,
+};
+use serde_json::{Value, json};
+
+use crate::{a_crd, op, run, scenario};
+
+fn objects(world: &World) -> Api<DynamicObject> {
+    let gvk = GroupVersionKind::gvk("a.example.com", "v2", "A");
+    Api::namespaced_with(world.client.clone(), "ns", &ApiResource::from_gvk_with_plural(&gvk, "as"))
+}
+
+/// An operator that was upgraded to a version whose CRD stores another version than the one before knows, and an object that was made
+/// since.
+async fn upgraded(world: &World) -> Result<()> {
+    let one = op("1.0.0").owns(a_crd(&["v1"]));
+    // The first one is stored.
+    let two = op("2.0.0").owns(a_crd(&["v2", "v1"]));
+    world.publish("catalog", &Catalog::chain(&[&one])).await?;
+    world.home("ns").await?;
+    world.subscribe("ns", "a").await?;
+    world.installed("ns", "a", "a.v1.0.0").await?;
+    world.publish("catalog", &Catalog::chain(&[&one, &two])).await?;
+    world.installed("ns", "a", "a.v2.0.0").await?;
+    world.gone("ClusterServiceVersion", "ns", "a.v1.0.0").await?;
+    let object = json!({ "apiVersion": "a.example.com/v2", "kind": "A",
+        "metadata": { "name": "one", "namespace": "ns" }, "spec": { "size": 3 } });
+    // Its version is served a moment after it is in the CRD.
+    world.eventually("the object to be taken", async || world.apply(&object).await).await?;
+    world
+        .until("CustomResourceDefinition", "", "as.a.example.com", |c| {
+            c["status"]["storedVersions"].as_array().is_some_and(|all| all.contains(&json!("v2")))
+        })
+        .await?;
+    world.quiet().await
+}
+
+/// What is installed, and what it holds.
+async fn state(world: &World) -> Result<Value> {
+    let crd = world.get("CustomResourceDefinition", "", "as.a.example.com").await?;
+    let deployment = world.get("Deployment", "ns", "a").await?;
+    let csv = world.get("ClusterServiceVersion", "ns", "a.v2.0.0").await?;
+    Ok(json!({
+        "crd": crd["spec"],
+        "stored": crd["status"]["storedVersions"],
+        "pods": deployment["spec"]["template"],
+        "versions": world.names("ClusterServiceVersion", "ns").await?,
+        "phase": csv["status"]["phase"],
+        "plans": world.names("InstallPlan", "ns").await?,
+        "object": objects(world).get("one").await?.data["spec"],
+    }))
+}
+
+/// As a pipeline writes it: the wish is on the Subscription, the plan is refused, and the operator stays as it is until somebody takes the
+/// wish back.
+#[test]
+fn a_way_back_that_would_lose_data_is_not_gone() {
+    scenario(async |world, _manager| {
+        upgraded(&world).await?;
+        let before = state(&world).await?;
+        // when
+        let back = json!({ "spec": { "version": "=1.0.0", "upgradeConstraintPolicy": "SelfCertified" } });
+        world.patch("Subscription", "ns", "a", &back).await?;
+        // then the reason is told
+        let failed = world.condition("Subscription", "ns", "a", "ResolutionFailed", "").await?;
+        ensure!(
+            text(&failed, "/message").contains("there is no way back to this version")
+                && text(&failed, "/message").contains("as.a.example.com has objects stored in version v2"),
+            "{failed}"
+        );
+        // and nothing is done
+        world.quiet().await?;
+        let after = state(&world).await?;
+        ensure!(after == before, "before: {before}\nafter: {after}");
+        // when it is not wanted any more, then all is well
+        let stay = json!({ "spec": { "version": null, "upgradeConstraintPolicy": null } });
+        world.patch("Subscription", "ns", "a", &stay).await?;
+        world
+            .until("Subscription", "ns", "a", |s| {
+                condition(s, "ResolutionFailed").is_none_or(|c| c["status"] != "True")
+            })
+            .await?;
+        world.installed("ns", "a", "a.v2.0.0").await?;
+        world.quiet().await?;
+        let after = state(&world).await?;
+        ensure!(after == before, "before: {before}\nafter: {after}");
+        Ok(())
+    });
+}
+
+/// `olm rollback` says so before it writes anything.
+#[test]
+fn olm_rollback_refuses_to_lose_data() {
+    if !bin_dir().join("olm").is_file() {
+        skipped("olm_rollback_refuses_to_lose_data", "it needs the command `olm` that `cargo build` makes");
+        return;
+    }
+    run(async {
+        // given a manager that answers the administrator's programs
+        let world = World::bare().await?;
+        // Free at this moment.
+        let address = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?;
+        let _manager = world.manager_with(Options { listen: Some(address), ..world.options("manager-0") })?;
+        let admin = world.serve_to(Identity::admin(), address)?;
+        upgraded(&world).await?;
+        let wish = async || -> Result<Value> {
+            let subscription = world.get("Subscription", "ns", "a").await?;
+            Ok(json!([subscription["spec"], subscription["metadata"]["annotations"]]))
+        };
+        let (before, wished) = (state(&world).await?, wish().await?);
+        // when
+        let (out, error) = admin.olm(&["rollback", "a", "-n", "ns"]).await?;
+        // then it names the version that it will not go back to, and the one that objects are stored in
+        ensure!(out.is_empty() && error.contains("error: cannot go back to a.v1.0.0: "), "{out}{error}");
+        ensure!(error.contains("there is no way back") && error.contains("version v2"), "{error}");
+        // and the plan has the finding, for programs
+        let (plan, error) = admin.olm(&["plan", "rollback", "a", "-n", "ns", "-o", "json"]).await?;
+        let plan: Value =
+            serde_json::from_str(&plan).map_err(|why| anyhow::anyhow!("{why}: {plan}{error}"))?;
+        let blocks = |f: &Value| f["code"] == "RollbackImpossible" && f["severity"] == "block";
+        let findings = plan["findings"].as_array().cloned().unwrap_or_default();
+        ensure!(plan["action"] == "rollback" && findings.iter().any(blocks), "{plan}");
+        // and nothing is changed, nor wished for
+        world.quiet().await?;
+        ensure!(wish().await? == wished, "the Subscription was written");
+        let after = state(&world).await?;
+        ensure!(after == before, "before: {before}\nafter: {after}");
+        Ok(())
+    });
+}

@@ -1,0 +1,313 @@
+//! `olm self`: the product itself is put on a cluster, looked at, brought to another version and removed, by the command that cargo built
+//! and against the API of the scenario. The objects are the real ones; their pods only pretend, so no manager runs.
+
+use std::{collections::BTreeSet, process::Output};
+
+use anyhow::{Context as _, Result, ensure};
+use olm_manager::manifests::{
+    CONSOLE, MANAGER, ManifestOptions, NAMESPACE_VARIABLE, VERSION, installation::OPTIONS_ANNOTATION,
+    manifests,
+};
+use olm_tests::{
+    bin_dir, cluster,
+    inprocess::{Faults, OLM, Served, World, text},
+    skipped,
+};
+use serde_json::{Value, json};
+
+use crate::{op, run};
+
+/// Of a site's own registry.
+const IMAGE: &str = "registry.example/olm:1";
+const NOT_INSTALLED: &str = "olm is not installed on this cluster";
+
+/// A cluster, and the administrator's way to it.
+struct Desk {
+    world: World,
+    admin: Served,
+    /// What the commands ask of the API.
+    calls: Faults,
+}
+
+impl Desk {
+    /// Runs `olm self` without a terminal.
+    async fn olm(&self, args: &[&str]) -> Result<Output> {
+        let mut command = cluster::olm();
+        command.env_remove(NAMESPACE_VARIABLE).arg("--kubeconfig").arg(&self.admin.kubeconfig);
+        command.arg("self").args(args);
+        tokio::task::spawn_blocking(move || cluster::run(command, None)).await?
+    }
+
+    /// What it says on standard output; it must not fail.
+    async fn done(&self, args: &[&str]) -> Result<String> {
+        let out = self.olm(args).await?;
+        let error = String::from_utf8_lossy(&out.stderr);
+        ensure!(out.status.success(), "olm self {args:?}: {}: {error}", out.status);
+        Ok(String::from_utf8(out.stdout)?)
+    }
+
+    /// It must end with this code and say this on standard error.
+    async fn ends(&self, code: i32, words: &str, args: &[&str]) -> Result<()> {
+        let out = self.olm(args).await?;
+        let error = String::from_utf8_lossy(&out.stderr);
+        let fits = out.status.code() == Some(code) && error.contains(words);
+        ensure!(fits, "olm self {args:?}, not {code} with `{words}`: {}: {error}", out.status);
+        Ok(())
+    }
+
+    /// It must be refused with these words, before anything is written.
+    async fn refused(&self, words: &str, args: &[&str]) -> Result<()> {
+        let from = self.calls.count();
+        self.ends(4, words, args).await?;
+        let writes = self.calls.writes_since(from);
+        ensure!(writes.is_empty(), "olm self {args:?} was refused and wrote {writes:?}");
+        Ok(())
+    }
+
+    async fn status(&self) -> Result<Value> {
+        Ok(serde_json::from_str(&self.done(&["status", "-o", "json"]).await?)?)
+    }
+
+    /// As if another version had installed it.
+    async fn made_by(&self, version: &str) -> Result<()> {
+        let label = json!({ "metadata": { "labels": { "app.kubernetes.io/version": version } } });
+        self.world.patch("Deployment", OLM, MANAGER, &label).await.map(drop)
+    }
+
+    /// The version that installed it, the manager's Deployment and its container.
+    async fn manager(&self) -> Result<(String, Value, Value)> {
+        let manager = self.world.get("Deployment", OLM, MANAGER).await?;
+        let version = text(&manager, "/metadata/labels/app.kubernetes.io~1version").to_owned();
+        let container = manager["spec"]["template"]["spec"]["containers"][0].clone();
+        Ok((version, manager, container))
+    }
+}
+
+/// Runs a scenario where the command is there.
+fn desk<F>(name: &str, body: F)
+where
+    F: AsyncFnOnce(Desk) -> Result<()>,
+{
+    if !bin_dir().join("olm").is_file() {
+        return skipped(name, "it needs the command `olm` that `cargo build` makes");
+    }
+    run(async move {
+        let world = World::bare().await?;
+        let calls = Faults::new();
+        let admin = world.serve_as_admin(&calls)?;
+        body(Desk { world, admin, calls }).await
+    });
+}
+
+/// Installing ends when all pods are ready and not before; once more changes nothing; what is missing is told, and made again.
+#[test]
+fn installing_waits_and_twice_changes_nothing() {
+    desk("installing_waits_and_twice_changes_nothing", async |desk| {
+        let world = &desk.world;
+        desk.ends(3, NOT_INSTALLED, &["status"]).await?;
+        // when its pods run and never are ready
+        let never = "registry.example/olm:never-ready";
+        desk.done(&["install", "--image", never, "--no-wait"]).await?;
+        let late = "olm-manager is ready: not there after";
+        desk.ends(6, late, &["install", "--image", never, "--timeout", "1s"]).await?;
+        ensure!(desk.status().await?["ready"] == false, "it is ready without pods");
+        // when that is put right, then it is ready at the moment when the command ends
+        let told = desk.done(&["install", "--image", IMAGE]).await?;
+        ensure!(told == format!("olm {VERSION} is installed in namespace olm.\n"), "{told}");
+        for name in [MANAGER, CONSOLE] {
+            let deployment = world.get("Deployment", OLM, name).await?;
+            let status = &deployment["status"];
+            ensure!(status["updatedReplicas"] == 1 && status["availableReplicas"] == 1, "{name}: {status}");
+        }
+        // and the second time changes nothing
+        let before = world.snapshot().await?;
+        desk.done(&["install", "--image", IMAGE]).await?;
+        let changed = before.differences(&world.snapshot().await?);
+        ensure!(changed.is_empty(), "{changed:?}");
+        let told = desk.done(&["status"]).await?;
+        let first = format!("olm {VERSION} in namespace olm: ready\nleader:  nobody\n");
+        ensure!(told.starts_with(&first), "{told}");
+        // when one leads, and somebody takes a Service away
+        let lease = json!({ "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "metadata": { "name": MANAGER, "namespace": OLM }, "spec": { "holderIdentity": "olm-manager-0" } });
+        world.apply(&lease).await?;
+        world.delete("Service", OLM, MANAGER).await?;
+        let status = desk.status().await?;
+        ensure!(status["leader"] == "olm-manager-0" && status["ready"] == false, "{status}");
+        ensure!(status["missing"] == json!(["Service olm/olm-manager"]), "{status}");
+        desk.done(&["upgrade"]).await?;
+        let status = desk.status().await?;
+        ensure!(status["ready"] == true && status["missing"] == json!([]), "{status}");
+        Ok(())
+    });
+}
+
+/// An upgrade keeps what the installation chose, its image too, takes what is said, and removes what is not wanted any more.
+#[test]
+fn an_upgrade_keeps_the_choices() {
+    desk("an_upgrade_keeps_the_choices", async |desk| {
+        let world = &desk.world;
+        // given choices, made with an older version
+        let chosen = ["install", "--image", IMAGE, "--replicas", "2", "--requests", "cpu=20m,memory=48Mi"];
+        let requests = json!({ "cpu": "20m", "memory": "48Mi" });
+        desk.done(&chosen).await?;
+        desk.made_by("0.0.1").await?;
+        // when
+        desk.done(&["upgrade", "--console=false", "--network-policy=false"]).await?;
+        // then they are as they were
+        let (version, manager, container) = desk.manager().await?;
+        ensure!(version == VERSION && manager["spec"]["replicas"] == 2, "{manager}");
+        ensure!(container["image"] == IMAGE && container["resources"]["requests"] == requests, "{container}");
+        world.get("PodDisruptionBudget", OLM, MANAGER).await?;
+        // and what was switched off goes
+        for kind in ["Deployment", "Service", "ServiceAccount", "NetworkPolicy"] {
+            world.gone(kind, OLM, CONSOLE).await?;
+        }
+        world.gone("NetworkPolicy", OLM, MANAGER).await?;
+        // when something else is said, then what was switched off stays away
+        desk.done(&["upgrade", "--image", "registry.example/olm:2", "--replicas", "1"]).await?;
+        ensure!(world.find("Deployment", OLM, CONSOLE).await?.is_none(), "the console is back");
+        ensure!(world.names("NetworkPolicy", OLM).await?.is_empty(), "the policies are back");
+        world.gone("PodDisruptionBudget", OLM, MANAGER).await?;
+        let (_, manager, container) = desk.manager().await?;
+        ensure!(container["image"] == "registry.example/olm:2", "{container}");
+        ensure!(container["resources"]["requests"] == requests, "{container}");
+        ensure!(manager["status"]["updatedReplicas"] == 1, "it did not wait: {}", manager["status"]);
+        Ok(())
+    });
+}
+
+fn old_olm(replicas: i32) -> Value {
+    let labels = json!({ "app": "olm-operator" });
+    json!({ "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": { "name": "olm-operator", "namespace": "old-olm", "labels": labels },
+        "spec": { "replicas": replicas, "selector": { "matchLabels": labels },
+            "template": { "metadata": { "labels": labels },
+                "spec": { "containers": [{ "name": "olm", "image": "example.invalid/olm:1" }] } } } })
+}
+
+/// Two managers undo each other's work, and an older one undoes a newer one's: refused, and nothing is written.
+#[test]
+fn it_is_not_put_beside_another_nor_over_a_newer_one() {
+    desk("it_is_not_put_beside_another_nor_over_a_newer_one", async |desk| {
+        let world = &desk.world;
+        let runs = |d: &Value| d["status"]["availableReplicas"] == 1;
+        desk.ends(3, NOT_INSTALLED, &["upgrade"]).await?;
+        // given another OLM
+        world.namespace("old-olm").await?;
+        world.apply(&old_olm(1)).await?;
+        world.until("Deployment", "old-olm", "olm-operator", runs).await?;
+        let other = "another OLM runs on this cluster: Deployments old-olm/olm-operator have pods";
+        desk.refused(other, &["install", "--image", IMAGE]).await?;
+        // when it is stopped, as the hint says
+        let fix = "stop it first: kubectl scale deployment -n old-olm olm-operator --replicas=0";
+        desk.refused(fix, &["install", "--image", IMAGE]).await?;
+        world.apply(&old_olm(0)).await?;
+        let stopped = |d: &Value| d["status"]["replicas"].as_u64().unwrap_or(0) == 0;
+        world.until("Deployment", "old-olm", "olm-operator", stopped).await?;
+        desk.done(&["install", "--image", IMAGE]).await?;
+        // then there is no second one elsewhere
+        let here = "olm is installed in namespace olm, not in elsewhere";
+        desk.refused(here, &["install", "-n", "elsewhere"]).await?;
+        // and none over a newer one, unless that is said
+        desk.made_by("99.0.0").await?;
+        let newer = format!("version 99.0.0 is installed, which is newer than this program's {VERSION}");
+        desk.refused(&newer, &["install"]).await?;
+        desk.refused(&newer, &["upgrade"]).await?;
+        desk.done(&["upgrade", "--allow-downgrade"]).await?;
+        let (version, ..) = desk.manager().await?;
+        ensure!(version == VERSION, "{version}");
+        // and none over choices that nobody knows, as Helm's
+        let unknown = json!({ "metadata": { "annotations": { (OPTIONS_ANNOTATION): null } } });
+        world.patch("Deployment", OLM, MANAGER, &unknown).await?;
+        desk.refused("does not say what the installation chose", &["upgrade"]).await?;
+        // when the other one comes back
+        world.apply(&old_olm(1)).await?;
+        world.until("Deployment", "old-olm", "olm-operator", runs).await?;
+        desk.refused(other, &["upgrade"]).await?;
+        let status = desk.status().await?;
+        ensure!(status["rival"]["deployments"] == json!(["old-olm/olm-operator"]), "{status}");
+        Ok(())
+    });
+}
+
+/// As uninstalling names an object; CustomResourceDefinitions and the namespace are matters of their own.
+fn removed(object: &Value) -> Option<String> {
+    let fields = ["/kind", "/metadata/namespace", "/metadata/name"];
+    let [kind, namespace, name] = fields.map(|field| text(object, field));
+    let place = if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") };
+    (!["Namespace", "CustomResourceDefinition"].contains(&kind)).then(|| format!("{kind} {place}"))
+}
+
+/// The manager is gone before its rights are; what goes is counted; what users made stays, until that is said otherwise.
+#[test]
+fn uninstalling_removes_what_was_installed() {
+    desk("uninstalling_removes_what_was_installed", async |desk| {
+        let world = &desk.world;
+        let crds = olm_api::crds().len();
+        desk.done(&["install", "--image", IMAGE, "--package-manifests"]).await?;
+        world.home("ns").await?;
+        world.subscribe("ns", "a").await?;
+        let mine = json!({ "name": "mine", "namespace": OLM });
+        world.apply(&json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": mine })).await?;
+        // then nothing is done unasked, and CustomResourceDefinitions stay while operators are there
+        desk.refused("there is nobody to ask", &["uninstall"]).await?;
+        let all = ["uninstall", "--yes", "--delete-crds"];
+        desk.refused("1 Subscription and no ClusterServiceVersions are on the cluster", &all).await?;
+        world.apply(&op("1.0.0").manifest("ns")).await?;
+        world.delete("Subscription", "ns", "a").await?;
+        desk.refused("no Subscriptions and 1 ClusterServiceVersion are on the cluster", &all).await?;
+        // when it is only asked what would go, then that is what was installed
+        let from = desk.calls.count();
+        let told = desk.done(&["uninstall", "--dry-run"]).await?;
+        ensure!(desk.calls.writes_since(from).is_empty(), "it was to change nothing");
+        let options = ManifestOptions { package_manifests: true, ..ManifestOptions::default() };
+        let installed: BTreeSet<String> = manifests(&options).iter().filter_map(removed).collect();
+        let listed = told.lines().filter_map(|line| line.strip_prefix("would remove: "));
+        let listed: BTreeSet<String> = listed.map(str::to_owned).collect();
+        // Older API servers do not have the kinds of policies.
+        let same = installed.symmetric_difference(&listed).all(|object| object.contains("AdmissionPolicy"));
+        ensure!(same && told.contains(&format!("would remove {} objects\n", listed.len())), "{told}");
+        let kept = format!(
+            "kept: {crds} CustomResourceDefinitions with 1 ClusterServiceVersion, 1 OperatorGroup (--delete-crds removes them)\n"
+        );
+        ensure!(told.contains(&kept), "{told}");
+        // when a pod of the manager takes its time, then it has its rights as long as it is there
+        let pods = world.list("Pod", OLM).await?;
+        let managers = |pod: &&Value| pod["metadata"]["labels"]["app.kubernetes.io/name"] == MANAGER;
+        let pod = text(pods.iter().find(managers).context("no pod")?, "/metadata/name");
+        let slow = json!({ "metadata": { "finalizers": ["example.com/slow"] } });
+        world.patch("Pod", OLM, pod, &slow).await?;
+        desk.ends(6, "is not gone after 0s", &["uninstall", "--yes", "--timeout", "0s"]).await?;
+        for (kind, namespace) in [("Deployment", OLM), ("ServiceAccount", OLM), ("ClusterRoleBinding", "")] {
+            world.get(kind, namespace, MANAGER).await?;
+        }
+        // and nobody is sent to an API that nobody answers
+        world.gone("APIService", "", "v1.packages.operators.coreos.com").await?;
+        // when it has ended, then the same command removes the rest as it was counted, and nothing else
+        world.patch("Pod", OLM, pod, &json!({ "metadata": { "finalizers": null } })).await?;
+        world.gone("Deployment", OLM, MANAGER).await?;
+        world.gone("Deployment", OLM, CONSOLE).await?;
+        let told = desk.done(&["uninstall", "--yes"]).await?;
+        ensure!(told.contains(&format!("\nremoved {} objects\n{kept}", listed.len() - 3)), "{told}");
+        let stays: Vec<&str> = told.lines().filter(|line| line.starts_with("namespace olm stays")).collect();
+        ensure!(stays == ["namespace olm stays: ConfigMap olm/mine is in it"], "{told}");
+        let left = world.snapshot().await?.only(|key| key.contains(" olm"));
+        let left: Vec<&str> = left.keys().collect();
+        let crd = "CustomResourceDefinition.apiextensions.k8s.io olmconfigs.operators.coreos.com";
+        let known = ["ConfigMap. olm/mine", crd, "Namespace. olm", "ServiceAccount. olm/default"];
+        ensure!(left == known, "{left:?}");
+        let namespace = world.get("Namespace", "", OLM).await?;
+        ensure!(namespace["metadata"]["deletionTimestamp"].is_null(), "{namespace}");
+        // when nothing of others is left, then all of it goes
+        desk.ends(3, NOT_INSTALLED, &["uninstall", "--yes"]).await?;
+        world.delete("ConfigMap", OLM, "mine").await?;
+        world.delete("ClusterServiceVersion", "ns", "a.v1.0.0").await?;
+        let told = desk.done(&all).await?;
+        ensure!(told.ends_with(&format!("\nremoved {crds} objects\n")), "{told}");
+        world.gone("Namespace", "", OLM).await?;
+        let left = world.names("CustomResourceDefinition", "").await?;
+        ensure!(!left.iter().any(|name| name.ends_with(".operators.coreos.com")), "{left:?}");
+        Ok(())
+    });
+}
