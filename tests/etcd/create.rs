@@ -85,3 +85,27 @@ fn s02_wrong_specs_are_refused() {
         Ok(())
     });
 }
+
+/// Members that are not root fit a namespace that lets only such pods in. The API of the dev cluster has no such rule; that of a real
+/// cluster says it itself.
+#[test]
+fn members_fit_a_restricted_namespace() {
+    scenario("members_fit_a_restricted_namespace", async |stage| {
+        let _operator = stage.operator()?;
+        let strict =
+            json!({ "metadata": { "labels": { "pod-security.kubernetes.io/enforce": "restricted" } } });
+        stage.patch("Namespace", "", "ns", &strict).await?;
+        let mut wanted = spec(1);
+        wanted["pod"]["securityContext"] =
+            json!({ "runAsNonRoot": true, "runAsUser": 1000, "fsGroup": 1000 });
+        let cluster = stage.create("strict", wanted).await?;
+        cluster.steady(1).await?;
+        let pods = cluster.pods().await?;
+        let spec = &pods[0]["spec"];
+        ensure!(spec["securityContext"]["seccompProfile"]["type"] == "RuntimeDefault", "{spec}");
+        let own = &spec["containers"][0]["securityContext"];
+        let confined = json!({ "allowPrivilegeEscalation": false, "capabilities": { "drop": ["ALL"] } });
+        ensure!(*own == confined, "{own}");
+        Ok(())
+    });
+}

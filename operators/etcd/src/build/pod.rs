@@ -1,8 +1,9 @@
 //! The pod of a member. Nothing here is ever compared with pods that exist: a new operator leaves them as they are.
 
 use k8s_openapi::api::core::v1::{
-    Container, ContainerPort, EmptyDirVolumeSource, EnvVar, EnvVarSource, HTTPGetAction, ObjectFieldSelector,
-    PersistentVolumeClaimVolumeSource, Pod, PodSpec, Probe, TCPSocketAction, Volume, VolumeMount,
+    Capabilities, Container, ContainerPort, EmptyDirVolumeSource, EnvVar, EnvVarSource, HTTPGetAction,
+    ObjectFieldSelector, PersistentVolumeClaimVolumeSource, Pod, PodSpec, Probe, SeccompProfile,
+    TCPSocketAction, Volume, VolumeMount,
 };
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::api::ObjectMeta;
@@ -57,6 +58,24 @@ pub(crate) fn pod(cluster: &Validated, member: &Member<'_>, addressing: &dyn Add
     annotations.insert(names::ANNOTATION_VERSION.into(), member.version.into());
     annotations.insert(names::ANNOTATION_INITIAL_CLUSTER.into(), initial_cluster(member.initial_cluster));
     annotations.insert(names::ANNOTATION_INITIAL_STATE.into(), member.state().into());
+    let mut spec = PodSpec {
+        hostname: Some(member.name.into()),
+        subdomain: Some(cluster.name.clone()),
+        // A process that ends is started again with its data; the predecessor threw the data away.
+        restart_policy: Some("Always".into()),
+        automount_service_account_token: Some(false),
+        enable_service_links: Some(false),
+        termination_grace_period_seconds: Some(5),
+        node_selector: shape.node_selector.clone(),
+        affinity: shape.affinity.clone(),
+        tolerations: shape.tolerations.clone(),
+        security_context: shape.security_context.clone(),
+        topology_spread_constraints: shape.spread.clone(),
+        containers: vec![container(cluster, member, addressing)],
+        volumes: Some(volumes(cluster, member)),
+        ..PodSpec::default()
+    };
+    confine(&mut spec);
     Pod {
         metadata: ObjectMeta {
             name: Some(member.name.into()),
@@ -66,24 +85,25 @@ pub(crate) fn pod(cluster: &Validated, member: &Member<'_>, addressing: &dyn Add
             owner_references: Some(vec![cluster.owner.clone()]),
             ..ObjectMeta::default()
         },
-        spec: Some(PodSpec {
-            hostname: Some(member.name.into()),
-            subdomain: Some(cluster.name.clone()),
-            // A process that ends is started again with its data; the predecessor threw the data away.
-            restart_policy: Some("Always".into()),
-            automount_service_account_token: Some(false),
-            enable_service_links: Some(false),
-            termination_grace_period_seconds: Some(5),
-            node_selector: shape.node_selector.clone(),
-            affinity: shape.affinity.clone(),
-            tolerations: shape.tolerations.clone(),
-            security_context: shape.security_context.clone(),
-            topology_spread_constraints: shape.spread.clone(),
-            containers: vec![container(cluster, member, addressing)],
-            volumes: Some(volumes(cluster, member)),
-            ..PodSpec::default()
-        }),
+        spec: Some(spec),
         status: None,
+    }
+}
+
+/// Where the cluster says that members are not root, they are all that the Pod Security level `restricted` asks for; a process that
+/// is not root loses nothing by it. Members that are root, as etcd's image is by itself, keep what they had.
+pub(crate) fn confine(spec: &mut PodSpec) {
+    let Some(pod) = spec.security_context.as_mut().filter(|pod| pod.run_as_non_root == Some(true)) else {
+        return;
+    };
+    pod.seccomp_profile.get_or_insert_with(|| SeccompProfile {
+        type_: "RuntimeDefault".into(),
+        ..SeccompProfile::default()
+    });
+    for container in spec.containers.iter_mut().chain(spec.init_containers.iter_mut().flatten()) {
+        let own = container.security_context.get_or_insert_default();
+        own.allow_privilege_escalation = Some(false);
+        own.capabilities = Some(Capabilities { drop: Some(vec!["ALL".into()]), ..Capabilities::default() });
     }
 }
 
@@ -247,6 +267,33 @@ mod tests {
         let env = built(true).spec.unwrap().containers[0].env.clone().unwrap();
         let names: Vec<&str> = env.iter().map(|e| e.name.as_str()).collect();
         assert_eq!(names, ["ETCD_HEARTBEAT_INTERVAL", "ETCD_INITIAL_CLUSTER", "ETCD_INITIAL_CLUSTER_STATE"]);
+    }
+
+    #[test]
+    fn members_that_are_not_root_are_confined_and_others_are_left_as_they_were() {
+        let made = |context: serde_json::Value| {
+            let spec = serde_json::json!({ "size": 3, "pod": { "securityContext": context } });
+            let cluster = validate(&cluster(spec)).unwrap();
+            let member =
+                Member { name: "a", seed: true, initial_cluster: &[], version: "3.4.23", volume: false };
+            pod(&cluster, &member, &InCluster).spec.unwrap()
+        };
+        let spec = made(serde_json::json!({ "runAsNonRoot": true, "runAsUser": 1000, "fsGroup": 1000 }));
+        let own = spec.containers[0].security_context.clone().unwrap();
+        assert_eq!(own.allow_privilege_escalation, Some(false));
+        assert_eq!(own.capabilities.unwrap().drop.unwrap(), ["ALL"]);
+        let pod = spec.security_context.unwrap();
+        assert_eq!(
+            (pod.run_as_user, pod.seccomp_profile.unwrap().type_.as_str()),
+            (Some(1000), "RuntimeDefault")
+        );
+        // whoever says which filter has that one
+        let said = serde_json::json!({ "type": "Localhost", "localhostProfile": "etcd.json" });
+        let spec = made(serde_json::json!({ "runAsNonRoot": true, "seccompProfile": said }));
+        assert_eq!(spec.security_context.unwrap().seccomp_profile.unwrap().type_, "Localhost");
+        let spec = made(serde_json::json!({ "fsGroup": 1000 }));
+        assert!(spec.containers[0].security_context.is_none());
+        assert!(spec.security_context.unwrap().seccomp_profile.is_none());
     }
 
     #[test]

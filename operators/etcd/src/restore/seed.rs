@@ -122,6 +122,7 @@ impl Seed<'_> {
         );
         install.security_context = own;
         spec.init_containers = Some(vec![fetch, restore, install]);
+        pod::confine(spec);
         made
     }
 }
@@ -200,6 +201,16 @@ mod tests {
         ] {
             assert_eq!(users(serde_json::json!({ "securityContext": said })), [None; 3], "{said}");
         }
+    }
+
+    #[test]
+    fn a_seed_that_is_not_root_is_confined_as_a_whole() {
+        let said = serde_json::json!({ "securityContext": { "runAsNonRoot": true, "runAsUser": 1000 } });
+        let spec = seed_with("3.4.23", said).spec.unwrap();
+        let all = spec.init_containers.iter().flatten().chain(&spec.containers);
+        let confined: Vec<_> =
+            all.map(|c| c.security_context.as_ref().and_then(|own| own.allow_privilege_escalation)).collect();
+        assert_eq!(confined, [Some(false); 4]);
     }
 
     #[test]
