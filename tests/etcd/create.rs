@@ -1,7 +1,7 @@
 //! Clusters that are created, as they should be and as nobody should want them.
 
-use anyhow::{bail, ensure};
-use olm_tests::etcd_stage::condition;
+use anyhow::{Context as _, Result, bail, ensure};
+use olm_tests::etcd_stage::{Stage, condition};
 use serde_json::{Value, json};
 
 use crate::{
@@ -44,35 +44,63 @@ fn s01_clusters_of_all_sizes_are_created() {
 fn s02_wrong_specs_are_refused() {
     scenario("S02", async |stage| {
         let _operator = stage.operator()?;
-        let wrong = [
-            ("zero", json!({ "size": 0 })),
-            ("eight", json!({ "size": 8 })),
-            ("negative", json!({ "size": -1 })),
-            ("word", json!({ "size": 3, "version": "foo" })),
-            ("ancient", json!({ "size": 3, "version": "3.2.13" })),
-            ("label", json!({ "size": 3, "pod": { "labels": { "etcd_node": "mine" } } })),
-            ("app", json!({ "size": 3, "pod": { "labels": { "app": "mine" } } })),
-            ("half", json!({ "size": 3, "TLS": { "static": { "member": { "peerSecret": "only" } } } })),
-            ("env", json!({ "size": 3, "pod": { "etcdEnv": [{ "value": "no name" }] } })),
-            (&"long".repeat(14), json!({ "size": 3 })),
+        let long = "long".repeat(14);
+        // What a schema can say, with the field that an administrator must find in the answer.
+        let by_the_api = [
+            ("nosize", json!({}), "spec.size"),
+            ("zero", json!({ "size": 0 }), "spec.size"),
+            ("eight", json!({ "size": 8 }), "spec.size"),
+            ("negative", json!({ "size": -1 }), "spec.size"),
+            ("word", json!({ "size": 3, "version": "foo" }), "spec.version"),
+            ("label", json!({ "size": 3, "pod": { "labels": { "etcd_node": "mine" } } }), "spec.pod.labels"),
+            ("app", json!({ "size": 3, "pod": { "labels": { "app": "mine" } } }), "spec.pod.labels"),
+            (
+                "annotation",
+                json!({ "size": 3, "pod": { "annotations": { "etcd.version": "3.4.23" } } }),
+                "spec.pod.annotations",
+            ),
+            ("env", json!({ "size": 3, "pod": { "etcdEnv": [{ "value": "no name" }] } }), "spec.pod.etcdEnv"),
+            ("torn", json!({ "size": 3, "storage": { "mode": "Pod", "size": "1Gi" } }), "spec.storage"),
+            ("open", json!({ "size": 3, "auth": { "rootSecret": "root" } }), "spec.auth"),
+            (
+                "oneside",
+                json!({ "size": 3, "TLS": { "static": { "member": { "serverSecret": "only" } } } }),
+                "spec.TLS.static",
+            ),
+            (
+                "both",
+                json!({ "size": 3, "TLS": { "static": { "member": { "peerSecret": "only" } }, "auto": {} } }),
+                "spec.TLS",
+            ),
+            (long.as_str(), json!({ "size": 3 }), "metadata.name"),
         ];
-        for (name, spec) in wrong {
-            match stage.create(name, spec).await {
-                // The API itself says no; an administrator must see what was wrong.
-                Err(error) => {
-                    let text = format!("{error:#}");
-                    ensure!(text.contains("EtcdCluster") || text.contains(name), "{name}: {text}");
-                }
-                Ok(cluster) => {
-                    let told = |object: &Value| {
-                        let refused = |type_| condition(object, type_)["status"] == "False";
-                        refused("SpecAccepted") || refused("TLSReady")
-                    };
-                    cluster.until("the mistake to be told", told).await?;
-                    let pods = cluster.names().await?;
-                    ensure!(pods.is_empty(), "{name}: {pods:?} were made");
-                }
-            }
+        for (name, spec, field) in by_the_api {
+            let Err(error) = stage.create(name, spec).await else { bail!("{name} was taken") };
+            let said = refusal(&error).with_context(|| format!("{name}: {error:#}"))?;
+            ensure!(said.contains("EtcdCluster") && said.contains(field), "{name}, {field}: {said}");
+        }
+        // A field that there is not, from a client that asks to be told, as kubectl does.
+        let said = refusal(&misspelt(stage).await.err().context("a field that there is not was taken")?);
+        let said = said.context("a field that there is not")?;
+        ensure!(said.contains("unknown field") && said.contains("spec.sise"), "{said}");
+        let left = stage.list("EtcdCluster", "ns").await?.len();
+        ensure!(left == 0, "{left} clusters are there although each was refused");
+
+        // What only the operator can know, with the condition that says so: which versions it serves, and what is in Secrets.
+        let by_the_operator = [
+            ("ancient", json!({ "size": 3, "version": "3.2.13" }), "SpecAccepted"),
+            (
+                "half",
+                json!({ "size": 3, "TLS": { "static": { "member": { "peerSecret": "only" } } } }),
+                "TLSReady",
+            ),
+        ];
+        for (name, spec, type_) in by_the_operator {
+            let cluster = stage.create(name, spec).await.with_context(|| format!("{name} was not taken"))?;
+            let told = |object: &Value| condition(object, type_)["status"] == "False";
+            cluster.until("the mistake to be told", told).await?;
+            let pods = cluster.names().await?;
+            ensure!(pods.is_empty(), "{name}: {pods:?} were made");
         }
         // Beside them a good one goes its way.
         let cluster = stage.create("good", spec(1)).await?;
@@ -84,6 +112,24 @@ fn s02_wrong_specs_are_refused() {
         ensure!(made == 1, "{made} pods");
         Ok(())
     });
+}
+
+/// What the API says to a manifest that it does not take. Anything else that goes wrong is no refusal.
+fn refusal(error: &anyhow::Error) -> Option<String> {
+    match error.downcast_ref::<kube::Error>()? {
+        kube::Error::Api(status) if (400..500).contains(&status.code) => Some(status.message.clone()),
+        _ => None,
+    }
+}
+
+/// Creates a cluster with a word in its spec that is none, strictly. The parameters of kube's own `create` cannot say that.
+async fn misspelt(stage: &Stage) -> Result<()> {
+    let object = json!({ "apiVersion": "etcd.database.coreos.com/v1beta2", "kind": "EtcdCluster",
+        "metadata": { "name": "misspelt", "namespace": "ns" }, "spec": { "size": 3, "sise": 5 } });
+    let path = "/apis/etcd.database.coreos.com/v1beta2/namespaces/ns/etcdclusters?fieldValidation=Strict";
+    let request = http::Request::post(path).header("content-type", "application/json");
+    stage.client.request_text(request.body(serde_json::to_vec(&object)?)?).await?;
+    Ok(())
 }
 
 /// Members that are not root fit a namespace that lets only such pods in. The API of the dev cluster has no such rule; that of a real

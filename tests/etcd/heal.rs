@@ -11,7 +11,8 @@ use crate::{
     made, scenario,
 };
 
-fn kinds(changes: &[Rpc]) -> Vec<&'static str> {
+/// What was done to the membership, of all that was asked for.
+pub(crate) fn kinds(changes: &[Rpc]) -> Vec<&'static str> {
     changes
         .iter()
         .filter(|rpc| rpc.made())
@@ -80,7 +81,7 @@ fn s06_a_member_that_lost_its_data_is_replaced() {
 }
 
 /// Waits until etcd does not know a member any more.
-async fn replaced(cluster: &Handle<'_>, name: &str) -> Result<()> {
+pub(crate) async fn replaced(cluster: &Handle<'_>, name: &str) -> Result<()> {
     let what = format!("{name} to be out of etcd");
     cluster
         .stage

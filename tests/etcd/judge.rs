@@ -10,6 +10,7 @@ use olm_tests::{
     etcd_stage::{Handle, Rpc, audit::Change, facts::Facts, settled},
     inprocess::Call,
 };
+use serde_json::Value;
 
 use crate::clients::{Clients, Seen};
 
@@ -200,14 +201,35 @@ fn looks(call: &Call) -> bool {
     call.method == "GET" && call.path.ends_with("/pods") && !call.is_watch()
 }
 
-/// (g) Every member that was added or removed was told of.
+/// Events about one member that tell its id: of these somebody always knows it.
+const NUMBERED: [&str; 5] =
+    ["LearnerPromoted", "LeaderMoved", "MemberRemoved", "MemberRestarted", "MemberDefragmented"];
+
+/// Whether an event tells an id, as etcdctl prints it, in parentheses.
+fn tells_an_id(event: &Value) -> bool {
+    let note = event["note"].as_str().unwrap_or_default();
+    let is_id = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_hexdigit());
+    note.split('(').skip(1).any(|rest| rest.split_once(')').is_some_and(|(text, _)| is_id(text)))
+}
+
+/// (g) Every member that was added or removed was told of, with its id.
 async fn told(cluster: &Handle<'_>, log: &[Rpc]) -> Result<()> {
     let events = cluster.stage.list("Event", "ns").await?;
-    let count = |reason: &str| {
-        let of = events.iter().filter(|e| e["regarding"]["name"] == *cluster.name && e["reason"] == reason);
-        // A repetition is counted in the event that was there.
-        of.map(|e| e["series"]["count"].as_u64().unwrap_or(1)).sum::<u64>()
+    let of = |reason: &str| -> Vec<&Value> {
+        let own = |e: &&Value| e["regarding"]["name"] == *cluster.name && e["reason"] == reason;
+        events.iter().filter(own).collect()
     };
+    // A repetition is counted in the event that was there.
+    let count = |reason: &str| {
+        of(reason).into_iter().map(|e| e["series"]["count"].as_u64().unwrap_or(1)).sum::<u64>()
+    };
+    for reason in NUMBERED {
+        let nameless = of(reason).into_iter().find(|e| !tells_an_id(e));
+        ensure!(nameless.is_none(), "{reason} without an id: {nameless:?}");
+    }
+    // Nobody knows the id of the seed when its pod is made.
+    let nameless = of("MemberAdded").into_iter().filter(|e| !tells_an_id(e)).count();
+    ensure!(nameless <= 1, "{nameless} events MemberAdded without an id");
     let own = |rpc: &&Rpc| rpc.via.rsplit_once('-').is_some_and(|(name, _)| name == cluster.name);
     let made = |wanted: fn(&Change) -> bool| {
         log.iter().filter(own).filter(|rpc| rpc.made() && wanted(&rpc.change)).count() as u64

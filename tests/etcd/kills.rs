@@ -7,7 +7,8 @@
 
 use anyhow::{Context as _, Result, ensure};
 use olm_tests::{
-    etcd_stage::{Handle, Operator, Stage, newer},
+    etcd::next_version,
+    etcd_stage::{Handle, Operator, Stage},
     inprocess::{Call, Fault},
 };
 use serde_json::json;
@@ -167,7 +168,7 @@ fn s14_an_operator_dies_at_a_call_of_a_change_of_size() {
 /// S14, at single calls: a cluster that is taken to another version.
 #[test]
 fn s14_an_operator_dies_at_a_call_of_an_upgrade() {
-    match newer() {
+    match next_version() {
         Ok(version) => at_every_call(&Asked::Upgrade(version)),
         Err(why) => olm_tests::skipped("S14 upgrade", &why),
     }

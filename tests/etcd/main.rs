@@ -4,6 +4,9 @@
 //! The stage is in one process ([`olm_tests::etcd_stage`]): the API server and the controllers of the dev cluster, the operator, and
 //! a kubelet that runs pods as etcd processes at addresses of 127.0.0.0/8. What cannot be played yet is in [`SKIPPED`].
 //!
+//! Members run the etcd of this machine, or the one that `OLM_TEST_ETCD_VERSION` names: `scripts/test.sh` plays a handful of scenarios once
+//! more on the newest 3.5, and `scripts/test-long.sh` all of them.
+//!
 //! `OLM_TEST_LONG` (`make test-long`) lets the monkeys go on for longer, and kills the operator at every single call.
 
 #![allow(clippy::panic, reason = "a scenario that fails is a test that fails")]
@@ -18,6 +21,7 @@ mod tasks;
 
 mod backups;
 mod chaos;
+mod corrupt;
 mod create;
 mod heal;
 mod kills;
@@ -27,6 +31,7 @@ mod resize;
 mod restore_deaths;
 mod restores;
 mod secured;
+mod slow;
 mod upgrades;
 mod users;
 mod volumes;
@@ -98,7 +103,7 @@ fn scenario(id: &str, body: impl AsyncFnOnce(&Stage) -> Result<()>) {
     }
 }
 
-/// A spec with a size, for the etcd of this machine, with data that is in the pods alone: what is lost is lost.
+/// A spec with a size, for the etcd of this run, with data that is in the pods alone: what is lost is lost.
 fn spec(size: usize) -> Value {
     let version = olm_tests::etcd::version().unwrap_or_default();
     // Twice etcd's own times: on a busy machine leaders shall not change for that alone.

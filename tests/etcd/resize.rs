@@ -143,7 +143,10 @@ async fn strangers_process(cluster: &Handle<'_>, name: &str) -> Result<tokio::pr
         initial.push(format!("{}={}", member.name, member.peer_urls.join(",")));
     }
     let log = std::fs::File::create(stage.folder().join(format!("{name}.log")))?;
-    let mut command = tokio::process::Command::new(olm_tests::program("etcd").context("etcd")?);
+    // In the version of the cluster that it joins.
+    let program =
+        olm_tests::etcd::tool("etcd").context("there is no etcd of the version that members run")?;
+    let mut command = tokio::process::Command::new(program);
     command
         .args([format!("--name={name}"), format!("--initial-cluster={}", initial.join(","))])
         .arg(format!("--data-dir={}", stage.folder().join(name).display()))

@@ -223,7 +223,8 @@ pub fn objects(s3: &S3, folder: &str) -> Vec<String> {
 /// # Errors
 /// What it has against it.
 pub fn readable(s3: &S3, path: &str) -> Result<()> {
-    let tool = olm_tests::program("etcdctl").context("etcdctl is not installed")?;
+    let tool =
+        olm_tests::etcd::tool("etcdctl").context("there is no etcdctl of the version that members run")?;
     let mut command = std::process::Command::new(tool);
     let done = command
         .env("ETCDCTL_API", "3")

@@ -1,11 +1,12 @@
 //! Talking to an etcd cluster from inside: `kubectl exec` of etcdctl in a member, and a client pod that keeps writing.
 
-use std::{process::Output, time::Duration};
+use std::{path::PathBuf, process::Output, time::Duration};
 
 use anyhow::{Context as _, Result, bail};
+use olm_devcluster::node::ImageTable;
 use serde_json::Value;
 
-use crate::{Cluster, wait::eventually};
+use crate::{Cluster, etcd_stage::newer, wait::eventually};
 
 /// The etcd version to ask for: `OLM_TEST_ETCD_VERSION`, else what the machine's `etcd --version` says.
 pub fn version() -> Option<String> {
@@ -15,6 +16,33 @@ pub fn version() -> Option<String> {
     let out = std::process::Command::new(crate::program("etcd")?).arg("--version").output().ok()?;
     let text = String::from_utf8_lossy(&out.stdout).to_string();
     text.lines().find_map(|line| line.strip_prefix("etcd Version: ")).map(|v| v.trim().to_string())
+}
+
+/// A program of that etcd: `etcd`, `etcdctl`, and since 3.5 `etcdutl`. What lies on the `PATH` may be of another version.
+pub fn tool(name: &str) -> Option<PathBuf> {
+    let version = version()?;
+    // Where `scripts/etcd-newer.sh` puts what it gets.
+    let got = crate::bin_dir().parent()?.join("etcd").join(&version).join(name);
+    if got.is_file() {
+        return Some(got);
+    }
+    let image = ImageTable::discover(Vec::new()).resolve(&format!("etcd:v{version}")).ok()?;
+    image.programs.into_iter().find_map(|(program, path)| (program == name).then_some(path))
+}
+
+/// The version that upgrades go to: the newest 3.5 to be had on this machine.
+///
+/// # Errors
+/// Why there is none. Where members run it from the start there is nothing to upgrade.
+pub fn next_version() -> Result<String, String> {
+    let next = newer()?;
+    let parts = |text: &str| text.split('.').filter_map(|part| part.parse().ok()).collect::<Vec<u64>>();
+    match version() {
+        Some(own) if parts(&own) >= parts(&next) => {
+            Err(format!("members run etcd {own} from the start, and there is none that is newer"))
+        }
+        _ => Ok(next),
+    }
 }
 
 /// An EtcdCluster manifest.

@@ -66,6 +66,15 @@ pub(crate) fn why(error: &kube::Error) -> String {
     }
 }
 
+/// What came of an action.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Done {
+    /// Whether it was done now.
+    pub(crate) changed: Changed,
+    /// Id of the member that it was done to, where the action does not say it and somebody told it in this look.
+    pub(crate) member: Option<u64>,
+}
+
 /// The hands: what they need.
 pub(crate) struct Hands<'a> {
     pub(crate) client: &'a Client,
@@ -111,8 +120,14 @@ impl Hands<'_> {
         Ok(())
     }
 
-    /// Does one action. `Remember` is not for hands: the status is written by `update_status`.
-    pub(crate) async fn act(&self, action: &Action, seen: &Observed) -> Result<Changed, ApplyError> {
+    /// Does one action.
+    pub(crate) async fn act(&self, action: &Action, seen: &Observed) -> Result<Done, ApplyError> {
+        let changed = self.change(action, seen).await?;
+        Ok(Done { changed, member: action.member().and_then(|name| id_of(seen, name)) })
+    }
+
+    /// `Remember` is not for hands: the status is written by `update_status`.
+    async fn change(&self, action: &Action, seen: &Observed) -> Result<Changed, ApplyError> {
         match action {
             Action::Remember(_) => Ok(Changed::Before),
             Action::CreateSeed { name, version, volume } => {
@@ -314,4 +329,34 @@ impl Hands<'_> {
 fn failed(verb: &'static str, kind: &str, name: &str) -> impl FnOnce(kube::Error) -> ApplyError + use<> {
     let what = format!("{kind} {name}");
     move |source| ApplyError::Kubernetes { verb, what, source: Box::new(source) }
+}
+
+/// Id of a member, as it says itself or as the others know it.
+fn id_of(seen: &Observed, name: &str) -> Option<u64> {
+    let says = seen.endpoints.get(name).map(|endpoint| endpoint.member_id);
+    let known = || {
+        let mut all = seen.endpoints.values().flat_map(|endpoint| &endpoint.members);
+        all.find(|member| member.pod.as_deref() == Some(name)).map(|member| member.id)
+    };
+    says.or_else(known)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observed::{Endpoint, Member as Known};
+
+    #[test]
+    fn the_id_of_a_member_is_what_it_says_itself_or_what_the_others_say() {
+        // given two members, one of which does not answer
+        let known = |id, pod: &str| Known { id, pod: Some(pod.into()), ..Known::default() };
+        let members = vec![known(7, "orders-a"), known(255, "orders-b")];
+        let endpoint = Endpoint { member_id: 7, members, ..Endpoint::default() };
+        let seen = Observed { endpoints: [("orders-a".to_owned(), endpoint)].into(), ..Observed::default() };
+        // then both have an id, and who is no member has none
+        assert_eq!(id_of(&seen, "orders-a"), Some(7));
+        assert_eq!(id_of(&seen, "orders-b"), Some(255));
+        assert_eq!(id_of(&seen, "orders-c"), None);
+        assert_eq!(id_of(&Observed::default(), "orders-a"), None);
+    }
 }

@@ -30,7 +30,7 @@ use crate::maintenance;
 use crate::metrics::Metrics;
 use crate::names;
 use crate::observed::Observed;
-use crate::plan::{Action, Decision, assess, plan};
+use crate::plan::{Action, Compared, Decision, assess, plan};
 use crate::status;
 use crate::tls::{self, Secured};
 use crate::validate::{Validated, Volumes, validate};
@@ -44,8 +44,6 @@ const CONCURRENCY: u16 = 64;
 /// an API server refuses every third call, longer waits would add up to minutes in which nothing is healed.
 const BACKOFF: Duration = Duration::from_millis(100);
 const BACKOFF_MAX: Duration = pace::STEADY;
-/// The data of members is compared this often: each of them reads all of it for that.
-const COMPARE: Duration = Duration::from_secs(1800);
 /// Whether there is a default StorageClass is asked this often.
 const CLASS_KNOWN: Duration = Duration::from_secs(60);
 /// Secrets of a cluster that are wrong are read again this soon.
@@ -94,8 +92,8 @@ struct Kept {
     failures: u32,
     /// How many in a row found nothing to do and nothing new.
     quiet: u32,
-    /// When the data of its members was last compared.
-    compared: Option<Instant>,
+    /// What comparisons of the data of its members came to.
+    compared: Option<Compared>,
 }
 
 /// What every look needs.
@@ -205,7 +203,6 @@ impl Context {
         Around {
             now: self.now(),
             default_class: asks && self.default_class().await,
-            compare: self.compare(&key_of(Some(&cluster.namespace), &cluster.name)),
             backups_unknown: backup.is_err(),
             backup: backup.ok().flatten(),
         }
@@ -232,18 +229,13 @@ impl Context {
         }
     }
 
-    /// The first comparison comes an interval after the operator's start, so that not all clusters are compared at once.
-    fn compare(&self, key: &str) -> bool {
-        self.keep(key, |kept| {
-            let last = kept.compared.get_or_insert_with(|| {
-                Instant::now().checked_sub(COMPARE.mul_f64(rand::random())).unwrap_or_else(Instant::now)
-            });
-            let due = last.elapsed() >= COMPARE;
-            if due {
-                *last = Instant::now();
-            }
-            due
-        })
+    /// What comparisons of the data of a cluster's members came to.
+    fn compared(&self, cluster: &EtcdCluster) -> Compared {
+        // What an operator before this one found was kept by nobody; that it found something is in the status.
+        let degraded = cluster.status.as_ref().and_then(|status| status.condition("Degraded"));
+        let told = degraded.is_some_and(|c| c.status == "True" && c.reason == "Corrupt");
+        let first = || Compared::begin(self.now(), told, rand::random());
+        self.keep(&key(cluster), |kept| kept.compared.get_or_insert_with(first).clone())
     }
 }
 
@@ -422,9 +414,7 @@ impl<'a> Pass<'a> {
         if !valid.goal.paused {
             hands.services().await?;
         }
-        let around = self.context.around(&valid).await;
-        let (etcd, addressing) = (&self.etcd, &*self.context.addressing);
-        let seen = dereference::observe(&self.context.client, etcd, addressing, &valid, &around).await?;
+        let seen = self.look(&cluster, &valid).await?;
         self.context.tls.noticed(&valid, &seen);
         if !valid.goal.paused {
             hands.claims(&seen).await?;
@@ -452,6 +442,28 @@ impl<'a> Pass<'a> {
         let old = fresh.status.clone().unwrap_or_default();
         let decision = plan(&valid.goal, &status::memory(&old), &seen);
         self.finish(&fresh, &valid, &old, &seen, decision).await
+    }
+
+    /// All there is to see. When it is time for it, the data of the members is compared; that takes its time, so that everything else
+    /// is looked at anew.
+    async fn look(&self, cluster: &EtcdCluster, valid: &Validated) -> Result<Observed, LookError> {
+        let mut seen = self.observe(valid).await?;
+        let mut compared = self.context.compared(cluster);
+        if compared.due(&seen) {
+            seen.hashes = self.etcd.hashes(&seen.pods, &seen.endpoints, &*self.context.addressing).await;
+            compared = compared.after(self.context.now(), &seen);
+            self.context.keep(&key(cluster), |kept| kept.compared = Some(compared.clone()));
+            seen = self.observe(valid).await?;
+        }
+        seen.hashes.clone_from(compared.sums());
+        seen.told_corrupt = compared.told();
+        Ok(seen)
+    }
+
+    async fn observe(&self, valid: &Validated) -> Result<Observed, LookError> {
+        let around = self.context.around(valid).await;
+        let addressing = &*self.context.addressing;
+        dereference::observe(&self.context.client, &self.etcd, addressing, valid, &around).await
     }
 
     fn hands<'b>(&'b self, cluster: &'b Validated) -> Hands<'b> {

@@ -33,8 +33,6 @@ pub(crate) struct Around {
     pub(crate) now: Timestamp,
     /// Kubernetes has a StorageClass for who names none.
     pub(crate) default_class: bool,
-    /// Compare the data of the members in this look.
-    pub(crate) compare: bool,
     /// What is known of backups.
     pub(crate) backup: Option<BackupView>,
     /// Nothing is known of them.
@@ -62,19 +60,14 @@ pub(crate) async fn observe(
     let claims = list::<PersistentVolumeClaim>(client, cluster, "persistentvolumeclaims").await?;
     let claims = claims.iter().filter_map(|claim| claim_view(claim, &cluster.uid)).collect();
     let endpoints = etcd.look(cluster, &pods, addressing).await;
-    // Every member tells every alarm.
-    let corrupt = endpoints.values().flat_map(|e| &e.errors).any(|error| error.contains("alarm:CORRUPT"));
-    let hashes = if around.compare || corrupt {
-        etcd.hashes(&pods, &endpoints, addressing).await
-    } else {
-        BTreeMap::new()
-    };
     Ok(Observed {
         now: around.now,
         pods,
         claims,
         endpoints,
-        hashes,
+        // Whoever wants to know compares: that takes its time.
+        hashes: BTreeMap::new(),
+        told_corrupt: false,
         fresh_name: names::fresh_member(&cluster.name),
         volumes: volumes(cluster, around),
         backup: around.backup.clone(),
@@ -213,7 +206,87 @@ fn out_of_memory(container: &ContainerStatus) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+    use std::future::ready;
+
+    use http::{Request, Response};
+    use kube::client::Body;
+    use serde_json::{Value, json};
+
     use super::*;
+    use crate::validate::{tests::cluster, validate};
+
+    /// An API that answers everything with this.
+    fn api(code: u16, answer: &Value) -> Client {
+        let answer = answer.to_string().into_bytes();
+        let service = tower::service_fn(move |_: Request<Body>| {
+            let answer = Response::builder().status(code).body(Body::from(answer.clone())).unwrap();
+            ready(Ok::<_, Infallible>(answer))
+        });
+        Client::new(service, "shop")
+    }
+
+    /// StorageClasses with these annotations.
+    fn classes(annotations: &[Value]) -> Value {
+        let class = |annotations: &Value| {
+            json!({ "apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata",
+                    "metadata": { "name": "class", "annotations": annotations } })
+        };
+        let items: Vec<Value> = annotations.iter().map(class).collect();
+        json!({ "apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList",
+                "metadata": { "resourceVersion": "1" }, "items": items })
+    }
+
+    #[tokio::test]
+    async fn a_default_class_is_one_that_is_called_so_by_its_new_name_or_its_old_one() {
+        let plain = json!({});
+        let stable = |value: &str| json!({ "storageclass.kubernetes.io/is-default-class": value });
+        let beta = |value: &str| json!({ "storageclass.beta.kubernetes.io/is-default-class": value });
+        for (annotations, expected) in [
+            (vec![], false),
+            (vec![plain.clone()], false),
+            (vec![stable("false"), beta("false")], false),
+            (vec![stable("true")], true),
+            (vec![beta("true")], true),
+            (vec![plain, stable("false"), beta("true")], true),
+        ] {
+            let found = default_class(&api(200, &classes(&annotations))).await;
+            assert_eq!(found, expected, "{annotations:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn without_the_right_to_look_there_is_no_default_class_and_data_is_in_pods() {
+        // given an operator that may not list StorageClasses
+        let refused = json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "code": 403,
+                              "message": "storageclasses.storage.k8s.io is forbidden" });
+        // when it asks for a default
+        let around = Around { default_class: default_class(&api(403, &refused)).await, ..Around::default() };
+        // then members get volumes only where a cluster asks for them
+        let valid = |spec: Value| validate(&cluster(spec)).unwrap();
+        assert!(!volumes(&valid(json!({ "size": 3 })), &around));
+        assert!(volumes(&valid(json!({ "size": 3, "storage": { "mode": "Volume" } })), &around));
+    }
+
+    #[test]
+    fn who_does_not_say_where_data_goes_gets_a_volume_when_there_is_a_default_class() {
+        let claim = json!({ "resources": { "requests": { "storage": "1Gi" } } });
+        // what is said, and who gets a volume: without a default class, with one
+        for (spec, expected) in [
+            (json!({ "size": 3 }), [false, true]),
+            (json!({ "size": 3, "storage": { "retentionPolicy": "Retain" } }), [false, true]),
+            (json!({ "size": 3, "storage": { "mode": "Pod" } }), [false, false]),
+            (json!({ "size": 3, "storage": { "mode": "Volume" } }), [true, true]),
+            (json!({ "size": 3, "storage": { "size": "1Gi" } }), [true, true]),
+            (json!({ "size": 3, "storage": { "storageClassName": "fast" } }), [true, true]),
+            (json!({ "size": 3, "pod": { "persistentVolumeClaimSpec": claim } }), [true, true]),
+        ] {
+            let cluster = validate(&cluster(spec.clone())).unwrap();
+            let found = [false, true]
+                .map(|default_class| volumes(&cluster, &Around { default_class, ..Around::default() }));
+            assert_eq!(found, expected, "{spec}");
+        }
+    }
 
     fn seen(status: serde_json::Value) -> PodView {
         view(

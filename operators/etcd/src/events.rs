@@ -4,6 +4,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::runtime::events::{Event, EventType};
 use olm_client::events::Recorder;
 
+use crate::apply::Done;
 use crate::crd::EtcdClusterStatus;
 use crate::etcd::Changed;
 use crate::maintenance::Step;
@@ -27,8 +28,8 @@ impl Note {
 }
 
 /// What an action that was done is worth telling.
-pub(crate) fn of_action(action: &Action, done: Changed) -> Vec<Note> {
-    if done == Changed::Before {
+pub(crate) fn of_action(action: &Action, done: Done) -> Vec<Note> {
+    if done.changed == Changed::Before {
         return Vec::new();
     }
     match action {
@@ -39,20 +40,21 @@ pub(crate) fn of_action(action: &Action, done: Changed) -> Vec<Note> {
             vec![Note::about(name, "MemberRecreated", text)]
         }
         Action::SetVersion { name, from, to, .. } => {
-            vec![Note::about(
-                name,
-                "MemberUpgraded",
-                format!("Member {name} is upgraded from {from} to {to}: it starts again"),
-            )]
+            let member = with_id(name, done.member);
+            let text = format!("Member {member} is upgraded from {from} to {to}: it starts again");
+            vec![Note::about(name, "MemberUpgraded", text)]
         }
-        Action::Maintain(step) => vec![of_maintenance(step)],
+        Action::Maintain(step) => vec![of_maintenance(step, done.member)],
         Action::Restart { name, why, .. } => {
-            vec![Note::about(name, "MemberRestarted", format!("Member {name} is restarted: {why}"))]
+            let text = format!("Member {} is restarted: {why}", with_id(name, done.member));
+            vec![Note::about(name, "MemberRestarted", text)]
         }
+        // Its id was told when it was removed; now nobody knows it any more.
         Action::ReleaseClaim { name, .. } => {
             let text = format!("The volume of member {name} is let go: the member is gone");
             vec![Note::about(name, "VolumeReleased", text)]
         }
+        // Its id is known when it is up, and told then, with that of the cluster.
         Action::CreateSeed { name, .. } => {
             vec![Note::about(name, "MemberAdded", format!("New member {name} added to cluster"))]
         }
@@ -103,7 +105,7 @@ fn with_id(name: &str, id: Option<u64>) -> String {
     id.map_or_else(|| name.to_owned(), |id| format!("{name} ({id:x})"))
 }
 
-fn of_maintenance(step: &Step) -> Note {
+fn of_maintenance(step: &Step, member: Option<u64>) -> Note {
     match step {
         Step::Compact { revision, .. } => Note {
             warning: true,
@@ -111,8 +113,9 @@ fn of_maintenance(step: &Step) -> Note {
             text: format!("The database was full: everything before revision {revision} is forgotten"),
             pod: None,
         },
-        Step::Defragment { name } => {
-            Note::about(name, "MemberDefragmented", format!("Member {name} was defragmented"))
+        Step::Defragment { name, .. } => {
+            let text = format!("Member {} was defragmented", with_id(name, member));
+            Note::about(name, "MemberDefragmented", text)
         }
         Step::Disarm { .. } => Note {
             warning: false,
@@ -157,6 +160,7 @@ pub(crate) fn of_status(old: &EtcdClusterStatus, new: &EtcdClusterStatus) -> Vec
         "ActionFailed",
         "TooFewHealthyMembers",
         "NoSpace",
+        "UnsupportedVersion",
     ] {
         tell("Degraded", trigger, true, "Blocked");
     }
@@ -206,6 +210,48 @@ pub(crate) async fn send(recorder: &Recorder, regarding: &ObjectReference, notes
 mod tests {
     use super::*;
 
+    fn done(changed: Changed, member: Option<u64>) -> Done {
+        Done { changed, member }
+    }
+
+    #[test]
+    fn who_is_upgraded_restarted_or_defragmented_is_told_with_its_id() {
+        // given what can be done to a member that goes on being one
+        let (name, uid) = ("orders-a".to_owned(), "u".to_owned());
+        let (from, to) = ("3.4.23".to_owned(), "3.5.30".to_owned());
+        let upgrade = Action::SetVersion { name: name.clone(), uid: uid.clone(), from, to, volume: false };
+        let restart = Action::Restart { name: name.clone(), uid, why: "because".into() };
+        let defragment = Action::Maintain(Step::Defragment { name: name.clone() });
+        for (action, expected) in [
+            (upgrade, "Member orders-a (ff) is upgraded from 3.4.23 to 3.5.30: it starts again"),
+            (restart, "Member orders-a (ff) is restarted: because"),
+            (defragment, "Member orders-a (ff) was defragmented"),
+        ] {
+            // when its id is known, then it is told as everywhere else; else the name has to do
+            assert_eq!(action.member(), Some(name.as_str()));
+            assert_eq!(of_action(&action, done(Changed::Now, Some(255)))[0].text, expected);
+            let unknown = of_action(&action, done(Changed::Now, None));
+            assert_eq!(unknown[0].text, expected.replace(" (ff)", ""));
+            assert_eq!(unknown[0].pod.as_deref(), Some("orders-a"));
+        }
+    }
+
+    #[test]
+    fn a_cluster_that_is_too_old_is_told_of_once() {
+        let condition = crate::crd::Condition {
+            type_: "Degraded".into(),
+            status: "True".into(),
+            reason: "UnsupportedVersion".into(),
+            message: "the members run etcd 3.2.13".into(),
+            ..crate::crd::Condition::default()
+        };
+        let (old, mut new) = (EtcdClusterStatus::default(), EtcdClusterStatus::default());
+        new.conditions = vec![condition];
+        let told = of_status(&old, &new);
+        assert_eq!((told.len(), told[0].reason, told[0].warning), (1, "Blocked", true));
+        assert!(of_status(&new, &new).is_empty());
+    }
+
     #[test]
     fn a_replaced_member_is_told_in_the_words_of_the_predecessor() {
         let action = Action::RemoveMember {
@@ -214,9 +260,10 @@ mod tests {
             via: "orders-b".into(),
             why: Removal::Dead("its pod is gone".into()),
         };
-        let told = of_action(&action, Changed::Now);
+        let told = of_action(&action, done(Changed::Now, None));
         assert_eq!(told[0].text, "The dead member orders-a (ff) is being replaced: its pod is gone");
         assert_eq!(told[1].text, "Existing member orders-a (ff) removed from the cluster");
-        assert!(of_action(&action, Changed::Before).is_empty(), "what was done before was told before");
+        let before = of_action(&action, done(Changed::Before, None));
+        assert!(before.is_empty(), "what was done before was told before");
     }
 }

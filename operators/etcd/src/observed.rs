@@ -16,8 +16,11 @@ pub struct Observed {
     pub claims: Vec<ClaimView>,
     /// What the etcd in a pod says, by name of the pod. Absent when it did not answer.
     pub endpoints: BTreeMap<String, Endpoint>,
-    /// Sums over the data of members, by name of the pod, when they were compared in this look.
+    /// Sums over the data of members, by name of the pod: of the last comparison that found a difference, until one of all
+    /// members finds none.
     pub hashes: BTreeMap<String, Hash>,
+    /// It was told that they differ, and is not known yet whether that still is so.
+    pub told_corrupt: bool,
     /// A new member gets a volume.
     pub volumes: bool,
     /// What is known about backups of this cluster; none when nobody makes any.

@@ -33,6 +33,33 @@ mod tests {
     use crate::validate::{tests::cluster, validate};
 
     #[test]
+    fn what_is_said_of_volumes_reaches_the_claim() {
+        use serde_json::json;
+        // given what can be said of volumes, and nothing at all
+        let described = json!({ "accessModes": ["ReadWriteOncePod"], "storageClassName": "fast", "volumeMode": "Filesystem",
+                                "selector": { "matchLabels": { "tier": "a" } },
+                                "resources": { "requests": { "storage": "5Gi" }, "limits": { "storage": "9Gi" } } });
+        let once = |size: &str| json!({ "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": size } } });
+        let mut slow = once("20Gi");
+        slow["storageClassName"] = json!("slow");
+        for (spec, expected) in [
+            (json!({ "size": 3 }), once("8Gi")),
+            (json!({ "size": 3, "storage": { "size": "20Gi", "storageClassName": "slow" } }), slow),
+            (json!({ "size": 3, "pod": { "persistentVolumeClaimSpec": described } }), described.clone()),
+            // the predecessor's manifests: no access mode, and a number for an amount
+            (
+                json!({ "size": 3, "pod": { "persistentVolumeClaimSpec": { "resources": { "requests": { "storage": 5 } } } } }),
+                once("5"),
+            ),
+        ] {
+            // when a claim is made of it, then it has every word of it
+            let made = claim(&validate(&cluster(spec.clone())).unwrap(), "orders-bcdfghjklm", "3.4.23");
+            assert_eq!(serde_json::to_value(made.spec.unwrap()).unwrap(), expected, "{spec}");
+            assert_eq!(made.metadata.annotations.unwrap()["etcd.version"], "3.4.23");
+        }
+    }
+
+    #[test]
     fn a_claim_belongs_to_the_cluster_unless_it_is_to_outlive_it() {
         for (policy, owned) in [("Delete", true), ("Retain", false)] {
             let spec = serde_json::json!({ "size": 3, "storage": { "size": 1, "retentionPolicy": policy } });

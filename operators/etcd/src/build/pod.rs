@@ -270,6 +270,65 @@ mod tests {
     }
 
     #[test]
+    fn every_field_of_a_policy_reaches_the_pod() {
+        use serde_json::{Value, json};
+        // given a policy that says all that can be said
+        let affinity = json!({ "nodeAffinity": { "preferredDuringSchedulingIgnoredDuringExecution": [
+            { "weight": 1, "preference": { "matchExpressions": [{ "key": "zone", "operator": "In", "values": ["a"] }] } }] } });
+        let tolerations = json!([{ "key": "etcd", "operator": "Exists", "effect": "NoSchedule" }]);
+        let zones = json!({ "maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule" });
+        let nodes = json!({ "maxSkew": 2, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway",
+                            "labelSelector": { "matchLabels": { "team": "blue" } } });
+        let context = json!({ "runAsUser": 9000, "fsGroup": 9000, "fsGroupChangePolicy": "OnRootMismatch" });
+        let heartbeat = json!({ "name": "ETCD_HEARTBEAT_INTERVAL", "value": "50" });
+        let spec = json!({
+            "size": 3, "repository": "registry.local/etcd", "metrics": { "extensive": true },
+            "pod": { "labels": { "team": "blue" }, "annotations": { "a": "b" }, "nodeSelector": { "disk": "ssd" },
+                     "affinity": affinity, "tolerations": tolerations, "topologySpreadConstraints": [zones, nodes],
+                     "resources": { "limits": { "memory": "1Gi" }, "requests": { "cpu": 1, "memory": "64Mi" } },
+                     "etcdEnv": [heartbeat], "securityContext": context, "ClusterDomain": ".cluster.local" }
+        });
+        // when a member is made of it
+        let cluster = validate(&cluster(spec)).unwrap();
+        let name = "orders-bcdfghjklm";
+        let member = Member { name, seed: false, initial_cluster: &[], version: "3.4.23", volume: true };
+        let made = serde_json::to_value(pod(&cluster, &member, &InCluster)).unwrap();
+        // then its pod has every word of it; a constraint that does not say whom it counts counts the members
+        let mut counted = zones.clone();
+        counted["labelSelector"] = json!({ "matchLabels": { "app": "etcd", "etcd_cluster": "orders" } });
+        let expected: [(&str, Value); 13] = [
+            ("/metadata/labels/team", json!("blue")),
+            ("/metadata/annotations/a", json!("b")),
+            ("/spec/nodeSelector", json!({ "disk": "ssd" })),
+            ("/spec/affinity", affinity),
+            ("/spec/tolerations", tolerations),
+            ("/spec/topologySpreadConstraints/0", counted),
+            ("/spec/topologySpreadConstraints/1", nodes),
+            ("/spec/securityContext", context),
+            ("/spec/containers/0/image", json!("registry.local/etcd:v3.4.23")),
+            ("/spec/containers/0/resources/limits", json!({ "memory": "1Gi" })),
+            ("/spec/containers/0/resources/requests", json!({ "cpu": "1", "memory": "64Mi" })),
+            ("/spec/containers/0/env/0", heartbeat),
+            ("/spec/volumes/0/persistentVolumeClaim/claimName", json!(name)),
+        ];
+        for (pointer, expected) in expected {
+            assert_eq!(made.pointer(pointer), Some(&expected), "{pointer}");
+        }
+        let flags = |made: &Value| made.pointer("/spec/containers/0/command").unwrap().to_string();
+        assert!(flags(&made).contains("\"--metrics=extensive\""), "{}", flags(&made));
+        assert!(flags(&made).contains("orders.shop.svc.cluster.local"), "{}", flags(&made));
+        // and one without a policy has nothing of the kind
+        let plain = serde_json::to_value(built(true)).unwrap();
+        for field in
+            ["nodeSelector", "affinity", "tolerations", "topologySpreadConstraints", "securityContext"]
+        {
+            assert_eq!(plain["spec"].get(field), None, "{field}");
+        }
+        assert_eq!(plain["spec"]["containers"][0].get("resources"), None);
+        assert!(!flags(&plain).contains("--metrics=extensive"), "{}", flags(&plain));
+    }
+
+    #[test]
     fn members_that_are_not_root_are_confined_and_others_are_left_as_they_were() {
         let made = |context: serde_json::Value| {
             let spec = serde_json::json!({ "size": 3, "pod": { "securityContext": context } });

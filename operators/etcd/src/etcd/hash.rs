@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use etcd_client::{Client, ConnectOptions};
 use futures::future::join_all;
+use tokio::net::TcpStream;
 
-use super::Etcd;
+use super::{CONNECT, Etcd};
 use crate::addressing::Addressing;
 use crate::observed::{Endpoint, Hash, PodView};
 
@@ -50,7 +52,31 @@ impl Etcd {
     }
 
     async fn sum(&self, endpoint: &str, revision: i64) -> Result<Hash, etcd_client::Error> {
-        let answer = self.client(endpoint).await?.maintenance_client().hash_kv(revision).await?;
+        let answer = self.patient(endpoint).await?.maintenance_client().hash_kv(revision).await?;
         Ok(Hash { hash: answer.hash(), revision, compacted: answer.compact_version() })
+    }
+
+    /// A connection of its own: those for questions end long before a member has read all that it has.
+    async fn patient(&self, endpoint: &str) -> Result<Client, etcd_client::Error> {
+        // The client hides a refusal behind its own retries: ask the host first.
+        let refused = |error: std::io::Error| etcd_client::Error::IoError(error);
+        drop(
+            tokio::time::timeout(CONNECT, TcpStream::connect(endpoint))
+                .await
+                .map_err(|_| refused(std::io::ErrorKind::TimedOut.into()))?
+                .map_err(refused)?,
+        );
+        let options = ConnectOptions::new().with_connect_timeout(CONNECT).with_timeout(PATIENCE);
+        let url = format!("{}://{endpoint}", self.access().scheme());
+        match Client::connect([&url], Some(self.access().options(options.clone()))).await {
+            // Not yet: the user is created when the cluster is whole.
+            Err(error)
+                if self.access().has_user()
+                    && error.to_string().contains("authentication is not enabled") =>
+            {
+                Client::connect([&url], Some(self.access().without_user().options(options))).await
+            }
+            other => other,
+        }
     }
 }

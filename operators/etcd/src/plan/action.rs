@@ -139,6 +139,17 @@ impl Action {
         matches!(self, Self::AddLearner { .. } | Self::Promote { .. } | Self::RemoveMember { .. })
     }
 
+    /// The member that it is done to, where it does not say the id itself: who tells of it looks that up. Not the one whose
+    /// volume is let go: nobody knows it any more.
+    pub(crate) fn member(&self) -> Option<&str> {
+        match self {
+            Self::SetVersion { name, .. }
+            | Self::Restart { name, .. }
+            | Self::Maintain(crate::maintenance::Step::Defragment { name, .. }) => Some(name),
+            _ => None,
+        }
+    }
+
     /// A word for logs and metrics.
     #[must_use]
     pub const fn kind(&self) -> &'static str {

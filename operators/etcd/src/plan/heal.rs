@@ -85,8 +85,9 @@ impl Step<'_> {
         })
     }
 
-    /// A voter that will not come back is taken out; the gap is filled later.
-    pub(super) fn dead_voter(&self) -> Option<Decision> {
+    /// A voter that will not come back is taken out; the gap is filled later. Those whose data is not that of a majority count for
+    /// nothing when it is asked whether it can be spared.
+    pub(super) fn dead_voter(&self, corrupt: &[u64]) -> Option<Decision> {
         let (member, why) = self
             .health
             .unhealthy
@@ -94,16 +95,17 @@ impl Step<'_> {
             .find_map(|m| m.pod.as_ref().and_then(|_| self.dead(m)).map(|why| (*m, why)))?;
         let name = member.label();
         // Never the last, and never so that those who remain could not decide.
-        if self.voters() < 2 || self.health.healthy() < quorum(self.voters() - 1) {
+        let sound = |m: &&&Member| self.health.is_healthy(m.id) && !corrupt.contains(&m.id);
+        let sound = self.health.voters.iter().filter(sound).count();
+        if self.voters() < 2 || sound < quorum(self.voters() - 1) {
             let text = format!(
-                "member {name} is lost ({why}), but only {} of {} members are healthy: removing it could cost the quorum",
-                self.health.healthy(),
+                "member {name} is lost ({why}), but only {sound} of {} members are healthy: removing it could cost the quorum",
                 self.voters()
             );
             return Some(Decision::blocked(Progress::Stuck, "TooFewHealthyMembers", text));
         }
         let text = format!("member {name} is lost: {why}");
-        Some(self.remove(Progress::Healing, member, Removal::Dead(why), text, &[]))
+        Some(self.remove(Progress::Healing, member, Removal::Dead(why), text, corrupt))
     }
 
     fn dead(&self, member: &Member) -> Option<String> {

@@ -16,6 +16,7 @@ mod learner;
 mod lost;
 #[cfg(test)]
 mod model;
+mod old;
 mod resize;
 #[cfg(test)]
 mod rules;
@@ -30,6 +31,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 pub use action::{Action, Removal};
+pub(crate) use corrupt::Compared;
 pub use health::{Health, assess, has_alarm, prove};
 pub(crate) use step::Step;
 pub use upgrade::{Upgrade, upgrade};
@@ -131,6 +133,9 @@ pub fn plan(goal: &Goal, memory: &Memory, seen: &Observed) -> Decision {
     if goal.restoring.is_some() {
         return Decision::wait(Progress::Restoring, "a backup is being restored; see the EtcdRestore");
     }
+    if let Some(decision) = old::held(memory, seen) {
+        return decision;
+    }
     let Some(cluster_id) = &memory.cluster_id else { return bootstrap::bootstrap(goal, memory, seen) };
     let Some(health) = prove(seen) else { return lost::without_quorum(goal, memory, seen) };
     if format!("{:x}", health.cluster_id) != *cluster_id {
@@ -151,7 +156,7 @@ pub fn plan(goal: &Goal, memory: &Memory, seen: &Observed) -> Decision {
         .or_else(|| step.terminating())
         .or_else(|| step.missing_pod())
         .or_else(|| step.upgrade_unhealthy())
-        .or_else(|| step.dead_voter())
+        .or_else(|| step.dead_voter(&[]))
         .or_else(|| step.foreign())
         .or_else(|| step.stalled())
         .or_else(|| step.unnamed())

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 
 use super::rules::{Look, broken};
-use super::{Action, Decision, Goal, Progress, plan};
+use super::{Action, Compared, Decision, Goal, Progress, plan};
 use crate::observed::{ClaimView, Endpoint, Failure, Hash, Member, Memory, Observed, PodView, Start, quorum};
 
 /// A version whose binary ends at once.
@@ -64,6 +64,10 @@ pub(super) struct World {
     pub(super) cluster_minor: u64,
     pub(super) acknowledged: u64,
     pub(super) log: Vec<Action>,
+    /// What the operator keeps of comparisons, as long as it lives.
+    compared: Compared,
+    /// The status says that members differ.
+    told_corrupt: bool,
     looks: usize,
     next: u64,
     connected: BTreeMap<u64, Timestamp>,
@@ -75,10 +79,11 @@ fn minor(version: &str) -> u64 {
 
 impl World {
     pub(super) fn new(size: usize) -> Self {
+        let now = "2026-01-01T00:00:00Z".parse().unwrap();
         Self {
             goal: Goal { size, version: "3.4.23".into(), ..Goal::default() },
             memory: Memory::default(),
-            now: "2026-01-01T00:00:00Z".parse().unwrap(),
+            now,
             pods: BTreeMap::new(),
             claims: BTreeMap::new(),
             volumes: false,
@@ -89,6 +94,8 @@ impl World {
             cluster_minor: 0,
             acknowledged: 10,
             log: Vec::new(),
+            compared: Compared::begin(now, false, 0.5),
+            told_corrupt: false,
             looks: 0,
             next: 1,
             connected: BTreeMap::new(),
@@ -157,15 +164,10 @@ impl World {
                 (name, endpoint)
             })
             .collect();
-        let compare = self.looks.is_multiple_of(20);
-        let hashes = endpoints.iter().filter(|(_, e)| compare && !e.is_learner).map(|(name, e)| {
-            let corrupt = self.data(name).unwrap().corrupt;
-            let hash = Hash { hash: if corrupt { e.member_id as u32 } else { 0 }, revision: 7, compacted: 1 };
-            (name.clone(), hash)
-        });
-        Observed {
+        let mut seen = Observed {
             now: self.now,
-            hashes: hashes.collect(),
+            hashes: BTreeMap::new(),
+            told_corrupt: false,
             pods: self.pods.values().map(|p| p.view.clone()).collect(),
             claims: self.claims.values().map(|c| c.view.clone()).collect(),
             endpoints,
@@ -173,7 +175,38 @@ impl World {
             volumes: self.volumes,
             backup: None,
             backups_unknown: false,
+        };
+        // As in `controller`, and now and then besides, or a history would seldom have one.
+        if self.compared.due(&seen) || self.looks.is_multiple_of(20) {
+            seen.hashes = self.sums(&seen.endpoints);
+            self.compared = self.compared.after(self.now, &seen);
         }
+        seen.hashes.clone_from(self.compared.sums());
+        seen.told_corrupt = self.compared.told();
+        seen
+    }
+
+    fn sums(&self, endpoints: &BTreeMap<String, Endpoint>) -> BTreeMap<String, Hash> {
+        let sum = |(name, e): (&String, &Endpoint)| {
+            let corrupt = self.data(name).unwrap().corrupt;
+            let hash = Hash { hash: if corrupt { e.member_id as u32 } else { 0 }, revision: 7, compacted: 1 };
+            (name.clone(), hash)
+        };
+        endpoints.iter().filter(|(_, e)| !e.is_learner).map(sum).collect()
+    }
+
+    pub(super) fn is_corrupt(&self, member: &Member) -> bool {
+        member.pod.as_ref().and_then(|name| self.data(name)).is_some_and(|data| data.corrupt)
+    }
+
+    /// A person takes those out whose data is wrong.
+    pub(super) fn dismiss_corrupt(&mut self) {
+        self.members = self.members.iter().filter(|m| !self.is_corrupt(m)).cloned().collect();
+    }
+
+    /// Another operator: of comparisons it knows what the status says.
+    pub(super) fn another_operator(&mut self) {
+        self.compared = Compared::begin(self.now, self.told_corrupt, 0.5);
     }
 
     /// One look and what follows.
@@ -187,6 +220,7 @@ impl World {
     /// One look by an operator that stops in the middle of its action, after so many calls, or before it wrote it down.
     pub(super) fn interrupted_step(&mut self, calls: usize) {
         self.act(calls);
+        self.another_operator();
         self.settle();
     }
 
@@ -206,6 +240,7 @@ impl World {
 
     /// As in `controller` and `status`: what is written down after a look.
     fn note(&mut self, seen: &Observed, decision: &Decision) {
+        self.told_corrupt = decision.blocked == Some("Corrupt");
         match &decision.action {
             Some(Action::Remember(memory)) => self.memory = memory.clone(),
             // The note of a member is dropped once its pod was seen.

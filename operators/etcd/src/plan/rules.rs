@@ -4,7 +4,7 @@
 use jiff::SignedDuration;
 
 use crate::maintenance::Step;
-use crate::observed::{Endpoint, Member, Memory, Observed, Start, quorum};
+use crate::observed::{Endpoint, Hash, Member, Memory, Observed, Start, quorum};
 
 use super::{Action, Goal, Removal};
 
@@ -48,6 +48,14 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("9: members of others are not removed", foreign_members),
     ("10: the size is kept in its bounds", size_in_bounds),
     ("11: corruption is judged by a majority", corruption_by_majority),
+    (
+        "11: while members differ none is added, none goes for the size, none that answers restarts, and none is looked after",
+        nothing_else_while_members_differ,
+    ),
+    (
+        "11: while members differ a lost one goes only if those that agree can decide",
+        lost_while_members_differ,
+    ),
     ("versions: one minor up, or back while one member never ran the new one", versions),
     ("maintenance: only when all are healthy, one at a time, and not the leader", maintenance_in_peace),
 ];
@@ -124,6 +132,17 @@ impl Look<'_> {
     fn proved(&self) -> bool {
         let read = self.seen.endpoints.values().any(|e| e.linearizable && !e.is_learner);
         !self.voters().is_empty() && read && self.well() >= quorum(self.voters().len())
+    }
+
+    /// Voters that were compared, with their sums.
+    fn sums(&self) -> Vec<(&Member, Hash)> {
+        let sum = |m: &Member| m.pod.as_ref().and_then(|name| self.seen.hashes.get(name)).copied();
+        self.voters().into_iter().filter_map(|m| sum(m).map(|hash| (m, hash))).collect()
+    }
+
+    fn members_differ(&self) -> bool {
+        let sums = self.sums();
+        sums.iter().any(|(_, a)| sums.iter().any(|(_, b)| differ(a, b)))
     }
 
     fn member(&self, name: &str) -> Option<&Member> {
@@ -336,6 +355,35 @@ fn corruption_by_majority(look: &Look<'_>, action: &Action) -> bool {
             .count()
     };
     look.seen.hashes.values().any(|h| h.hash != bad.hash && agree(h.hash) >= quorum(voters.len()))
+}
+
+/// Sums of which one says something about the other, and that the data is another.
+fn differ(a: &Hash, b: &Hash) -> bool {
+    (a.revision, a.compacted) == (b.revision, b.compacted) && a.hash != b.hash
+}
+
+fn nothing_else_while_members_differ(look: &Look<'_>, action: &Action) -> bool {
+    let other = match action {
+        Action::AddLearner { .. } | Action::Promote { .. } | Action::Restart { .. } | Action::Maintain(_) => {
+            true
+        }
+        Action::RemoveMember { why, .. } => !matches!(why, Removal::Corrupt(_) | Removal::Dead(_)),
+        // One that is down may be told what lets it come up.
+        Action::SetVersion { name, .. } => look.member(name).is_some_and(|m| look.answers(m)),
+        _ => false,
+    };
+    !other || !look.members_differ()
+}
+
+fn lost_while_members_differ(look: &Look<'_>, action: &Action) -> bool {
+    let Action::RemoveMember { why: Removal::Dead(_), .. } = action else { return true };
+    let (sums, voters) = (look.sums(), look.voters());
+    let agree = |hash: &Hash| sums.iter().filter(|(_, other)| other == hash).count();
+    let Some((_, right)) = sums.iter().find(|(_, hash)| agree(hash) >= quorum(voters.len())) else {
+        return !look.members_differ();
+    };
+    let wrong = |m: &Member| sums.iter().any(|(of, hash)| of.id == m.id && differ(hash, right));
+    voters.iter().filter(|m| look.healthy(m) && !wrong(m)).count() >= quorum(voters.len() - 1)
 }
 
 fn versions(look: &Look<'_>, action: &Action) -> bool {

@@ -23,6 +23,24 @@ pub(super) struct Running {
 const KNOWN_BAD: (u64, u64, std::ops::RangeInclusive<u64>) = (3, 5, 0..=2);
 /// Members of earlier 3.5 versions leave learners behind that 3.6 does not start with.
 const READY_FOR_3_6: u64 = 26;
+/// The first version that knows learners.
+const LEARNERS: (u64, u64) = (3, 4);
+
+/// Why members that run this version are neither resized nor healed nor upgraded.
+pub(super) fn too_old(lowest: &Version) -> Option<Refusal> {
+    if (lowest.major, lowest.minor) >= LEARNERS {
+        return None;
+    }
+    // Up from where they are, as etcd goes: one minor version at a time.
+    let (major, last) = LEARNERS;
+    let steps: Vec<String> = (lowest.minor + 1..=last).map(|minor| format!("to {major}.{minor}")).collect();
+    let text = format!(
+        "the members run etcd {lowest}, which knows no learners: a member that is added counts before it runs, and could cost the quorum. \
+         The cluster runs on untouched, neither resized nor healed nor upgraded. Upgrade it with the operator that made it first: {}",
+        steps.join(", then ")
+    );
+    Some(("UnsupportedVersion", text))
+}
 
 /// Why a version is not gone to.
 pub(super) fn refusal(running: &Running, goal: &Goal) -> Option<Refusal> {
@@ -33,6 +51,9 @@ pub(super) fn refusal(running: &Running, goal: &Goal) -> Option<Refusal> {
         ));
     };
     let (lowest, floor) = (&running.lowest, &running.floor);
+    if let Some(refusal) = too_old(lowest) {
+        return Some(refusal);
+    }
     let minor = |v: &Version| (v.major, v.minor);
     if minor(&to) < minor(floor) {
         let text = format!(
@@ -124,9 +145,22 @@ mod tests {
             ("3.4.23", "3.5.30", true, "AuthEnabled"),
             ("3.5.25", "3.6.4", false, "UpgradePatchFirst"),
             ("3.4.23", "foo", false, "UnsupportedVersionSkew"),
+            ("3.2.13", "3.4.23", false, "UnsupportedVersion"),
+            ("3.3.27", "3.4.23", false, "UnsupportedVersion"),
         ] {
             assert_eq!(reason(from, to, auth), Some(expected), "{from} to {to}");
         }
+    }
+
+    #[test]
+    fn who_runs_a_version_without_learners_is_told_every_step_to_one_that_has_them() {
+        let told = |version: &str| too_old(&Version::parse(version).unwrap()).map(|(_, text)| text);
+        assert!(told("3.2.13").unwrap().ends_with("first: to 3.3, then to 3.4"));
+        assert!(told("3.3.27").unwrap().ends_with("first: to 3.4"));
+        assert_eq!(told("3.4.0"), None);
+        // nor when nobody answers, and what was written down is all there is
+        let goal = Goal { version: "3.4.23".into(), ..Goal::default() };
+        assert_eq!(refusal_from("3.3.27", &goal).map(|(reason, _)| reason), Some("UnsupportedVersion"));
     }
 
     #[test]

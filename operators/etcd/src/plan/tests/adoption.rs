@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::*;
-use crate::crd::EtcdClusterStatus;
+use crate::crd::{EtcdClusterStatus, MembersStatus};
 use crate::observed::{Endpoint, Member, Observed, PodView, Start};
 use crate::validate::{Validated, tests::cluster, validate};
 
@@ -121,4 +121,85 @@ fn of_its_cluster_without_pods_no_empty_one_is_made() {
     let (cluster, old) = (valid(), status());
     let decision = plan(&cluster.goal, &crate::status::memory(&old), &seen(Vec::new()));
     assert_eq!((decision.progress, decision.action), (Progress::DataLost, None));
+}
+
+/// The same look at members that run another version and tell this of their logs: the last entry, and the last that was applied.
+/// Before 3.4 nobody tells the second.
+fn older(mut seen: Observed, version: &str, (index, applied): (u64, u64)) -> Observed {
+    for pod in &mut seen.pods {
+        pod.version = version.into();
+    }
+    for endpoint in seen.endpoints.values_mut() {
+        (endpoint.version, endpoint.raft_index, endpoint.applied) = (version.into(), index, applied);
+    }
+    seen
+}
+
+/// A look at a cluster of one.
+fn alone() -> Observed {
+    let mut seen = seen(vec![pod(NAMES[0], "Running")]);
+    for endpoint in seen.endpoints.values_mut() {
+        endpoint.leader = 1;
+        endpoint.members.truncate(1);
+    }
+    seen
+}
+
+/// Its status as the predecessor left it.
+fn status_of_one(version: &str) -> EtcdClusterStatus {
+    let members = MembersStatus { ready: vec![NAMES[0].into()], unready: Vec::new() };
+    EtcdClusterStatus { size: 1, current_version: version.into(), members, ..status() }
+}
+
+#[test]
+fn to_a_cluster_whose_etcd_knows_no_learners_no_member_is_added_and_it_is_told() {
+    // given a manifest that leaves the version out, and members that are older than what it means then
+    let wanted = validate(&cluster(json!({ "size": 3 }))).unwrap();
+    for log in [(9, 9), (9, 0), (20_000, 0)] {
+        let seen = older(alone(), "3.2.13", log);
+        let mut status = status_of_one("3.2.13");
+        // when it is looked at again and again
+        let decisions: Vec<Decision> = (0..20)
+            .map(|_| {
+                let decision = plan(&wanted.goal, &crate::status::memory(&status), &seen);
+                status = crate::status::status(&status, &wanted, &seen, &decision);
+                decision
+            })
+            .collect();
+        // then nothing is done but that its id is written down where that can be proved
+        let harmless = |d: &&Decision| matches!(d.action, None | Some(Action::Remember(_)));
+        assert_eq!(decisions.iter().filter(harmless).count(), decisions.len(), "{log:?}: {decisions:?}");
+        assert_eq!((status.pending_member.as_deref(), status.size), (None, 1));
+        assert_eq!(status.cluster_id.as_deref(), (log.0 < 5000).then_some("abc"));
+        // and what to do is told
+        let last = decisions.last().unwrap();
+        assert_eq!((last.progress, last.blocked), (Progress::Stuck, Some("UnsupportedVersion")));
+        let reason = |type_: &str| status.condition(type_).map(|c| c.reason.clone()).unwrap_or_default();
+        assert_eq!(reason("Degraded"), "UnsupportedVersion");
+        assert_eq!(reason("Upgrading"), "UnsupportedVersion");
+        assert!(status.condition("Degraded").unwrap().message.contains("to 3.3, then to 3.4"));
+        assert_eq!(status.phase, "Running");
+    }
+}
+
+#[test]
+fn a_cluster_that_was_brought_to_3_4_meanwhile_grows() {
+    let wanted = validate(&cluster(json!({ "size": 3 }))).unwrap();
+    let status = EtcdClusterStatus { cluster_id: Some("abc".into()), ..status_of_one("3.2.13") };
+    let decision = plan(&wanted.goal, &crate::status::memory(&status), &older(alone(), "3.4.23", (9, 9)));
+    let Some(Action::Remember(noted)) = &decision.action else { panic!("{decision:?}") };
+    assert_eq!(noted.pending.as_deref(), Some("orders-dddddddddd"));
+}
+
+#[test]
+fn of_members_without_learners_none_is_replaced_and_none_is_upgraded() {
+    let wanted = validate(&cluster(json!({ "size": 3 }))).unwrap();
+    let status =
+        EtcdClusterStatus { cluster_id: Some("abc".into()), current_version: "3.3.27".into(), ..status() };
+    for first in ["Running", "Failed"] {
+        let pods = NAMES.iter().map(|name| pod(name, if *name == NAMES[0] { first } else { "Running" }));
+        let seen = older(seen(pods.collect()), "3.3.27", (9, 9));
+        let decision = plan(&wanted.goal, &crate::status::memory(&status), &seen);
+        assert_eq!((decision.action, decision.blocked), (None, Some("UnsupportedVersion")), "{first}");
+    }
 }

@@ -184,13 +184,37 @@ fn calm(world: &mut World) {
     world.settle();
 }
 
+/// What a person does when the cluster waits for one; whether it does.
+fn person(world: &mut World) -> bool {
+    let told: Vec<_> = (0..3).filter_map(|_| world.step().blocked).collect();
+    if told.contains(&"UpgradeStalled") {
+        // Whether its version or its data keeps a member down, only a person can tell: and goes back.
+        let runs: Vec<String> = world.observe().endpoints.into_values().map(|e| e.version).collect();
+        let other = runs.into_iter().find(|version| *version != world.goal.version);
+        world.goal.version = other.unwrap_or_else(|| world.memory.version.clone());
+        return true;
+    }
+    if told.contains(&"Corrupt") {
+        world.dismiss_corrupt();
+        return true;
+    }
+    // Whoever went back when the last member of before was lost meanwhile goes forward again.
+    let minor = |version: &str| semver::Version::parse(version).unwrap().minor;
+    if minor(&world.goal.version) < world.cluster_minor {
+        world.goal.version.clone_from(&world.memory.version);
+        return true;
+    }
+    false
+}
+
 /// A size, whether members have volumes, and what happens.
 fn history(longest: usize) -> impl Strategy<Value = (usize, bool, Vec<Fault>)> {
     (1..8usize, any::<bool>(), prop::collection::vec(fault(), 1..longest))
 }
 
-/// Histories of each kind in the usual run.
-const USUAL: u32 = 5000;
+/// Histories of each kind in the usual run. Not optimised, one of the first kind takes 0.6 ms and one of the second 4 to 5 ms: so many are
+/// 6 s and 45 s.
+const USUAL: u32 = 10_000;
 
 /// Whatever happens, no forbidden action, no acknowledged write lost, and never a second cluster (the model checks).
 #[test]
@@ -223,12 +247,8 @@ fn faults_that_leave_a_quorum_are_recovered_from() {
         prop_assume!(world.whole().len() >= crate::observed::quorum(world.voters()));
         let acknowledged = world.acknowledged;
         let mut converged = world.converge(3000);
-        if !converged && (0..3).any(|_| world.step().blocked == Some("UpgradeStalled")) {
-            // Whether its version or its data keeps a member down, only a person can tell: and goes back.
-            let runs: Vec<String> = world.observe().endpoints.into_values().map(|e| e.version).collect();
-            let other = runs.into_iter().find(|version| *version != world.goal.version);
-            world.goal.version = other.unwrap_or_else(|| world.memory.version.clone());
-            converged = world.converge(3000);
+        for _ in 0..2 {
+            converged = converged || (person(&mut world) && world.converge(3000));
         }
         prop_assert!(converged, "last {:?}, next {:?}, {:?}", world.log.last(), world.clone().step(), world);
         prop_assert_eq!(world.clusters_started, 1);

@@ -1,6 +1,7 @@
 //! Each step by itself. All of them against random faults: `faults`; against states that no history made: `states`.
 
 mod adoption;
+mod corrupt;
 mod faults;
 mod hold;
 mod states;
@@ -321,27 +322,6 @@ fn a_member_that_was_restarted_often_in_a_long_life_is_no_crash_loop() {
         world.step();
     }
     assert!(world.log.is_empty(), "{:?}", world.log);
-}
-
-#[test]
-fn a_member_that_differs_from_a_majority_is_replaced_and_without_one_nothing_is_done() {
-    let mut world = running(3);
-    let name = world.members.iter().find(|m| m.id == world.leader).unwrap().pod.clone().unwrap();
-    world.data_mut(&name).unwrap().as_mut().unwrap().corrupt = true;
-    world.log.clear();
-    for _ in 0..25 {
-        world.step();
-    }
-    assert_eq!(kinds(&world)[..2], ["MoveLeader", "RemoveMember"]);
-    assert!(matches!(&world.log[1], Action::RemoveMember { why: Removal::Corrupt(_), .. }));
-    assert!(world.converge(200));
-
-    let mut world = running(2);
-    let name = world.nth_pod(0).unwrap();
-    world.data_mut(&name).unwrap().as_mut().unwrap().corrupt = true;
-    world.log.clear();
-    let blocked: Vec<_> = (0..40).filter_map(|_| world.step().blocked).collect();
-    assert!(world.log.is_empty() && blocked.contains(&"Corrupt"), "{:?} {blocked:?}", world.log);
 }
 
 #[test]
