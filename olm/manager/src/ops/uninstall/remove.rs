@@ -88,7 +88,7 @@ pub(super) async fn advance(
     plan: &Plan,
     subscription: &Subscription,
 ) -> Result<Progress, Error> {
-    let policy = serde_json::to_value(&subscription.spec.deletion_policy).unwrap_or_default();
+    let policy = serde_json::to_value(subscription.spec.deletion_policy).unwrap_or_default();
     let doing = Doing { client, resources: Resources::new(client.clone()), leaving, policy };
     let own = |r: &ObjectRef| r.kind == "Subscription" && r.name == subscription.name_any();
     for mut stage in stages(plan) {
