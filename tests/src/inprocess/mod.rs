@@ -21,6 +21,7 @@ pub mod replicas;
 mod served;
 mod server;
 mod snapshot;
+mod waiting;
 mod world;
 
 pub use catalog::{Catalog, Entry, entry};
@@ -34,4 +35,5 @@ pub use replicas::Replicas;
 pub use served::{Process, Served};
 pub use server::{assets, local_address};
 pub use snapshot::{Snapshot, of_cluster};
-pub use world::{MANAGER, OLM, PATIENCE, World, condition, text};
+pub use waiting::{PATIENCE, condition, text};
+pub use world::{MANAGER, OLM, World};

@@ -12,7 +12,8 @@ use super::{
     faults::{Call, Faults},
     operator::Operator,
     served::Process,
-    world::{MANAGER, OLM, PATIENCE, World},
+    waiting::PATIENCE,
+    world::{MANAGER, OLM, World},
 };
 
 /// Longer than a lease is valid, and than a leader takes to be missed.

@@ -15,10 +15,7 @@ use olm_devcluster::api::ApiServer;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    faults::Faults,
-    world::{OLM, PATIENCE},
-};
+use super::{faults::Faults, waiting::PATIENCE, world::OLM};
 
 /// The largest request that Kubernetes takes.
 const LARGEST: usize = 3 << 20;

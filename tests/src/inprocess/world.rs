@@ -1,12 +1,8 @@
 //! A cluster, a manager and what is between them, for one scenario.
 
-use std::{
-    future::Future,
-    sync::atomic::{AtomicUsize, Ordering},
-    time::Duration,
-};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result};
 use kube::{
     Api, Client,
     api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
@@ -25,28 +21,14 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    catalog::Catalog,
-    faults::Faults,
-    kubelet::Kubelet,
-    manager::Manager,
-    operator::Operator,
-    served::Served,
-    server::{Server, assets},
-    snapshot::Snapshot,
+    catalog::Catalog, faults::Faults, kubelet::Kubelet, manager::Manager, operator::Operator, served::Served,
+    server::Server, snapshot::Snapshot, waiting::text,
 };
 
 /// The manager's namespace.
 pub const OLM: &str = manifests::NAMESPACE;
 /// Who the manager is.
 pub const MANAGER: &str = manifests::MANAGER;
-/// How long a scenario waits for what should come. Far longer than it takes: only a failure waits to its end.
-pub const PATIENCE: Duration = Duration::from_secs(30);
-/// Between two looks.
-const LOOK: Duration = Duration::from_millis(10);
-/// The garbage collector of Kubernetes hears of new kinds every 30 seconds, and all of it is slower.
-const REAL_PATIENCE: Duration = Duration::from_secs(120);
-/// A manager that asked for nothing for so long has nothing to do: its own pauses between two calls are far shorter.
-const QUIET: Duration = Duration::from_millis(300);
 /// Where pods run.
 const NODE: &str = "olm-node";
 
@@ -518,185 +500,6 @@ impl World {
     pub async fn approve(&self, namespace: &str, plan: &str) -> Result<()> {
         self.patch("InstallPlan", namespace, plan, &json!({ "spec": { "approved": true } })).await.map(drop)
     }
-
-    // ---- waiting ----------------------------------------------------------------------------------------------------
-
-    /// Looks until `probe` finds something. What it saw last is in the error.
-    ///
-    /// # Errors
-    /// When the patience is over.
-    pub async fn eventually<T, F, Fut>(&self, what: &str, mut probe: F) -> Result<T>
-    where
-        F: FnMut() -> Fut,
-        Fut: Future<Output = Result<T>>,
-    {
-        let start = tokio::time::Instant::now();
-        loop {
-            match probe().await {
-                Ok(found) => return Ok(found),
-                Err(error) if start.elapsed() > patience() => {
-                    bail!("waited for {what}; last: {error:#}\n{}", self.report().await)
-                }
-                Err(_) => tokio::time::sleep(LOOK).await,
-            }
-        }
-    }
-
-    /// Waits until an object is as `wanted` says; an error of it is what was wrong last.
-    ///
-    /// # Errors
-    /// When the patience is over.
-    pub async fn until(
-        &self,
-        kind: &str,
-        namespace: &str,
-        name: &str,
-        wanted: impl Fn(&Value) -> bool,
-    ) -> Result<Value> {
-        self.eventually(&format!("{kind} {namespace}/{name}"), async || {
-            let object = self.get(kind, namespace, name).await?;
-            ensure!(wanted(&object), "it is {}", brief(&object));
-            Ok(object)
-        })
-        .await
-    }
-
-    /// Waits until an object is gone.
-    ///
-    /// # Errors
-    /// When the patience is over.
-    pub async fn gone(&self, kind: &str, namespace: &str, name: &str) -> Result<()> {
-        self.eventually(&format!("{kind} {namespace}/{name} to be gone"), async || {
-            match self.find(kind, namespace, name).await? {
-                None => Ok(()),
-                Some(object) => bail!("it is there: {}", brief(&object)),
-            }
-        })
-        .await
-    }
-
-    /// Waits for a phase of a ClusterServiceVersion.
-    ///
-    /// # Errors
-    /// When the patience is over.
-    pub async fn csv(&self, namespace: &str, name: &str, phase: &str) -> Result<Value> {
-        self.until("ClusterServiceVersion", namespace, name, |csv| text(csv, "/status/phase") == phase).await
-    }
-
-    /// Waits for an operator to run, and for its Subscription to say so.
-    ///
-    /// # Errors
-    /// When the patience is over.
-    pub async fn installed(&self, namespace: &str, subscription: &str, csv: &str) -> Result<()> {
-        self.csv(namespace, csv, "Succeeded").await?;
-        let told =
-            |s: &Value| text(s, "/status/installedCSV") == csv && text(s, "/status/state") == "AtLatestKnown";
-        self.until("Subscription", namespace, subscription, told).await.map(drop)
-    }
-
-    /// Waits for a condition of an object to be true, with this reason where one is given.
-    ///
-    /// # Errors
-    /// When the patience is over.
-    pub async fn condition(
-        &self,
-        kind: &str,
-        namespace: &str,
-        name: &str,
-        type_: &str,
-        reason: &str,
-    ) -> Result<Value> {
-        let wanted = |object: &Value| {
-            condition(object, type_)
-                .is_some_and(|c| c["status"] == "True" && (reason.is_empty() || c["reason"] == reason))
-        };
-        let object = self.until(kind, namespace, name, wanted).await?;
-        Ok(condition(&object, type_).cloned().unwrap_or_default())
-    }
-
-    /// Waits for a plan of the namespace that waits for approval and is none of these.
-    ///
-    /// # Errors
-    /// When the patience is over.
-    pub async fn waiting_plan(&self, namespace: &str, but: &[&str]) -> Result<Value> {
-        self.eventually(&format!("a plan that waits in {namespace}"), async || {
-            let plans = self.list("InstallPlan", namespace).await?;
-            let waits = |plan: &&Value| {
-                plan["status"]["phase"] == "RequiresApproval" && !but.contains(&text(plan, "/metadata/name"))
-            };
-            let found = plans.iter().find(waits).cloned();
-            found.with_context(|| {
-                format!("{} plans: {}", plans.len(), plans.iter().map(brief).collect::<Vec<_>>().join("; "))
-            })
-        })
-        .await
-    }
-
-    /// Waits for an event about an object, with a reason.
-    ///
-    /// # Errors
-    /// When the patience is over.
-    pub async fn event(&self, namespace: &str, about: &str, reason: &str) -> Result<Value> {
-        self.eventually(&format!("an event {reason} about {about}"), async || {
-            let events = self.list("Event", namespace).await?;
-            let fits = |e: &&Value| text(e, "/regarding/name") == about && text(e, "/reason") == reason;
-            let seen = || {
-                let of = events.iter().filter(|e| text(e, "/regarding/name") == about);
-                of.map(|e| text(e, "/reason").to_owned()).collect::<Vec<_>>().join(", ")
-            };
-            events.iter().find(fits).cloned().with_context(|| format!("events about it: {}", seen()))
-        })
-        .await
-    }
-
-    /// Waits until the managers ask for nothing any more.
-    ///
-    /// # Errors
-    /// When they never rest.
-    pub async fn quiet(&self) -> Result<()> {
-        let mut moved = self.faults.moved();
-        let start = tokio::time::Instant::now();
-        loop {
-            moved.mark_unchanged();
-            let nothing = tokio::time::timeout(QUIET, moved.changed()).await.is_err();
-            if nothing && self.faults.under_way() == 0 {
-                return Ok(());
-            }
-            if start.elapsed() > patience() {
-                let calls: Vec<String> =
-                    self.faults.calls().iter().rev().take(10).map(ToString::to_string).collect();
-                bail!("the manager does not rest; last calls:\n{}", calls.join("\n"));
-            }
-        }
-    }
-
-    /// The state of the cluster's operators, for a scenario that failed.
-    pub async fn report(&self) -> String {
-        let mut out = String::new();
-        for kind in [
-            "CatalogSource",
-            "OperatorGroup",
-            "Subscription",
-            "InstallPlan",
-            "ClusterServiceVersion",
-            "Deployment",
-        ] {
-            for object in self.list(kind, "").await.unwrap_or_default() {
-                out.push_str(&format!("  {kind} {}\n", brief(&object)));
-            }
-        }
-        let calls = self.faults.calls();
-        out.push_str(&format!("  {} calls, the last:\n", calls.len()));
-        let skip = calls.len().saturating_sub(15);
-        for call in calls.iter().skip(skip) {
-            out.push_str(&format!("    {call}\n"));
-        }
-        out
-    }
-}
-
-fn patience() -> Duration {
-    if assets().is_some() { REAL_PATIENCE } else { PATIENCE }
 }
 
 fn api_of(client: &Client, resource: &ApiResource, namespace: &str) -> Api<DynamicObject> {
@@ -705,29 +508,4 @@ fn api_of(client: &Client, resource: &ApiResource, namespace: &str) -> Api<Dynam
     } else {
         Api::namespaced_with(client.clone(), namespace, resource)
     }
-}
-
-/// A text in an object, `""` where there is none.
-#[must_use]
-pub fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
-}
-
-/// A condition of an object's status.
-#[must_use]
-pub fn condition<'a>(object: &'a Value, type_: &str) -> Option<&'a Value> {
-    object["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == type_)
-}
-
-/// Name and status in a line.
-fn brief(object: &Value) -> String {
-    let mut status = object["status"].clone();
-    if let Some(fields) = status.as_object_mut() {
-        for long in ["plan", "requirementStatus", "catalogHealth", "installPlanRef", "installplan"] {
-            fields.remove(long);
-        }
-    }
-    let deleting = if object["metadata"]["deletionTimestamp"].is_null() { "" } else { " (is being deleted)" };
-    let status: String = status.to_string().chars().take(1500).collect();
-    format!("{}/{}{deleting}: {status}", text(object, "/metadata/namespace"), text(object, "/metadata/name"))
 }
