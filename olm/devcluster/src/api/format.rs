@@ -10,6 +10,7 @@ use super::{
     registry::Resource,
     status::{ApiError, ApiResult},
     table,
+    texts::Texts,
 };
 
 /// The form of an answer.
@@ -130,6 +131,7 @@ impl Format {
         resource: &Resource,
         items: &[Arc<Value>],
         metadata: Map<String, Value>,
+        texts: &Texts,
     ) -> Vec<u8> {
         let head = match self {
             Self::Whole => {
@@ -154,21 +156,28 @@ impl Format {
             return bytes;
         }
         bytes.extend_from_slice(b",\"items\":[");
-        for (index, object) in items.iter().enumerate() {
+        let items = match self {
+            Self::Metadata | Self::MetadataList => {
+                texts.metadata.of(items, |object| written(&MetadataOf::new(object)))
+            }
+            _ => texts.whole.of(items, |object| written(object)),
+        };
+        bytes.reserve(items.iter().map(|item| item.len() + 1).sum());
+        for (index, item) in items.iter().enumerate() {
             if index > 0 {
                 bytes.push(b',');
             }
-            let written = match self {
-                Self::Metadata | Self::MetadataList => {
-                    serde_json::to_writer(&mut bytes, &MetadataOf::new(object))
-                }
-                _ => serde_json::to_writer(&mut bytes, object.as_ref()),
-            };
-            debug_assert!(written.is_ok(), "writing JSON to memory cannot fail");
+            bytes.extend_from_slice(item);
         }
         bytes.extend_from_slice(b"]}\n");
         bytes
     }
+}
+
+fn written(value: &impl Serialize) -> Vec<u8> {
+    let written = serde_json::to_vec(value);
+    debug_assert!(written.is_ok(), "writing JSON to memory cannot fail");
+    written.unwrap_or_default()
 }
 
 /// An object without all but its metadata.

@@ -101,7 +101,8 @@ pub(crate) async fn list(call: &Call<'_>) -> ApiResult<Response> {
         }
     }
     let shown = convert::present_all(call.server, call.resource, items).await?;
-    Ok(bytes_response(200, "application/json", call.format.list(call.resource, &shown, metadata)))
+    let bytes = call.format.list(call.resource, &shown, metadata, &call.server.texts);
+    Ok(bytes_response(200, "application/json", bytes))
 }
 
 /// `resourceVersion` and `resourceVersionMatch` of a list.

@@ -54,6 +54,7 @@ mod strategy;
 mod table;
 #[cfg(test)]
 mod tests;
+mod texts;
 mod tls;
 mod trust;
 mod validate;
@@ -78,6 +79,7 @@ use self::{
     registry::Registry,
     server::Server,
     store::Store,
+    texts::Texts,
     tls::Authority,
     webhooks::Webhooks,
 };
@@ -141,6 +143,7 @@ impl ApiServer {
             purged: AtomicI64::new(0),
             webhooks: Webhooks::default(),
             policies: Policies::default(),
+            texts: Texts::default(),
             rights: rights::Book::default(),
             aggregation: Aggregation::new(FrontProxy::open(directory)?),
         });

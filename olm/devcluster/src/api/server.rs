@@ -29,6 +29,7 @@ use super::{
     rest, reviews, rights,
     status::{ApiError, ApiResult, json_response},
     store::Store,
+    texts::Texts,
     watch,
     webhooks::{self, Webhooks},
 };
@@ -52,6 +53,7 @@ pub(crate) struct Server {
     pub purged: AtomicI64,
     pub webhooks: Webhooks,
     pub policies: Policies,
+    pub texts: Texts,
     pub aggregation: Aggregation,
     pub rights: rights::Book,
 }
