@@ -203,3 +203,44 @@ fn of_members_without_learners_none_is_replaced_and_none_is_upgraded() {
         assert_eq!((decision.action, decision.blocked), (None, Some("UnsupportedVersion")), "{first}");
     }
 }
+
+#[test]
+fn a_cluster_whose_etcd_knows_no_learners_is_left_alone_also_when_nobody_answers() {
+    let wanted = validate(&cluster(json!({ "size": 3 }))).unwrap();
+    let status =
+        EtcdClusterStatus { cluster_id: Some("abc".into()), current_version: "3.3.27".into(), ..status() };
+    let claim = |name: &str, version: &str| crate::observed::ClaimView {
+        name: name.into(),
+        version: version.into(),
+        ..Default::default()
+    };
+    // given pods that ended and left their volumes, or volumes alone; who made the claims did not say for what version
+    for (phase, noted) in [(Some("Failed"), ""), (None, ""), (None, "3.3.27"), (Some("Running"), "")] {
+        let pods = NAMES.iter().filter_map(|name| Some(pod(name, phase?))).collect();
+        let mut seen = older(seen(pods), "3.3.27", (9, 9));
+        seen.endpoints.clear();
+        seen.claims = NAMES.iter().map(|name| claim(name, noted)).collect();
+        // then none is started again with arguments that it does not know
+        let memory = crate::status::memory(&status);
+        let decision = plan(&wanted.goal, &memory, &seen);
+        assert_eq!(
+            (&decision.action, decision.blocked),
+            (&None, Some("UnsupportedVersion")),
+            "{phase:?} {noted:?}"
+        );
+        let told = crate::status::status(&status, &wanted, &seen, &decision);
+        let reason =
+            |type_: &str| told.condition(type_).map(|c| (c.status.clone(), c.reason.clone())).unwrap();
+        assert_eq!(reason("Available"), ("False".into(), "QuorumLost".into()));
+        assert_eq!(reason("Degraded"), ("True".into(), "UnsupportedVersion".into()));
+        // but where pods say that they were brought to one that does, what was written down long ago does not count
+        for pod in &mut seen.pods {
+            pod.version = "3.4.23".into();
+        }
+        let decision = plan(&wanted.goal, &memory, &seen);
+        assert_eq!(decision.blocked == Some("UnsupportedVersion"), seen.pods.is_empty(), "{decision:?}");
+    }
+    // With nothing left there is nothing to leave alone.
+    let gone = plan(&wanted.goal, &crate::status::memory(&status), &seen(Vec::new()));
+    assert_eq!((gone.progress, gone.action), (Progress::DataLost, None));
+}
