@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use etcd_client::AlarmType;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Service};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
@@ -174,7 +175,12 @@ impl Hands<'_> {
                 self.etcd.compact(&self.endpoint(via, seen)?, *revision).await?
             }
             Step::Defragment { name } => self.etcd.defragment(&self.endpoint(name, seen)?).await?,
-            Step::Disarm { via } => self.etcd.disarm(&self.endpoint(via, seen)?).await?,
+            Step::Disarm { via } => {
+                self.etcd.disarm(&self.endpoint(via, seen)?, AlarmType::Nospace, None).await?
+            }
+            Step::DisarmCorrupt { member, via } => {
+                self.etcd.disarm(&self.endpoint(via, seen)?, AlarmType::Corrupt, Some(*member)).await?
+            }
             Step::EnableAuth { via } => self.etcd.enable_auth(&self.endpoint(via, seen)?).await?,
         })
     }

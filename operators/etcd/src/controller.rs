@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Service};
 use kube::api::{Patch, PatchParams};
 use kube::core::DeserializeGuard;
@@ -29,7 +29,7 @@ use crate::lease::{Elector, UNLED};
 use crate::maintenance;
 use crate::metrics::Metrics;
 use crate::names;
-use crate::observed::Observed;
+use crate::observed::{Memory, Observed};
 use crate::plan::{Action, Compared, Decision, assess, plan};
 use crate::status;
 use crate::tls::{self, Secured};
@@ -37,6 +37,9 @@ use crate::validate::{Validated, Volumes, validate};
 use crate::watch;
 
 mod pace;
+mod patch;
+
+pub(crate) use patch::differences;
 
 /// So many clusters are worked on at the same time.
 const CONCURRENCY: u16 = 64;
@@ -92,7 +95,7 @@ struct Kept {
     failures: u32,
     /// How many in a row found nothing to do and nothing new.
     quiet: u32,
-    /// What comparisons of the data of its members came to.
+    /// What the last comparison of the data of its members came to.
     compared: Option<Compared>,
 }
 
@@ -229,13 +232,13 @@ impl Context {
         }
     }
 
-    /// What comparisons of the data of a cluster's members came to.
-    fn compared(&self, cluster: &EtcdCluster) -> Compared {
-        // What an operator before this one found was kept by nobody; that it found something is in the status.
-        let degraded = cluster.status.as_ref().and_then(|status| status.condition("Degraded"));
-        let told = degraded.is_some_and(|c| c.status == "True" && c.reason == "Corrupt");
-        let first = || Compared::begin(self.now(), told, rand::random());
-        self.keep(&key(cluster), |kept| kept.compared.get_or_insert_with(first).clone())
+    /// What the last comparison of the data of a cluster's members came to.
+    fn compared(&self, key: &str, memory: &Memory) -> Compared {
+        let now = self.now();
+        self.keep(key, |kept| {
+            let compared = Compared::of(kept.compared.take(), memory, now, rand::random());
+            kept.compared.insert(compared).clone()
+        })
     }
 }
 
@@ -447,16 +450,29 @@ impl<'a> Pass<'a> {
     /// All there is to see. When it is time for it, the data of the members is compared; that takes its time, so that everything else
     /// is looked at anew.
     async fn look(&self, cluster: &EtcdCluster, valid: &Validated) -> Result<Observed, LookError> {
+        let (key, memory) = (key(cluster), cluster.status.as_ref().map(status::memory).unwrap_or_default());
         let mut seen = self.observe(valid).await?;
-        let mut compared = self.context.compared(cluster);
-        if compared.due(&seen) {
-            seen.hashes = self.etcd.hashes(&seen.pods, &seen.endpoints, &*self.context.addressing).await;
-            compared = compared.after(self.context.now(), &seen);
-            self.context.keep(&key(cluster), |kept| kept.compared = Some(compared.clone()));
+        let mut compared = self.context.compared(&key, &memory);
+        compared.show(&mut seen);
+        if compared.due(&valid.goal, &memory, &seen) {
+            let (begin, known) = (Instant::now(), memory.corruption.is_some());
+            let (pods, addressing) = (&seen.pods, &*self.context.addressing);
+            let sums = self.etcd.hashes(pods, &seen.endpoints, addressing, known).await;
+            let took = SignedDuration::try_from(begin.elapsed()).unwrap_or(SignedDuration::MAX);
+            tracing::debug!(cluster = key, ?sums, ?took, "the data of the members was compared");
+            compared = compared.after((took, self.context.now()), &seen, sums);
+            if !compared.unheard().is_empty() {
+                let members = compared.unheard();
+                tracing::warn!(
+                    cluster = key,
+                    ?members,
+                    "the data of members cannot be compared, and is tried again later"
+                );
+            }
+            self.context.keep(&key, |kept| kept.compared = Some(compared.clone()));
             seen = self.observe(valid).await?;
+            compared.show(&mut seen);
         }
-        seen.hashes.clone_from(compared.sums());
-        seen.told_corrupt = compared.told();
         Ok(seen)
     }
 
@@ -624,31 +640,6 @@ fn told_lately(old: &EtcdClusterStatus, now: Timestamp) -> Option<String> {
     let told = old.condition("Degraded").filter(|c| c.status == "True" && c.reason == "ActionFailed")?;
     let since = Duration::try_from(now.duration_since(told.last_update_time.as_ref()?.0)).ok()?;
     (since < TELL_AGAIN).then(|| told.message.clone())
-}
-
-/// What of a status is new, as a merge patch. What is the same is not written: somebody else may have changed it since the old one was
-/// read, as a restore does that hands a cluster over while a look at it is under way.
-pub(crate) fn differences<T: serde::Serialize + Default + PartialEq>(old: &T, new: &T) -> serde_json::Value {
-    let whole = |status: &T| serde_json::to_value(status).unwrap_or_default();
-    // An object without a status is read as one with an empty one, and gets all of it.
-    if *old == T::default() {
-        return whole(new);
-    }
-    let (old, mut new) = (whole(old), whole(new));
-    keep_differences(&old, &mut new);
-    new
-}
-
-fn keep_differences(old: &serde_json::Value, new: &mut serde_json::Value) {
-    let (Some(old), Some(new)) = (old.as_object(), new.as_object_mut()) else { return };
-    let gone: Vec<String> = old.keys().filter(|key| !new.contains_key(*key)).cloned().collect();
-    new.retain(|key, value| old.get(key) != Some(value));
-    for (key, value) in new.iter_mut() {
-        if let Some(before) = old.get(key) {
-            keep_differences(before, value);
-        }
-    }
-    new.extend(gone.into_iter().map(|key| (key, serde_json::Value::Null)));
 }
 
 #[cfg(test)]

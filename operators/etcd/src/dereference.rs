@@ -67,7 +67,7 @@ pub(crate) async fn observe(
         endpoints,
         // Whoever wants to know compares: that takes its time.
         hashes: BTreeMap::new(),
-        told_corrupt: false,
+        uncompared: Vec::new(),
         fresh_name: names::fresh_member(&cluster.name),
         volumes: volumes(cluster, around),
         backup: around.backup.clone(),

@@ -123,6 +123,14 @@ fn of_maintenance(step: &Step, member: Option<u64>) -> Note {
             text: "There is room in the database again: the alarm NOSPACE is disarmed".into(),
             pod: None,
         },
+        Step::DisarmCorrupt { member, .. } => Note {
+            warning: false,
+            reason: "AlarmDisarmed",
+            text: format!(
+                "All members hold the same data: the alarm CORRUPT of {member:x}, which is no member any more, is disarmed"
+            ),
+            pod: None,
+        },
         Step::EnableAuth { .. } => Note {
             warning: false,
             reason: "AuthEnabled",

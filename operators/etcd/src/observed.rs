@@ -1,7 +1,7 @@
 //! What was seen of a cluster in one look: pods, and what each etcd member says for itself. Plain data, so that
 //! decisions about it need neither a cluster nor a clock.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
@@ -16,11 +16,10 @@ pub struct Observed {
     pub claims: Vec<ClaimView>,
     /// What the etcd in a pod says, by name of the pod. Absent when it did not answer.
     pub endpoints: BTreeMap<String, Endpoint>,
-    /// Sums over the data of members, by name of the pod: of the last comparison that found a difference, until one of all
-    /// members finds none.
+    /// Sums over the data of voters, by name of the pod, of the last comparison; none when others have a vote by now.
     pub hashes: BTreeMap<String, Hash>,
-    /// It was told that they differ, and is not known yet whether that still is so.
-    pub told_corrupt: bool,
+    /// Voters that could not be compared with the others, several times in a row.
+    pub uncompared: Vec<String>,
     /// A new member gets a volume.
     pub volumes: bool,
     /// What is known about backups of this cluster; none when nobody makes any.
@@ -157,6 +156,14 @@ pub struct Endpoint {
     pub members: Vec<Member>,
 }
 
+impl Endpoint {
+    /// Whether it can be asked for a sum over its data: learners refuse.
+    #[must_use]
+    pub(crate) const fn has_sum(&self) -> bool {
+        !self.is_learner && self.revision > 0
+    }
+}
+
 /// A member in a member list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Member {
@@ -201,6 +208,18 @@ pub struct Memory {
     pub maintenance: crate::maintenance::Record,
     /// Authentication was switched on by this operator.
     pub auth_enabled: bool,
+    /// Members do not hold the same data.
+    pub corruption: Option<Corruption>,
+}
+
+/// That members do not hold the same data. It is remembered from the comparison that finds it until one of all voters finds that they
+/// do, or at most one of them is left, or the etcd cluster is another one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Corruption {
+    /// Id of the etcd cluster that it is known of.
+    pub cluster_id: String,
+    /// Pods of those whose data is another than that of a majority that agreed; none while nobody knows who is right.
+    pub wrong: BTreeSet<String>,
 }
 
 /// A member that was added in vain.

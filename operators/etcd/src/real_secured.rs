@@ -252,7 +252,13 @@ impl Stage {
                             etcd.compact(&at(via), *revision).await.unwrap()
                         }
                         maintenance::Step::Defragment { name } => etcd.defragment(&at(name)).await.unwrap(),
-                        maintenance::Step::Disarm { via } => etcd.disarm(&at(via)).await.unwrap(),
+                        maintenance::Step::Disarm { via } => {
+                            etcd.disarm(&at(via), etcd_client::AlarmType::Nospace, None).await.unwrap()
+                        }
+                        maintenance::Step::DisarmCorrupt { member, via } => etcd
+                            .disarm(&at(via), etcd_client::AlarmType::Corrupt, Some(*member))
+                            .await
+                            .unwrap(),
                         maintenance::Step::EnableAuth { via } => etcd.enable_auth(&at(via)).await.unwrap(),
                     };
                     let mut status = crate::crd::EtcdClusterStatus {

@@ -5,9 +5,11 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::conditions::{self, Facts};
-use crate::crd::{Condition, EtcdClusterStatus, LearnerFailure, MemberStatus, MembersStatus};
+use crate::crd::{
+    Condition, CorruptionStatus, EtcdClusterStatus, LearnerFailure, MemberStatus, MembersStatus,
+};
 use crate::names::{self, CLIENT_PORT};
-use crate::observed::{Failure, Memory, Observed};
+use crate::observed::{Corruption, Failure, Memory, Observed};
 use crate::plan::{Action, Decision, Goal, Health, Progress, Removal, Upgrade, assess, upgrade};
 use crate::validate::{InvalidSpec, Validated};
 
@@ -37,6 +39,10 @@ pub fn memory(status: &EtcdClusterStatus) -> Memory {
         }),
         maintenance: status.maintenance.as_ref().map(Into::into).unwrap_or_default(),
         auth_enabled: status.auth_enabled,
+        corruption: status.corruption.as_ref().map(|known| Corruption {
+            cluster_id: known.cluster_id.clone(),
+            wrong: known.members.iter().cloned().collect(),
+        }),
     }
 }
 
@@ -130,6 +136,10 @@ pub fn status(
         tls: old.tls.clone(),
         maintenance: memory.maintenance.status(),
         auth_enabled: memory.auth_enabled,
+        corruption: memory.corruption.map(|known| CorruptionStatus {
+            cluster_id: known.cluster_id,
+            members: known.wrong.into_iter().collect(),
+        }),
     }
 }
 
@@ -395,6 +405,58 @@ mod tests {
         assert_eq!(new.condition("Recovering").unwrap().status, "True");
         assert_eq!(new.phase, "Running");
         assert!(new.member_list.len() == 3 && new.member_list.iter().all(|m| !m.healthy));
+    }
+
+    #[test]
+    fn that_members_differ_is_remembered_whatever_is_told_meanwhile() {
+        let object = |paused: bool| cluster(serde_json::json!({ "size": 3, "paused": paused }));
+        let (valid, paused) = (validate(&object(false)).unwrap(), validate(&object(true)).unwrap());
+        let corruption = |members: &[&str]| CorruptionStatus {
+            cluster_id: "abc".into(),
+            members: members.iter().map(|name| (*name).to_owned()).collect(),
+        };
+        for known in [corruption(&[]), corruption(&["orders-a", "orders-b"])] {
+            // given a status that says so, as it is written and read again
+            let old = EtcdClusterStatus {
+                cluster_id: Some("abc".into()),
+                corruption: Some(known.clone()),
+                ..EtcdClusterStatus::default()
+            };
+            let old: EtcdClusterStatus = serde_json::from_value(serde_json::to_value(&old).unwrap()).unwrap();
+            let remembered = memory(&old);
+            assert!(remembered.corruption.as_ref().is_some_and(|it| it.wrong.len() == known.members.len()));
+            // when something else is told: no quorum, a pause, an action that failed, a spec that cannot be served, a Secret that is wrong
+            let seen = nothing_seen();
+            let failed = Decision::blocked(Progress::Stuck, "ActionFailed", "a quota");
+            let secret = crate::tls::Insecure::Foreign("orders-peer-tls".into());
+            let later = [
+                status(&old, &valid, &seen, &decide(&valid, &old, &seen)),
+                status(&old, &paused, &seen, &decide(&paused, &old, &seen)),
+                status(&old, &valid, &seen, &failed),
+                refused(&old, &InvalidSpec(vec!["spec.size: no".into()]), Some(7), seen.now),
+                crate::tls::insecure(&old, &secret, Some(7), seen.now),
+            ];
+            // then it is remembered all the same
+            for new in later {
+                assert_eq!((new.corruption.as_ref(), memory(&new)), (Some(&known), remembered.clone()));
+            }
+        }
+        // and forgotten when it is decided so: the patch takes it away
+        let old = EtcdClusterStatus {
+            cluster_id: Some("abc".into()),
+            corruption: Some(corruption(&["orders-a"])),
+            ..EtcdClusterStatus::default()
+        };
+        let forgotten = Memory { corruption: None, ..memory(&old) };
+        let decision = Decision::act(Progress::Steady, Action::Remember(forgotten), "the same again");
+        let new = status(&old, &valid, &nothing_seen(), &decision);
+        assert_eq!(new.corruption, None);
+        let patch = crate::controller::differences(&old, &new);
+        assert_eq!(patch.get("corruption"), Some(&serde_json::Value::Null));
+        // nobody is named any more, and it is still known
+        let open = EtcdClusterStatus { corruption: Some(corruption(&[])), ..old.clone() };
+        let patch = crate::controller::differences(&old, &open);
+        assert_eq!(patch["corruption"], serde_json::json!({ "members": null }));
     }
 
     #[test]

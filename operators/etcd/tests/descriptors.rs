@@ -11,9 +11,15 @@ use serde_json::Value;
 const BUNDLES: [&str; 2] = ["0.11.0", "0.11.0-clusterwide"];
 
 /// Kind, part, path, why nobody is shown it.
-const UNSHOWN: [(&str, &str, &str, &str); 13] = [
+const UNSHOWN: [(&str, &str, &str, &str); 14] = [
     ("EtcdCluster", "status", "observedGeneration", "for programs that wait for a change to be seen"),
     ("EtcdCluster", "status", "selector", "for the scale subresource"),
+    (
+        "EtcdCluster",
+        "status",
+        "corruption.clusterID",
+        "to tell whether it is of the etcd cluster before a restore",
+    ),
     ("EtcdCluster", "status", "learnerFailure.generation", "to tell whether the spec changed since"),
     ("EtcdCluster", "status", "maintenance.compacted", "where a run goes on after a restart"),
     ("EtcdCluster", "status", "maintenance.done", "where a run goes on after a restart"),

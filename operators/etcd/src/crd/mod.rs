@@ -23,7 +23,9 @@ use serde::{Deserialize, Serialize};
 pub use pod::PodPolicy;
 pub use schema::crd;
 pub use secure::*;
-pub use status::{Condition, EtcdClusterStatus, LearnerFailure, MemberStatus, MembersStatus};
+pub use status::{
+    Condition, CorruptionStatus, EtcdClusterStatus, LearnerFailure, MemberStatus, MembersStatus,
+};
 pub use storage::{RetentionPolicy, StorageMode, StoragePolicy};
 pub use tls::{MemberSecrets, StaticTls, TlsPolicy};
 

@@ -51,6 +51,9 @@ pub struct EtcdClusterStatus {
     /// The last member that was added and did not become one. A change of the spec lets the next attempt begin at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub learner_failure: Option<LearnerFailure>,
+    /// Members do not hold the same data. It stays until a comparison of all members finds that they do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub corruption: Option<CorruptionStatus>,
     /// What is known about certificates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<TlsStatus>,
@@ -111,6 +114,18 @@ pub struct LearnerFailure {
     /// Generation of the object at that time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub generation: Option<i64>,
+}
+
+/// Members that do not hold the same data.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct CorruptionStatus {
+    /// Id of the etcd cluster in which that was found.
+    #[serde(rename = "clusterID")]
+    pub cluster_id: String,
+    /// Members whose data is another than that of a majority that agreed; none while it is not known who is right.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub members: Vec<String>,
 }
 
 /// One thing that holds or does not hold of the cluster.

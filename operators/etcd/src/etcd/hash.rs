@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use etcd_client::{Client, ConnectOptions};
-use futures::future::join_all;
+use etcd_client::{Client, ConnectOptions, ResponseHeader};
 use tokio::net::TcpStream;
 
 use super::{CONNECT, Etcd};
@@ -15,45 +14,59 @@ use crate::observed::{Endpoint, Hash, PodView};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 impl Etcd {
-    /// Asks all voters for the sum at a revision that all of them have. A difference is asked about once more before it
-    /// is told: between two answers somebody may have compacted.
+    /// Asks all voters for the sum at a revision that all of them have. A difference is asked about once more before it is told, unless it
+    /// is `known` that there is one: between two answers somebody may have compacted.
     pub(crate) async fn hashes(
         &self,
         pods: &[PodView],
         endpoints: &BTreeMap<String, Endpoint>,
         addressing: &dyn Addressing,
+        known: bool,
     ) -> BTreeMap<String, Hash> {
         let first = self.sums(pods, endpoints, addressing).await;
         let mut all = first.values();
-        let same = all.next().is_none_or(|one| all.all(|other| one == other));
-        if same { first } else { self.sums(pods, endpoints, addressing).await }
+        if known || all.next().is_none_or(|one| all.all(|other| one == other)) {
+            return first;
+        }
+        tracing::info!(sums = ?first, "the sums over the data of members are not the same; they are asked once more");
+        self.sums(pods, endpoints, addressing).await
     }
 
+    /// One after the other: a member that reads its database for the sum takes no writes, and the others shall go on meanwhile.
     async fn sums(
         &self,
         pods: &[PodView],
         endpoints: &BTreeMap<String, Endpoint>,
         addressing: &dyn Addressing,
     ) -> BTreeMap<String, Hash> {
-        let voters = || endpoints.iter().filter(|(_, e)| !e.is_learner && e.revision > 0);
-        let Some(revision) = voters().map(|(_, e)| e.revision).min() else { return BTreeMap::new() };
-        let questions = voters().filter_map(|(name, _)| {
-            let endpoint = addressing.endpoint(pods.iter().find(|pod| pod.name == *name)?)?;
-            Some(async move {
-                match tokio::time::timeout(PATIENCE, self.sum(&endpoint, revision)).await {
-                    Ok(Ok(hash)) => return Some((name.clone(), hash)),
-                    Ok(Err(error)) => tracing::debug!(pod = name, %error, "no sum over the data"),
-                    Err(_) => tracing::debug!(pod = name, "no sum over the data in time"),
-                }
-                None
-            })
-        });
-        join_all(questions).await.into_iter().flatten().collect()
+        let voters = || endpoints.iter().filter(|(_, e)| e.has_sum());
+        let mut sums = BTreeMap::new();
+        let Some(revision) = voters().map(|(_, e)| e.revision).min() else { return sums };
+        for (name, _) in voters() {
+            let pod = pods.iter().find(|pod| pod.name == *name);
+            let Some(endpoint) = pod.and_then(|pod| addressing.endpoint(pod)) else { continue };
+            match tokio::time::timeout(PATIENCE, self.sum(&endpoint, revision)).await {
+                Ok(Ok(hash)) => drop(sums.insert(name.clone(), hash)),
+                Ok(Err(error)) => tracing::debug!(pod = name, %error, "no sum over the data"),
+                Err(_) => tracing::debug!(pod = name, "no sum over the data in time"),
+            }
+        }
+        sums
     }
 
     async fn sum(&self, endpoint: &str, revision: i64) -> Result<Hash, etcd_client::Error> {
-        let answer = self.patient(endpoint).await?.maintenance_client().hash_kv(revision).await?;
-        Ok(Hash { hash: answer.hash(), revision, compacted: answer.compact_version() })
+        let mut member = self.patient(endpoint).await?.maintenance_client();
+        match member.hash_kv(revision).await {
+            Ok(answer) => Ok(Hash { hash: answer.hash(), revision, compacted: answer.compact_version() }),
+            // Up to 3.4.26 and 3.5.9 also when this is the revision that it compacted to, the newest one: as of a cluster that nobody writes
+            // to. Its newest is then what it is asked for, and it says which that is.
+            Err(error) if error.to_string().contains("compacted") => {
+                let answer = member.hash_kv(0).await?;
+                let revision = answer.header().map_or(0, ResponseHeader::revision);
+                Ok(Hash { hash: answer.hash(), revision, compacted: answer.compact_version() })
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// A connection of its own: those for questions end long before a member has read all that it has.

@@ -38,18 +38,24 @@ impl Etcd {
         Ok(Changed::Now)
     }
 
-    /// Takes back every alarm that the database is full.
+    /// Takes back every alarm of a kind, or that of one member.
     ///
     /// # Errors
     /// See [`ChangeError`].
-    pub(crate) async fn disarm(&self, endpoint: &str) -> Result<Changed, ChangeError> {
-        self.change("disarm the alarm NOSPACE", endpoint, async |client| {
+    pub(crate) async fn disarm(
+        &self,
+        endpoint: &str,
+        kind: AlarmType,
+        member: Option<u64>,
+    ) -> Result<Changed, ChangeError> {
+        self.change("disarm an alarm", endpoint, async |client| {
             let mut maintenance = client.maintenance_client();
-            let found = maintenance.alarm(AlarmAction::Get, AlarmType::Nospace, None).await?;
-            for alarm in found.alarms().iter().filter(|alarm| alarm.alarm() == AlarmType::Nospace) {
+            let found = maintenance.alarm(AlarmAction::Get, kind, None).await?;
+            let meant = |id: u64| member.is_none_or(|member| member == id);
+            for alarm in found.alarms().iter().filter(|it| it.alarm() == kind && meant(it.member_id())) {
                 let mut options = AlarmOptions::new();
                 options.with_member(alarm.member_id());
-                maintenance.alarm(AlarmAction::Deactivate, AlarmType::Nospace, Some(options)).await?;
+                maintenance.alarm(AlarmAction::Deactivate, kind, Some(options)).await?;
             }
             Ok(())
         })

@@ -44,6 +44,13 @@ pub enum Step {
         /// Pod of the member that is asked.
         via: String,
     },
+    /// Take the alarm CORRUPT of a member that is gone back.
+    DisarmCorrupt {
+        /// Id of that member.
+        member: u64,
+        /// Pod of the member that is asked.
+        via: String,
+    },
 }
 
 /// Why a run was begun.

@@ -103,7 +103,7 @@ pub(crate) fn after(record: &Record, step: &Step) -> Record {
     match step {
         Step::Compact { revision, .. } => record.compacted = Some(*revision),
         Step::Defragment { name } => record.done.push(name.clone()),
-        Step::Disarm { .. } | Step::EnableAuth { .. } => {}
+        Step::Disarm { .. } | Step::DisarmCorrupt { .. } | Step::EnableAuth { .. } => {}
     }
     record
 }

@@ -169,6 +169,7 @@ impl Action {
             Self::Maintain(crate::maintenance::Step::Defragment { .. }) => "Defragment",
             Self::Maintain(crate::maintenance::Step::EnableAuth { .. }) => "EnableAuth",
             Self::Maintain(crate::maintenance::Step::Disarm { .. }) => "Disarm",
+            Self::Maintain(crate::maintenance::Step::DisarmCorrupt { .. }) => "DisarmCorrupt",
             Self::ReleaseClaim { .. } => "ReleaseClaim",
         }
     }

@@ -1,177 +1,50 @@
-//! Members whose data is not that of the others: when it is compared, what is remembered of that, and what follows from it.
+//! Members whose data is not that of the others: what follows from what is known of them.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
-use jiff::{SignedDuration, Timestamp};
-
-use super::{Decision, Health, Progress, Removal, Step, assess, has_alarm};
-use crate::observed::{Hash, Member, Observed, quorum};
-
-/// The data of members is compared this often: each of them reads all of it for that.
-const EVERY: SignedDuration = SignedDuration::from_secs(1800);
-/// The first time within so long of the operator's start, so that not all clusters are compared at once.
-const FIRST: SignedDuration = SignedDuration::from_secs(240);
-/// While members differ, or one says that it is corrupt, it is compared again this soon, and each further time after twice as long: a
-/// person may take hours to come, and a member that is asked for a sum over much data does little else meanwhile.
-const AGAIN: SignedDuration = SignedDuration::from_secs(2);
-/// It is doubled no more often than this: to about a minute.
-const DOUBLED: u32 = 5;
+use super::compare::{agreeing, disputed, holds_same, known};
+use super::health::alarms;
+use super::{Action, Decision, Progress, Removal, Step};
+use crate::maintenance;
+use crate::observed::{Corruption, Member, Memory, quorum};
 
 const BLOCKED: &str = "Corrupt";
 
-/// What comparisons of the data of a cluster's members have come to. It is kept from one look to the next.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Compared {
-    /// When the last one was.
-    at: Timestamp,
-    /// How many in a row left it open whether all hold the same.
-    open: u32,
-    /// What the last one found that found a difference, until one of all members finds none.
-    sums: BTreeMap<String, Hash>,
-    /// An operator before this one has told of members that differ, and what this one has compared does not say otherwise yet.
-    told: bool,
+/// What holds everything up but what mends it.
+enum Trouble<'a> {
+    /// The data of these is not that of a majority that agrees.
+    Wrong(Vec<&'a Member>),
+    /// Members differ, and nobody knows who is right.
+    Unknown,
+    /// They do not differ any more. This learner may have its data from one that did.
+    Learner(&'a Member),
+    /// etcd says that data is corrupt, of these members, and no comparison says so.
+    Alarm(BTreeSet<u64>),
 }
 
-impl Compared {
-    /// Before the first comparison. `told`: an operator before this one has told of members that differ. `part`, from 0 to 1: of the
-    /// time in which all clusters have their first turn, how much passes before that of this one.
-    pub(crate) fn begin(now: Timestamp, told: bool, part: f64) -> Self {
-        let ago = if told { AGAIN } else { EVERY - FIRST.mul_f64(part) };
-        Self { at: now - ago, open: u32::from(told), sums: BTreeMap::new(), told }
-    }
-
-    /// Whether it is time for the next one. A clock that was set back does not say how long ago the last one was.
-    pub(crate) fn due(&self, seen: &Observed) -> bool {
-        let Some(health) = assess(seen).filter(|health| health.voters.len() > 1) else { return false };
-        // Whoever differed is gone: nothing else is begun before it is known that all who remain agree.
-        if !self.sums.is_empty() && !differ(&health.voters, &self.sums) {
-            return true;
-        }
-        let wait = match self.open {
-            0 if has_alarm(seen, "CORRUPT") => AGAIN,
-            0 => EVERY,
-            open => AGAIN * (1_i32 << (open - 1).min(DOUBLED)),
-        };
-        let since = seen.now.duration_since(self.at);
-        since.is_negative() || since >= wait
-    }
-
-    /// The same after a comparison in this look, which ended `now`.
-    pub(crate) fn after(&self, now: Timestamp, seen: &Observed) -> Self {
-        let Some(Health { voters, .. }) = assess(seen) else { return Self { at: now, ..self.clone() } };
-        let (whole, differs) = (all(&voters, &seen.hashes), differ(&voters, &seen.hashes));
-        let before = compare(&voters, &self.sums);
-        let differed = !matches!(before, Comparison::Same);
-        // A majority that agrees knows better than a comparison that found none. Who did not answer now is compared when it does.
-        let majority = agreeing(&voters, &seen.hashes) >= quorum(voters.len());
-        let settled = majority && matches!(before, Comparison::NoMajority);
-        let sums = match () {
-            () if differs && (whole || settled || !differed) => seen.hashes.clone(),
-            // Somebody did not answer, and it may be the one of whom it is known.
-            () if differed && !whole && !settled => self.sums.clone(),
-            () => BTreeMap::new(),
-        };
-        let same = whole && !differs;
-        let open = differs || has_alarm(seen, "CORRUPT") || (self.open > 0 && !same);
-        let told = self.told && !(whole || majority || differs);
-        Self { at: now, open: if open { self.open.saturating_add(1) } else { 0 }, sums, told }
-    }
-
-    /// Whether members may differ of which it is not known how.
-    pub(crate) const fn told(&self) -> bool {
-        self.told
-    }
-
-    /// What is known of members that differ: sums over their data, by name of the pod.
-    pub(crate) const fn sums(&self) -> &BTreeMap<String, Hash> {
-        &self.sums
-    }
-}
-
-/// What a comparison of sums says.
-enum Comparison<'a> {
-    /// Nothing to compare, or all the same.
-    Same,
-    /// A majority agrees, these do not.
-    Differ(Vec<(&'a Member, Hash)>),
-    /// There is no majority to believe.
-    NoMajority,
-}
-
-fn compare<'a>(voters: &[&'a Member], sums: &BTreeMap<String, Hash>) -> Comparison<'a> {
-    // Only sums of the same revision and the same compaction can be compared.
-    let mut groups: BTreeMap<(i64, i64), Vec<(&'a Member, Hash)>> = BTreeMap::new();
-    for member in voters {
-        if let Some(hash) = member.pod.as_ref().and_then(|name| sums.get(name)) {
-            groups.entry((hash.revision, hash.compacted)).or_default().push((*member, *hash));
-        }
-    }
-    let differing = groups.into_values().filter(|group| group.iter().any(|(_, hash)| *hash != group[0].1));
-    let Some(group) = differing.max_by_key(Vec::len) else { return Comparison::Same };
-    let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
-    for (_, hash) in &group {
-        *counts.entry(hash.hash).or_default() += 1;
-    }
-    match counts.into_iter().find(|(_, count)| *count >= quorum(voters.len())) {
-        Some((right, _)) => {
-            Comparison::Differ(group.into_iter().filter(|(_, hash)| hash.hash != right).collect())
-        }
-        None => Comparison::NoMajority,
-    }
-}
-
-fn differ(voters: &[&Member], sums: &BTreeMap<String, Hash>) -> bool {
-    !matches!(compare(voters, sums), Comparison::Same)
-}
-
-/// How many of them hold the same, of those who can be compared.
-fn agreeing(voters: &[&Member], sums: &BTreeMap<String, Hash>) -> usize {
-    let mut counts: BTreeMap<(i64, i64, u32), usize> = BTreeMap::new();
-    for hash in voters.iter().filter_map(|member| sums.get(member.pod.as_ref()?)) {
-        *counts.entry((hash.revision, hash.compacted, hash.hash)).or_default() += 1;
-    }
-    counts.into_values().max().unwrap_or_default()
-}
-
-/// Whether each of them that is ours was compared with each other.
-fn all(voters: &[&Member], sums: &BTreeMap<String, Hash>) -> bool {
-    let ours = voters.iter().filter_map(|member| member.pod.as_ref());
-    let mut kinds = ours.map(|name| sums.get(name).map(|hash| (hash.revision, hash.compacted)));
-    let first = kinds.next().flatten();
-    first.is_some() && kinds.all(|kind| kind == first)
-}
-
-impl Step<'_> {
-    /// While members differ nothing is done but what mends that. One that differs from a majority that agrees is replaced.
-    /// Without such a majority nobody knows who is right: who has a pod to run again gets it, and a person decides.
+impl<'a> Step<'a> {
+    /// That members differ is written down before anything follows from it, and so is that they do not any more. Meanwhile nothing is done
+    /// but what mends it. One that differs from a majority that agrees is replaced. Without such a majority nobody knows who is right: who
+    /// has a pod to run again gets it, and a person decides.
     pub(super) fn corrupt(&self) -> Option<Decision> {
-        let (text, mending) = match compare(&self.health.voters, &self.seen.hashes) {
-            Comparison::Same if has_alarm(self.seen, "CORRUPT") => {
-                let text = "a member reports corrupt data (alarm CORRUPT), and the sums over the data of the members do not tell \
-                            which; compare them with `etcdctl endpoint hashkv`, and disarm the alarm with `etcdctl alarm disarm` \
-                            when the member that differs is gone";
-                (text.to_owned(), self.bring_back())
-            }
-            Comparison::Same if self.seen.told_corrupt => {
-                let text = "the members did not hold the same data before the operator was started, and could not be compared since";
-                (text.to_owned(), self.bring_back())
-            }
-            Comparison::Same => return None,
-            Comparison::NoMajority => {
-                let text = "the members do not hold the same data, and no majority of them agrees: nothing is changed. Look with \
-                            `etcdctl endpoint hashkv`, and restore a backup (EtcdRestore)";
-                (text.to_owned(), self.bring_back())
-            }
-            Comparison::Differ(corrupt) => {
-                let names: Vec<String> = corrupt.iter().map(|(member, _)| member.label()).collect();
-                let text = format!(
-                    "the data of {} is not that of the majority, which agrees: it is replaced when the others are healthy",
-                    names.join(" and of ")
-                );
-                (text, self.mend(&corrupt))
-            }
-        };
-        Some(match mending {
+        let known = known(self.memory, &self.health.voters, &self.seen.hashes);
+        let trouble = self.trouble(known.as_ref());
+        let kept = matches!(trouble, Some(Trouble::Learner(_)));
+        if known != self.memory.corruption && !kept {
+            let text = trouble.as_ref().map_or("the members hold the same data".into(), |it| self.tell(it));
+            let memory = Memory { corruption: known, ..self.memory.clone() };
+            let progress = match trouble {
+                None => self.direction(),
+                Some(Trouble::Wrong(_)) => Progress::Healing,
+                Some(_) => Progress::Stuck,
+            };
+            let decision = Decision::act(progress, Action::Remember(memory), text);
+            return Some(Decision { blocked: trouble.map(|_| BLOCKED), ..decision });
+        }
+        let trouble = trouble?;
+        let text = self.tell(&trouble);
+        // While members take over a change of membership nothing is done, and all this is told all the same.
+        Some(match self.mend(&trouble).filter(|_| self.health.agreed) {
             Some(decision) => {
                 let message = format!("{text}; {}", decision.message);
                 Decision { blocked: Some(BLOCKED), message, ..decision }
@@ -180,16 +53,90 @@ impl Step<'_> {
         })
     }
 
-    /// Those who differ go, one by one; and what keeps them from going is seen to.
-    fn mend(&self, corrupt: &[(&Member, Hash)]) -> Option<Decision> {
-        let ids: Vec<u64> = corrupt.iter().map(|(member, _)| member.id).collect();
-        self.replace_corrupt(corrupt, &ids)
-            .or_else(|| self.leftover_pod())
-            .or_else(|| self.leftover_claim())
-            .or_else(|| self.bring_back())
-            .or_else(|| self.upgrade_unhealthy())
-            .or_else(|| self.dead_voter(&ids))
-            .or_else(|| self.stalled())
+    fn trouble(&self, known: Option<&Corruption>) -> Option<Trouble<'a>> {
+        let alarms = alarms(self.seen, "CORRUPT");
+        let before = self.memory.corruption.as_ref();
+        let before = before.filter(|before| self.memory.cluster_id.as_ref() == Some(&before.cluster_id));
+        let Some(Corruption { wrong, .. }) = known else {
+            let learner = before.and_then(|_| self.own_learner());
+            return learner.map(Trouble::Learner).or((!alarms.is_empty()).then_some(Trouble::Alarm(alarms)));
+        };
+        let voters = &self.health.voters;
+        let is_wrong = |m: &&&Member| m.pod.as_ref().is_some_and(|name| wrong.contains(name));
+        let members: Vec<&Member> = voters.iter().filter(is_wrong).copied().collect();
+        let unknown = members.is_empty() || disputed(wrong, voters, &self.seen.hashes);
+        Some(if unknown { Trouble::Unknown } else { Trouble::Wrong(members) })
+    }
+
+    fn own_learner(&self) -> Option<&'a Member> {
+        self.health.learners.iter().find(|m| m.pod.is_some()).copied()
+    }
+
+    fn tell(&self, trouble: &Trouble<'_>) -> String {
+        let mut text = match trouble {
+            Trouble::Wrong(members) => {
+                let names: Vec<String> = members.iter().map(|m| m.label()).collect();
+                format!(
+                    "the data of {} is not that of the majority, which agrees: it is replaced when the others are healthy and enough to decide",
+                    names.join(" and of ")
+                )
+            }
+            Trouble::Unknown => {
+                "the members do not hold the same data, and no comparison tells who is right: nothing is changed. Look with \
+                 `etcdctl endpoint hashkv --cluster`, and take out those that are wrong with `etcdctl member remove`, or restore a backup \
+                 (EtcdRestore)"
+                    .to_owned()
+            }
+            Trouble::Learner(member) => format!(
+                "the members hold the same data again, and {} may have its data from one that did not",
+                member.label()
+            ),
+            Trouble::Alarm(of) => self.tell_alarm(of),
+        };
+        if !self.seen.uncompared.is_empty() {
+            text = format!("{text}; no sum comes from {}", self.seen.uncompared.join(" and from "));
+        }
+        text
+    }
+
+    fn tell_alarm(&self, of: &BTreeSet<u64>) -> String {
+        let who: Vec<String> = of
+            .iter()
+            .map(|id| match self.members().find(|m| m.id == *id) {
+                Some(member) => format!("of {} ({id:x})", member.label()),
+                None if *id == 0 => "that names no member".to_owned(),
+                None => format!("of {id:x}, which is no member"),
+            })
+            .collect();
+        let compared = if holds_same(&self.health.voters, &self.seen.hashes) {
+            "the sums over the data of all members are the same"
+        } else {
+            "the sums over the data of the members do not tell who is corrupt"
+        };
+        format!(
+            "etcd refuses writes, because data is corrupt (alarm CORRUPT {}); {compared}. Look with `etcdctl endpoint hashkv --cluster`, take \
+             out a member that differs with `etcdctl member remove`, and when all that remain hold the same: `etcdctl alarm disarm`",
+            who.join(" and ")
+        )
+    }
+
+    fn mend(&self, trouble: &Trouble<'_>) -> Option<Decision> {
+        match trouble {
+            Trouble::Wrong(members) => self.replace_wrong(members),
+            Trouble::Unknown => self
+                .tidy()
+                .or_else(|| self.bring_back())
+                .or_else(|| self.upgrade_unhealthy())
+                .or_else(|| self.let_go())
+                .or_else(|| self.stalled()),
+            Trouble::Learner(learner) => Some(self.doubt(learner)),
+            Trouble::Alarm(of) => self.disarm(of).or_else(|| self.tidy()).or_else(|| self.bring_back()),
+        }
+    }
+
+    /// What is left of those that are gone.
+    fn tidy(&self) -> Option<Decision> {
+        self.leftover_pod().or_else(|| self.leftover_claim())
     }
 
     /// Members that have their data run again, and lose it to nobody.
@@ -197,19 +144,63 @@ impl Step<'_> {
         self.seal().or_else(|| self.terminating()).or_else(|| self.missing_pod())
     }
 
-    fn replace_corrupt(&self, corrupt: &[(&Member, Hash)], ids: &[u64]) -> Option<Decision> {
+    /// One that is lost cannot be compared any more. Those who remain must be able to decide, and hold what a majority holds.
+    fn let_go(&self) -> Option<Decision> {
+        let wrong = self.memory.corruption.as_ref().map(|known| &known.wrong)?;
+        let right = agreeing(wrong, &self.health.voters, &self.seen.hashes);
+        let unsure = |m: &&&Member| m.pod.as_deref().is_none_or(|name| !right.contains(&name));
+        let unsure: Vec<u64> = self.health.voters.iter().filter(unsure).map(|m| m.id).collect();
+        self.dead_voter(&unsure).filter(|decision| decision.action.is_some())
+    }
+
+    /// A learner gets all that the leader holds. With a vote it would speak for that.
+    fn doubt(&self, learner: &Member) -> Decision {
+        let name = learner.label();
+        let why = "members did not hold the same data while it got its own from one of them".to_owned();
+        let text = format!("learner {name} is taken out");
+        self.remove(self.direction(), learner, Removal::Learner(why), text, &[])
+    }
+
+    /// Those who differ go, one by one; and what keeps them from going is seen to.
+    fn replace_wrong(&self, wrong: &[&Member]) -> Option<Decision> {
+        let ids: Vec<u64> = wrong.iter().map(|m| m.id).collect();
+        self.own_learner()
+            .map(|learner| self.doubt(learner))
+            .or_else(|| self.replace_corrupt(wrong, &ids))
+            .or_else(|| self.tidy())
+            .or_else(|| self.bring_back())
+            .or_else(|| self.upgrade_unhealthy())
+            .or_else(|| self.dead_voter(&ids))
+            .or_else(|| self.stalled())
+    }
+
+    fn replace_corrupt(&self, wrong: &[&Member], ids: &[u64]) -> Option<Decision> {
         // One that is away is the first, or it would be in the way of the others.
-        let (member, hash) = corrupt.iter().min_by_key(|(member, _)| self.health.is_healthy(member.id))?;
-        // Those who remain must be able to decide, and be healthy, but for others that are corrupt too.
-        let others_missing = self.health.unhealthy.iter().any(|m| m.id != member.id);
-        if others_missing || self.left_without(member) < quorum(self.voters() - 1) {
+        let member = wrong.iter().min_by_key(|m| self.health.is_healthy(m.id))?;
+        // Those who remain must be able to decide, and be healthy, but for others that are wrong too: these count for nothing.
+        let sound_missing = self.health.unhealthy.iter().any(|m| !ids.contains(&m.id));
+        if sound_missing || self.healthy_without(ids) < quorum(self.voters() - 1) {
             return None;
         }
-        let why = format!(
-            "its data has the sum {:08x} at revision {}, that of the majority another",
-            hash.hash, hash.revision
-        );
-        let text = format!("member {} is replaced", member.label());
+        let name = member.label();
+        let sum = member.pod.as_ref().and_then(|name| self.seen.hashes.get(name));
+        let why = sum.map_or("a comparison found other data in it than in the majority".to_owned(), |hash| {
+            format!(
+                "its data has the sum {:08x} at revision {}, that of the majority another",
+                hash.hash, hash.revision
+            )
+        });
+        let text = format!("member {name} is replaced");
         Some(self.remove(Progress::Healing, member, Removal::Corrupt(why), text, ids))
+    }
+
+    /// etcd keeps the alarm of a member that is gone, and refuses writes for it. When all who remain were compared and hold the same it is
+    /// taken back, that one alone.
+    fn disarm(&self, of: &BTreeSet<u64>) -> Option<Decision> {
+        let gone = |id: &&u64| **id != 0 && self.members().all(|m| m.id != **id);
+        let member = *of.iter().find(gone).filter(|_| holds_same(&self.health.voters, &self.seen.hashes))?;
+        let step = maintenance::Step::DisarmCorrupt { member, via: self.health.via.clone() };
+        let text = format!("the alarm of {member:x} is disarmed");
+        Some(Decision::act(self.direction(), Action::Maintain(step), text))
     }
 }

@@ -95,17 +95,35 @@ impl Step<'_> {
             .find_map(|m| m.pod.as_ref().and_then(|_| self.dead(m)).map(|why| (*m, why)))?;
         let name = member.label();
         // Never the last, and never so that those who remain could not decide.
-        let sound = |m: &&&Member| self.health.is_healthy(m.id) && !corrupt.contains(&m.id);
-        let sound = self.health.voters.iter().filter(sound).count();
+        let sound = self.healthy_without(corrupt);
         if self.voters() < 2 || sound < quorum(self.voters() - 1) {
+            let which = if corrupt.is_empty() { "" } else { " and hold what the majority holds" };
             let text = format!(
-                "member {name} is lost ({why}), but only {sound} of {} members are healthy: removing it could cost the quorum",
-                self.voters()
+                "member {name} is lost ({why}), but only {sound} of {} members are healthy{which}: removing it could cost the quorum{}",
+                self.voters(),
+                self.by_hand(sound, corrupt)
             );
             return Some(Decision::blocked(Progress::Stuck, "TooFewHealthyMembers", text));
         }
         let text = format!("member {name} is lost: {why}");
         Some(self.remove(Progress::Healing, member, Removal::Dead(why), text, corrupt))
+    }
+
+    /// What a person can do when one is lost and another one is corrupt: when the lost are gone the corrupt can be replaced, if those who
+    /// are neither are enough then.
+    fn by_hand(&self, sound: usize, corrupt: &[u64]) -> String {
+        let lost = self.health.unhealthy.iter().filter(|m| !corrupt.contains(&m.id));
+        let commands: Vec<String> =
+            lost.map(|m| format!("`etcdctl member remove {:x}` ({})", m.id, m.label())).collect();
+        let left = self.voters() - commands.len();
+        if corrupt.is_empty() || sound < quorum(left - 1) {
+            return String::new();
+        }
+        format!(
+            ". If it will not come back, take it out first: {}; the operator remembers whose data is another, and replaces that next. Take \
+             nobody else out",
+            commands.join(" and ")
+        )
     }
 
     fn dead(&self, member: &Member) -> Option<String> {

@@ -1,6 +1,6 @@
 //! Who is healthy, and who leads: the facts that the safety rules speak of.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::observed::{Endpoint, Member, Observed, quorum};
 
@@ -118,6 +118,15 @@ fn common_leader(seen: &Observed) -> Option<(u64, u64)> {
 /// An alarm of the cluster. Every member reports all alarms.
 #[must_use]
 pub fn has_alarm(seen: &Observed, name: &str) -> bool {
+    !alarms(seen, name).is_empty()
+}
+
+/// Ids of the members that an alarm is of; 0 for one that names nobody. etcd writes `memberID:7 alarm:CORRUPT`.
+pub(super) fn alarms(seen: &Observed, name: &str) -> BTreeSet<u64> {
     let needle = format!("alarm:{name}");
-    seen.endpoints.values().flat_map(|e| &e.errors).any(|error| error.contains(&needle))
+    let all = seen.endpoints.values().flat_map(|e| &e.errors).filter(|error| error.contains(&needle));
+    let id = |error: &String| {
+        error.split_whitespace().find_map(|word| word.strip_prefix("memberID:")?.parse().ok())
+    };
+    all.map(|error| id(error).unwrap_or_default()).collect()
 }

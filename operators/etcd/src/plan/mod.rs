@@ -9,6 +9,7 @@
 
 mod action;
 mod bootstrap;
+mod compare;
 mod corrupt;
 mod heal;
 mod health;
@@ -31,7 +32,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 pub use action::{Action, Removal};
-pub(crate) use corrupt::Compared;
+pub(crate) use compare::Compared;
 pub use health::{Health, assess, has_alarm, prove};
 pub(crate) use step::Step;
 pub use upgrade::{Upgrade, upgrade};
@@ -124,32 +125,43 @@ impl Decision {
     }
 }
 
-/// The next step. First match wins.
-#[must_use]
-pub fn plan(goal: &Goal, memory: &Memory, seen: &Observed) -> Decision {
+/// The proof that members may be changed, or what is done instead.
+fn proved<'a>(goal: &Goal, memory: &Memory, seen: &'a Observed) -> Result<Health<'a>, Box<Decision>> {
     if goal.paused {
-        return Decision { again: None, ..Decision::wait(Progress::Paused, "spec.paused is true") };
+        let decision = Decision::wait(Progress::Paused, "spec.paused is true");
+        return Err(Decision { again: None, ..decision }.into());
     }
     if goal.restoring.is_some() {
-        return Decision::wait(Progress::Restoring, "a backup is being restored; see the EtcdRestore");
+        let text = "a backup is being restored; see the EtcdRestore";
+        return Err(Decision::wait(Progress::Restoring, text).into());
     }
     if let Some(decision) = old::held(memory, seen) {
-        return decision;
+        return Err(decision.into());
     }
-    let Some(cluster_id) = &memory.cluster_id else { return bootstrap::bootstrap(goal, memory, seen) };
-    let Some(health) = prove(seen) else { return lost::without_quorum(goal, memory, seen) };
+    let Some(cluster_id) = &memory.cluster_id else {
+        return Err(bootstrap::bootstrap(goal, memory, seen).into());
+    };
+    let Some(health) = prove(seen) else { return Err(lost::without_quorum(goal, memory, seen).into()) };
     if format!("{:x}", health.cluster_id) != *cluster_id {
         let text = format!(
             "the members belong to etcd cluster {:x}, but this object's cluster is {cluster_id}; nothing is changed",
             health.cluster_id
         );
-        return Decision::blocked(Progress::Stuck, "ClusterIDMismatch", text);
+        return Err(Decision::blocked(Progress::Stuck, "ClusterIDMismatch", text).into());
     }
+    Ok(health)
+}
+
+/// The next step. First match wins.
+#[must_use]
+pub fn plan(goal: &Goal, memory: &Memory, seen: &Observed) -> Decision {
+    let health = match proved(goal, memory, seen) {
+        Ok(health) => health,
+        Err(instead) => return *instead,
+    };
     let step = Step { goal, memory, seen, health: &health };
-    if !health.agreed {
-        return Decision::wait(step.direction(), "the members are taking over the last change of membership");
-    }
     step.corrupt()
+        .or_else(|| step.disagreeing())
         .or_else(|| step.leftover_pod())
         .or_else(|| step.leftover_claim())
         .or_else(|| step.seal())

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::rules::{Look, broken};
+use super::rules::{Look, Told, broken};
 use super::{Action, Compared, Decision, Goal, Progress, plan};
 use crate::observed::{ClaimView, Endpoint, Failure, Hash, Member, Memory, Observed, PodView, Start, quorum};
 
@@ -19,7 +19,8 @@ pub(super) struct Data {
     pub(super) member: u64,
     pub(super) cluster: u64,
     pub(super) index: u64,
-    pub(super) corrupt: bool,
+    /// 0 when it is what was written. What is wrong alike has the same number.
+    pub(super) corrupt: u64,
 }
 
 /// A pod with its etcd.
@@ -32,6 +33,10 @@ pub(super) struct Pod {
     pub(super) stopped: bool,
     /// So many entries that it has are not applied yet.
     pub(super) slow: u64,
+    /// It gives no sum over its data.
+    pub(super) mute: bool,
+    /// It forgot what others did not: its sums are not comparable with theirs.
+    pub(super) apart: bool,
     /// It starts a new cluster when it has no data.
     pub(super) seed: bool,
     /// What it wrote, when that is in the pod.
@@ -65,9 +70,11 @@ pub(super) struct World {
     pub(super) acknowledged: u64,
     pub(super) log: Vec<Action>,
     /// What the operator keeps of comparisons, as long as it lives.
-    compared: Compared,
-    /// The status says that members differ.
-    told_corrupt: bool,
+    compared: Option<Compared>,
+    /// What operators were told of the data of members, and had the time to write down.
+    told: Told,
+    /// What the one that lives was told.
+    heard: Told,
     looks: usize,
     next: u64,
     connected: BTreeMap<u64, Timestamp>,
@@ -94,8 +101,9 @@ impl World {
             cluster_minor: 0,
             acknowledged: 10,
             log: Vec::new(),
-            compared: Compared::begin(now, false, 0.5),
-            told_corrupt: false,
+            compared: None,
+            told: Told::default(),
+            heard: Told::default(),
             looks: 0,
             next: 1,
             connected: BTreeMap::new(),
@@ -158,6 +166,7 @@ impl World {
                     is_learner: member.is_learner,
                     version: self.pods[&name].view.version.clone(),
                     linearizable: healthy && !member.is_learner,
+                    revision: 7,
                     members: if member.is_learner { Vec::new() } else { self.members.clone() },
                     ..Endpoint::default()
                 };
@@ -167,7 +176,7 @@ impl World {
         let mut seen = Observed {
             now: self.now,
             hashes: BTreeMap::new(),
-            told_corrupt: false,
+            uncompared: Vec::new(),
             pods: self.pods.values().map(|p| p.view.clone()).collect(),
             claims: self.claims.values().map(|c| c.view.clone()).collect(),
             endpoints,
@@ -176,27 +185,49 @@ impl World {
             backup: None,
             backups_unknown: false,
         };
+        self.heard.note(&self.members, self.holds_same());
         // As in `controller`, and now and then besides, or a history would seldom have one.
-        if self.compared.due(&seen) || self.looks.is_multiple_of(20) {
-            seen.hashes = self.sums(&seen.endpoints);
-            self.compared = self.compared.after(self.now, &seen);
+        let mut compared = Compared::of(self.compared.take(), &self.memory, self.now, 0.5);
+        compared.show(&mut seen);
+        let besides = self.looks.is_multiple_of(20) && super::proved(&self.goal, &self.memory, &seen).is_ok();
+        if compared.due(&self.goal, &self.memory, &seen) || besides {
+            let sums = self.sums(&seen.endpoints);
+            self.heard.hear(&self.members, &sums);
+            self.heard.note(&self.members, self.holds_same());
+            compared = compared.after((SignedDuration::ZERO, self.now), &seen, sums);
+            compared.show(&mut seen);
         }
-        seen.hashes.clone_from(self.compared.sums());
-        seen.told_corrupt = self.compared.told();
+        self.compared = Some(compared);
         seen
     }
 
     fn sums(&self, endpoints: &BTreeMap<String, Endpoint>) -> BTreeMap<String, Hash> {
-        let sum = |(name, e): (&String, &Endpoint)| {
-            let corrupt = self.data(name).unwrap().corrupt;
-            let hash = Hash { hash: if corrupt { e.member_id as u32 } else { 0 }, revision: 7, compacted: 1 };
-            (name.clone(), hash)
+        let sum = |(name, _): (&String, &Endpoint)| {
+            let hash = self.data(name).unwrap().corrupt as u32;
+            (name.clone(), Hash { hash, revision: 7, compacted: 1 + i64::from(self.pods[name].apart) })
         };
-        endpoints.iter().filter(|(_, e)| !e.is_learner).map(sum).collect()
+        let told = |(name, e): &(&String, &Endpoint)| e.has_sum() && !self.pods[*name].mute;
+        endpoints.iter().filter(told).map(sum).collect()
     }
 
     pub(super) fn is_corrupt(&self, member: &Member) -> bool {
-        member.pod.as_ref().and_then(|name| self.data(name)).is_some_and(|data| data.corrupt)
+        member.pod.as_ref().and_then(|name| self.data(name)).is_some_and(|data| data.corrupt > 0)
+    }
+
+    /// Makes the data of a member wrong, in a way of its own.
+    pub(super) fn spoil(&mut self, name: &str) {
+        let way = self.id();
+        if let Some(data) = self.data_mut(name).and_then(Option::as_mut) {
+            data.corrupt = way;
+        }
+    }
+
+    /// All that have a vote hold the same. One whose data is gone holds nothing else.
+    fn holds_same(&self) -> bool {
+        let voters = self.members.iter().filter(|m| !m.is_learner).filter_map(|m| m.pod.as_ref());
+        let mut data = voters.filter_map(|name| self.data(name)).map(|data| data.corrupt);
+        let first = data.next();
+        data.all(|other| Some(other) == first)
     }
 
     /// A person takes those out whose data is wrong.
@@ -204,9 +235,10 @@ impl World {
         self.members = self.members.iter().filter(|m| !self.is_corrupt(m)).cloned().collect();
     }
 
-    /// Another operator: of comparisons it knows what the status says.
+    /// Another operator: it knows what the status says.
     pub(super) fn another_operator(&mut self) {
-        self.compared = Compared::begin(self.now, self.told_corrupt, 0.5);
+        self.compared = None;
+        self.heard = self.told.clone();
     }
 
     /// One look and what follows.
@@ -228,7 +260,7 @@ impl World {
         let seen = self.observe();
         let decision = plan(&self.goal, &self.memory, &seen);
         if let Some(action) = decision.action.clone() {
-            let look = Look { goal: &self.goal, memory: &self.memory, seen: &seen };
+            let look = Look { goal: &self.goal, memory: &self.memory, seen: &seen, told: &self.heard };
             let broken = broken(&look, &action);
             assert!(broken.is_empty(), "{action:?} breaks {broken:?}");
             self.check(&action);
@@ -240,7 +272,7 @@ impl World {
 
     /// As in `controller` and `status`: what is written down after a look.
     fn note(&mut self, seen: &Observed, decision: &Decision) {
-        self.told_corrupt = decision.blocked == Some("Corrupt");
+        self.told = self.heard.clone();
         match &decision.action {
             Some(Action::Remember(memory)) => self.memory = memory.clone(),
             // The note of a member is dropped once its pod was seen.
@@ -390,7 +422,9 @@ impl World {
             start,
             ..PodView::default()
         };
-        self.pods.insert(name.into(), Pod { view, up: false, stopped: false, slow: 0, seed, data: None });
+        let pod =
+            Pod { view, up: false, stopped: false, slow: 0, mute: false, apart: false, seed, data: None };
+        self.pods.insert(name.into(), pod);
     }
 
     /// Whether the etcd of a pod comes up: with its data, or without when that is right.
@@ -420,11 +454,11 @@ impl World {
                     is_learner: false,
                 }];
                 self.acknowledged = 10;
-                Data { member, cluster: self.cluster_id, index: 10, corrupt: false }
+                Data { member, cluster: self.cluster_id, index: 10, corrupt: 0 }
             }
             (Start::Empty, false, Some(member)) => {
                 assert!(member.is_learner || !member.started, "{name} came back without its data");
-                Data { member: member.id, cluster: self.cluster_id, index: 0, corrupt: false }
+                Data { member: member.id, cluster: self.cluster_id, index: 0, corrupt: 0 }
             }
             _ => return false,
         };
@@ -466,10 +500,14 @@ impl World {
         if self.has_quorum() {
             self.acknowledged += 1;
             let index = self.acknowledged;
+            let leader = self.members.iter().find(|m| m.id == self.leader).and_then(|m| m.pod.clone());
+            let leads = leader.and_then(|name| self.data(&name)).map_or(0, |data| data.corrupt);
             let serving: Vec<String> =
                 self.members.iter().filter(|m| self.serves(m)).filter_map(|m| m.pod.clone()).collect();
             for name in &serving {
                 if let Some(data) = self.data_mut(name).and_then(Option::as_mut) {
+                    // A new one gets all that the leader holds.
+                    data.corrupt = if data.index == 0 { leads } else { data.corrupt };
                     data.index = index;
                 }
             }
@@ -539,7 +577,7 @@ impl World {
         let holds = |name: &String| {
             let pod = self.pods.get(name);
             let there = pod.is_none_or(|pod| pod.view.volume || (!pod.view.ended && !pod.view.deleting));
-            there && self.data(name).is_some_and(|d| !d.corrupt)
+            there && self.data(name).is_some_and(|d| d.corrupt == 0)
         };
         self.members.iter().filter(|m| !m.is_learner).filter_map(|m| m.pod.clone()).filter(holds).collect()
     }

@@ -68,7 +68,7 @@ impl Step<'_> {
             Some(member) => *member,
             None => *self.health.voters.iter().filter(|m| m.id != self.health.leader).max_by_key(created)?,
         };
-        if self.voters() < 2 || self.left_without(victim) < quorum(self.voters() - 1) {
+        if self.voters() < 2 || self.healthy_without(&[victim.id]) < quorum(self.voters() - 1) {
             return Some(self.unhealthy(progress, "no member is removed before more are healthy"));
         }
         let text = format!("removing member {}", victim.label());

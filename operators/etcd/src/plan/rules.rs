@@ -1,6 +1,8 @@
 //! The safety rules, each as a function of what was wanted, remembered and seen, and of the action that was chosen. They
 //! are written anew, not with the helpers of the plan: two that agree are seldom wrong in the same way.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use jiff::SignedDuration;
 
 use crate::maintenance::Step;
@@ -15,6 +17,84 @@ pub(super) struct Look<'a> {
     pub(super) goal: &'a Goal,
     pub(super) memory: &'a Memory,
     pub(super) seen: &'a Observed,
+    pub(super) told: &'a Told,
+}
+
+/// What operators of a cluster were told of the data of its members. They may forget it; this does not.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Told {
+    /// They do not hold the same.
+    differ: bool,
+    /// Pods of those that do not hold what a majority holds.
+    wrong: BTreeSet<String>,
+    /// Pods of those that held what a majority held, in the last comparison.
+    right: BTreeSet<String>,
+    /// Pods of learners that there were meanwhile.
+    learners: BTreeSet<String>,
+}
+
+impl Told {
+    /// What a state tells that no history made.
+    pub(super) fn of(goal: &Goal, memory: &Memory, seen: &Observed) -> Self {
+        let known = memory.corruption.clone();
+        let mut told =
+            Self { differ: known.is_some(), wrong: known.unwrap_or_default().wrong, ..Self::default() };
+        let look = Look { goal, memory, seen, told: &Self::default() };
+        told.hear(look.members(), &seen.hashes);
+        told.note(look.members(), false);
+        told
+    }
+
+    /// Sums over the data of members.
+    pub(super) fn hear(&mut self, members: &[Member], sums: &BTreeMap<String, Hash>) {
+        let voters: Vec<&Member> = members.iter().filter(|m| !m.is_learner).collect();
+        let ours: Vec<&String> = voters.iter().filter_map(|m| m.pod.as_ref()).collect();
+        let told: Vec<(&String, Hash)> =
+            ours.iter().filter_map(|name| Some((*name, *sums.get(*name)?))).collect();
+        let alike = told.iter().all(|(_, sum)| *sum == told[0].1);
+        if voters.len() < 2 || (alike && !told.is_empty() && told.len() == ours.len()) {
+            (self.differ, self.wrong) = (false, BTreeSet::new());
+            return;
+        }
+        self.differ |= told.iter().any(|(_, a)| told.iter().any(|(_, b)| differ(a, b)));
+        if !self.differ {
+            return;
+        }
+        self.wrong.retain(|name| told.is_empty() || ours.contains(&name));
+        let before = self.wrong.clone();
+        self.right.clear();
+        for (name, sum) in &told {
+            let others = |wrong: bool| -> Vec<Hash> {
+                let of =
+                    told.iter().filter(|(n, h)| before.contains(*n) == wrong && (h == sum || differ(h, sum)));
+                of.map(|(_, h)| *h).collect()
+            };
+            let sound = others(false);
+            let right =
+                sound.iter().find(|a| sound.iter().filter(|b| b == a).count() >= quorum(voters.len()));
+            // Who is wrong already does not say who is right, and who holds the same as that one is wrong too.
+            let bad = right.map_or_else(|| others(true).contains(sum), |right| right != sum);
+            if right == Some(sum) {
+                self.right.insert((*name).clone());
+            }
+            if bad {
+                self.wrong.insert((*name).clone());
+            } else {
+                self.wrong.remove(*name);
+            }
+        }
+    }
+
+    /// What all know without being told.
+    pub(super) fn note(&mut self, members: &[Member], same: bool) {
+        self.differ &= !same;
+        let learners: BTreeSet<String> =
+            members.iter().filter(|m| m.is_learner).filter_map(|m| m.pod.clone()).collect();
+        self.learners.retain(|name| learners.contains(name));
+        if self.differ {
+            self.learners.extend(learners);
+        }
+    }
 }
 
 type Rule = fn(&Look<'_>, &Action) -> bool;
@@ -47,11 +127,15 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("8: the pod that holds a member's only data is not deleted", pods_with_data),
     ("9: members of others are not removed", foreign_members),
     ("10: the size is kept in its bounds", size_in_bounds),
-    ("11: corruption is judged by a majority", corruption_by_majority),
+    (
+        "11: corruption is judged by a majority, and who remains can decide and holds what it holds",
+        corruption_by_majority,
+    ),
     (
         "11: while members differ none is added, none goes for the size, none that answers restarts, and none is looked after",
         nothing_else_while_members_differ,
     ),
+    ("11: a learner of the time in which members differed gets no vote", doubtful_learners),
     (
         "11: while members differ a lost one goes only if those that agree can decide",
         lost_while_members_differ,
@@ -134,15 +218,22 @@ impl Look<'_> {
         !self.voters().is_empty() && read && self.well() >= quorum(self.voters().len())
     }
 
-    /// Voters that were compared, with their sums.
-    fn sums(&self) -> Vec<(&Member, Hash)> {
-        let sum = |m: &Member| m.pod.as_ref().and_then(|name| self.seen.hashes.get(name)).copied();
-        self.voters().into_iter().filter_map(|m| sum(m).map(|hash| (m, hash))).collect()
+    /// Healthy voters of whom this is told.
+    fn well_and(&self, told: impl Fn(&String) -> bool) -> usize {
+        let counts = |m: &&Member| self.healthy(m) && m.pod.as_ref().is_some_and(&told);
+        self.voters().into_iter().filter(counts).count()
     }
 
-    fn members_differ(&self) -> bool {
-        let sums = self.sums();
-        sums.iter().any(|(_, a)| sums.iter().any(|(_, b)| differ(a, b)))
+    fn sound(&self) -> usize {
+        self.well_and(|name| !self.told.wrong.contains(name))
+    }
+
+    /// In this look each voter is known to hold the same as each other.
+    fn same_data(&self) -> bool {
+        let sum = |m: &Member| self.seen.hashes.get(m.pod.as_ref()?).copied();
+        let sums: Vec<Option<Hash>> =
+            self.voters().into_iter().filter(|m| m.pod.is_some()).map(sum).collect();
+        self.voters().len() == 1 || sums.iter().all(|sum| sum.is_some() && *sum == sums[0])
     }
 
     fn member(&self, name: &str) -> Option<&Member> {
@@ -215,11 +306,15 @@ fn maintenance_in_peace(look: &Look<'_>, action: &Action) -> bool {
         && look.well() == look.voters().len()
         && look.members().iter().all(|m| !m.is_learner)
         && look.seen.pods.iter().all(|p| !p.deleting || look.member(&p.name).is_none());
+    if let Step::DisarmCorrupt { member, .. } = step {
+        let gone = *member != 0 && look.members().iter().all(|m| m.id != *member);
+        return look.proved() && gone && look.same_data();
+    }
     let spared = match step {
         Step::Defragment { name } => {
             look.voters().len() == 1 || look.member(name).is_some_and(|m| m.id != look.leader_id())
         }
-        Step::Compact { .. } | Step::Disarm { .. } | Step::EnableAuth { .. } => true,
+        _ => true,
     };
     peace && spared
 }
@@ -342,19 +437,7 @@ fn size_in_bounds(look: &Look<'_>, action: &Action) -> bool {
 
 fn corruption_by_majority(look: &Look<'_>, action: &Action) -> bool {
     let Action::RemoveMember { name, why: Removal::Corrupt(_), .. } = action else { return true };
-    let Some(bad) = look.seen.hashes.get(name) else { return false };
-    let voters = look.voters();
-    let agree = |hash: u32| {
-        let of = |m: &&&Member| m.pod.as_ref().and_then(|n| look.seen.hashes.get(n));
-        voters
-            .iter()
-            .filter(|m| {
-                of(m)
-                    .is_some_and(|h| (h.hash, h.revision, h.compacted) == (hash, bad.revision, bad.compacted))
-            })
-            .count()
-    };
-    look.seen.hashes.values().any(|h| h.hash != bad.hash && agree(h.hash) >= quorum(voters.len()))
+    look.told.wrong.contains(name) && look.sound() >= quorum(look.voters().len() - 1)
 }
 
 /// Sums of which one says something about the other, and that the data is another.
@@ -367,23 +450,28 @@ fn nothing_else_while_members_differ(look: &Look<'_>, action: &Action) -> bool {
         Action::AddLearner { .. } | Action::Promote { .. } | Action::Restart { .. } | Action::Maintain(_) => {
             true
         }
-        Action::RemoveMember { why, .. } => !matches!(why, Removal::Corrupt(_) | Removal::Dead(_)),
+        Action::RemoveMember { why, .. } => {
+            !matches!(why, Removal::Corrupt(_) | Removal::Dead(_) | Removal::Learner(_))
+        }
         // One that is down may be told what lets it come up.
         Action::SetVersion { name, .. } => look.member(name).is_some_and(|m| look.answers(m)),
         _ => false,
     };
-    !other || !look.members_differ()
+    !other || !look.told.differ
+}
+
+fn doubtful_learners(look: &Look<'_>, action: &Action) -> bool {
+    !matches!(action, Action::Promote { name, .. } if look.told.learners.contains(name))
 }
 
 fn lost_while_members_differ(look: &Look<'_>, action: &Action) -> bool {
     let Action::RemoveMember { why: Removal::Dead(_), .. } = action else { return true };
-    let (sums, voters) = (look.sums(), look.voters());
-    let agree = |hash: &Hash| sums.iter().filter(|(_, other)| other == hash).count();
-    let Some((_, right)) = sums.iter().find(|(_, hash)| agree(hash) >= quorum(voters.len())) else {
-        return !look.members_differ();
-    };
-    let wrong = |m: &Member| sums.iter().any(|(of, hash)| of.id == m.id && differ(hash, right));
-    voters.iter().filter(|m| look.healthy(m) && !wrong(m)).count() >= quorum(voters.len() - 1)
+    let enough = quorum(look.voters().len() - 1);
+    let known =
+        look.voters().into_iter().any(|m| m.pod.as_ref().is_some_and(|n| look.told.wrong.contains(n)));
+    !look.told.differ
+        || (known && look.sound() >= enough)
+        || look.well_and(|name| look.told.right.contains(name)) >= enough
 }
 
 fn versions(look: &Look<'_>, action: &Action) -> bool {

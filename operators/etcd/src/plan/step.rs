@@ -127,13 +127,20 @@ impl<'a> Step<'a> {
         if self.seen.pods.iter().any(|pod| pod.deleting) {
             return Some("no pod is ending");
         }
-        let left = self.left_without(member);
+        let left = self.healthy_without(&[member.id]);
         (self.voters() > 2 && left < quorum(self.voters())).then_some("more members are healthy")
     }
 
-    /// Healthy voters when this one is gone.
-    pub(super) fn left_without(&self, member: &Member) -> usize {
-        self.health.healthy() - usize::from(self.health.is_healthy(member.id))
+    /// Healthy voters when these are gone.
+    pub(super) fn healthy_without(&self, gone: &[u64]) -> usize {
+        let stays = |m: &&&Member| self.health.is_healthy(m.id) && !gone.contains(&m.id);
+        self.health.voters.iter().filter(stays).count()
+    }
+
+    /// Members that do not know of the last change of membership yet, or do not know that they do.
+    pub(super) fn disagreeing(&self) -> Option<Decision> {
+        let text = "the members are taking over the last change of membership";
+        (!self.health.agreed).then(|| Decision::wait(self.direction(), text))
     }
 
     pub(super) fn steady(&self) -> Decision {
@@ -150,7 +157,15 @@ impl<'a> Step<'a> {
             );
             return Decision::blocked(Progress::ScalingUp, "LearnerFailed", text);
         }
-        Decision { again: None, ..Decision::wait(Progress::Steady, "all members are healthy") }
+        // This holds nothing up, and is not forgotten either.
+        let text = match self.seen.uncompared.as_slice() {
+            [] => "all members are healthy".to_owned(),
+            names => format!(
+                "all members are healthy; whether {} and the others hold the same data is not known, several comparisons in a row were not of all",
+                names.join(" and ")
+            ),
+        };
+        Decision { again: None, ..Decision::wait(Progress::Steady, text) }
     }
 
     pub(crate) fn unhealthy(&self, progress: Progress, consequence: &str) -> Decision {

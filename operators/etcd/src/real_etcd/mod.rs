@@ -204,6 +204,39 @@ async fn members_are_upgraded_one_by_one_under_writes() {
     assert_eq!(runner.pods[&lost].view.version, new.0);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn members_that_compacted_up_to_their_newest_revision_are_compared_too() {
+    let Some(etcd) = installed() else { return };
+    let mut runner = Runner::new("compared", 7, 3, &etcd);
+    runner.until_steady(LONG).await;
+    let mut client = runner.client().await;
+    let mut newest = 0;
+    for n in 0..10 {
+        let put = client.put("key", n.to_string(), None).await.unwrap();
+        newest = put.header().unwrap().revision();
+    }
+    for compacted in [false, true] {
+        if compacted {
+            client.compact(newest, None).await.unwrap();
+        }
+        // Each of them has what was written and forgets what is to be forgotten, soon.
+        let mut sums = BTreeMap::new();
+        for _ in 0..50 {
+            let seen = runner.look().await;
+            sums = runner.hashes(&seen).await;
+            let all = sums.len() == 3
+                && sums.values().all(|sum| sum.revision == newest && (sum.compacted == newest) == compacted);
+            if all {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        let first = *sums.values().next().unwrap();
+        assert_eq!((first.revision, first.compacted == newest), (newest, compacted), "{sums:?}");
+        assert!(sums.len() == 3 && sums.values().all(|sum| *sum == first), "{sums:?}");
+    }
+}
+
 /// Members as the predecessor started them: by arguments alone, one voter after the other.
 async fn as_the_predecessor(runner: &mut Runner, version: &str, names: &[&str]) {
     for (n, name) in names.iter().enumerate() {

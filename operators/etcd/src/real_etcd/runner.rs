@@ -13,7 +13,7 @@ use crate::addressing::Addressing;
 use crate::build;
 use crate::etcd::{ChangeError, Etcd};
 use crate::names;
-use crate::observed::{ClaimView, Memory, Observed, PodView, Start};
+use crate::observed::{ClaimView, Hash, Memory, Observed, PodView, Start};
 use crate::plan::{Action, Progress, plan};
 use crate::validate::{Validated, tests::cluster, validate};
 
@@ -273,6 +273,11 @@ impl Runner {
             volumes: self.volumes,
             ..Observed::default()
         }
+    }
+
+    /// Sums over the data of those who answered.
+    pub(super) async fn hashes(&self, seen: &Observed) -> BTreeMap<String, Hash> {
+        self.etcd.hashes(&seen.pods, &seen.endpoints, &*self.addressing, true).await
     }
 
     pub(super) async fn step(&mut self) -> (Progress, Observed) {

@@ -24,6 +24,18 @@ pub(crate) fn token_secret(restore: &str) -> String {
     format!("{restore}-restore-token")
 }
 
+/// What is written over the status of a cluster that is another etcd cluster from now on: of the one before nothing is remembered.
+fn handed_over(cluster_id: &str, version: Option<String>) -> Value {
+    let mut new = json!({
+        "clusterID": cluster_id, "size": 1, "phase": "Running", "reason": null, "pendingMember": null,
+        "memberList": null, "learnerFailure": null, "authEnabled": null, "corruption": null,
+    });
+    if let Some(version) = version {
+        new["currentVersion"] = Value::String(version);
+    }
+    new
+}
+
 /// The hands: what they need.
 pub(crate) struct Hands<'a> {
     pub(crate) context: &'a Context,
@@ -84,13 +96,7 @@ impl Hands<'_> {
         let version = version
             .map(|endpoint| endpoint.version.clone())
             .or_else(|| Some(self.look.valid.as_ref()?.goal.version.clone()));
-        let mut new = json!({
-            "clusterID": status.cluster_id, "size": 1, "phase": "Running", "reason": null,
-            "pendingMember": null, "memberList": null, "learnerFailure": null, "authEnabled": null,
-        });
-        if let Some(version) = version {
-            new["currentVersion"] = Value::String(version);
-        }
+        let new = handed_over(&status.cluster_id, version);
         let patch = json!({ "metadata": { "uid": self.cluster_uid() }, "status": new });
         let api = self.api::<EtcdCluster>();
         api.patch_status(self.cluster(), &PatchParams::default(), &Patch::Merge(&patch)).await.map_err(
@@ -263,5 +269,45 @@ impl Hands<'_> {
             Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
             Err(error) => Err(format!("failed to create {kind} {}: {}", object.name_any(), why(&error))),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::crd::{CorruptionStatus, EtcdClusterStatus, LearnerFailure, MemberStatus};
+    use crate::observed::Memory;
+
+    #[test]
+    fn of_the_etcd_cluster_before_a_restore_nothing_is_remembered() {
+        // given a status that remembers what it can
+        let old = EtcdClusterStatus {
+            cluster_id: Some("aa".into()),
+            size: 3,
+            current_version: "3.4.23".into(),
+            pending_member: Some("orders-a".into()),
+            member_list: vec![MemberStatus { name: "orders-b".into(), ..MemberStatus::default() }],
+            learner_failure: Some(LearnerFailure::default()),
+            auth_enabled: true,
+            corruption: Some(CorruptionStatus { cluster_id: "aa".into(), members: vec!["orders-b".into()] }),
+            ..EtcdClusterStatus::default()
+        };
+        // when it is handed over
+        let mut status = serde_json::to_value(&old).unwrap();
+        for (key, value) in handed_over("bb", Some("3.5.30".into())).as_object().unwrap() {
+            match value {
+                Value::Null => drop(status.as_object_mut().unwrap().remove(key)),
+                value => status[key] = value.clone(),
+            }
+        }
+        // then it is as that of a cluster of one that was just made
+        let memory = crate::status::memory(&serde_json::from_value(status).unwrap());
+        let expected = Memory {
+            cluster_id: Some("bb".into()),
+            version: "3.5.30".into(),
+            voters: 1,
+            ..Memory::default()
+        };
+        assert_eq!(memory, expected);
     }
 }

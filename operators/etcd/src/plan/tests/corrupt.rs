@@ -1,14 +1,10 @@
-//! Members that do not hold the same data: found by a comparison, and not forgotten before another finds that all agree.
+//! Members that do not hold the same data: what is done, and what is not, from the comparison that finds it to one of all that finds
+//! that they do. When they are compared, and what sums say: `compare`.
 
 use super::super::model::World;
 use super::super::*;
 use super::{kinds, running};
-use crate::observed::{Endpoint, Hash, Member, quorum};
-
-/// Makes the data of a member wrong.
-fn spoil(world: &mut World, name: &str) {
-    world.data_mut(name).unwrap().as_mut().unwrap().corrupt = true;
-}
+use crate::observed::{Corruption, quorum};
 
 fn name_of_leader(world: &World) -> String {
     world.members.iter().find(|m| m.id == world.leader).unwrap().pod.clone().unwrap()
@@ -19,11 +15,14 @@ fn followers(world: &World) -> Vec<String> {
     world.members.iter().filter(|m| m.id != world.leader).filter_map(|m| m.pod.clone()).collect()
 }
 
-/// Looks until a comparison finds that members differ; what is decided in that look. The model compares every 20th time.
+/// Looks until a comparison finds that members differ, which is written down at once; what is decided in the look after that. The model
+/// compares every 20th time.
 fn found(world: &mut World) -> Decision {
+    let found = (0..20).map(|_| world.step()).find(|decision| decision.blocked == Some("Corrupt"));
+    let found = found.expect("a comparison finds it");
+    assert!(matches!(found.action, Some(Action::Remember(_))), "{found:?}");
     world.log.clear();
-    let decisions = (0..20).map(|_| world.step()).find(|decision| decision.blocked == Some("Corrupt"));
-    decisions.expect("a comparison finds it")
+    world.step()
 }
 
 fn removes_corrupt(action: Option<&Action>) -> bool {
@@ -34,7 +33,7 @@ fn removes_corrupt(action: Option<&Action>) -> bool {
 fn a_corrupt_leader_hands_over_and_goes_in_the_next_look() {
     let mut world = running(3);
     let leader = name_of_leader(&world);
-    spoil(&mut world, &leader);
+    world.spoil(&leader);
     let first = found(&mut world);
     assert!(matches!(first.action, Some(Action::MoveLeader { .. })), "{first:?}");
     let second = world.step();
@@ -48,7 +47,7 @@ fn without_a_majority_it_is_told_as_long_as_it_lasts_and_nothing_is_done() {
     for restarts in [false, true] {
         let mut world = running(2);
         let name = world.nth_pod(0).unwrap();
-        spoil(&mut world, &name);
+        world.spoil(&name);
         let first = found(&mut world);
         world.goal = Goal { size: 5, version: "3.5.30".into(), ..world.goal };
         for look in 0..200 {
@@ -79,19 +78,23 @@ fn from_the_first_look_that_knows_of_it_nothing_is_done_but_what_mends_it() {
                 let others = followers(&world).into_iter().rev();
                 let victims = leads.then(|| name_of_leader(&world)).into_iter().chain(others).take(bad);
                 for victim in victims.collect::<Vec<_>>() {
-                    spoil(&mut world, &victim);
+                    world.spoil(&victim);
                 }
                 let mut decision = found(&mut world);
                 world.goal = Goal { size: wanted, version: "3.5.30".into(), ..world.goal };
-                // One look for each that goes, and one for a leader to hand over.
-                for _ in 0..bad + usize::from(leads) {
-                    let action = decision.action.as_ref();
+                // One look for each that goes, and one for a leader to hand over; what is known then is written down in between.
+                for _ in 0..2 * bad + usize::from(leads) {
+                    if world.memory.corruption.is_none() {
+                        break;
+                    }
                     assert_eq!(decision.blocked, Some("Corrupt"), "{decision:?}");
-                    let mends = matches!(action, Some(Action::MoveLeader { .. })) || removes_corrupt(action);
+                    let mends =
+                        matches!(decision.action, Some(Action::MoveLeader { .. } | Action::Remember(_)))
+                            || removes_corrupt(decision.action.as_ref());
                     assert!(mends, "{decision:?}");
                     decision = world.step();
                 }
-                assert_ne!(decision.blocked, Some("Corrupt"), "{decision:?}");
+                assert_eq!((decision.blocked, world.memory.corruption.as_ref()), (None, None));
                 assert!(!world.members.iter().any(|m| world.is_corrupt(m)), "{:?}", world.log);
                 assert!(world.converge(2000), "{:?}", world.log);
             }
@@ -103,7 +106,7 @@ fn from_the_first_look_that_knows_of_it_nothing_is_done_but_what_mends_it() {
 fn a_corrupt_member_stays_until_one_that_is_away_is_back() {
     let mut world = running(3);
     let leader = name_of_leader(&world);
-    spoil(&mut world, &leader);
+    world.spoil(&leader);
     found(&mut world);
     let away = followers(&world).into_iter().find(|name| *name != leader).unwrap();
     world.pods.get_mut(&away).unwrap().stopped = true;
@@ -124,7 +127,7 @@ fn a_corrupt_member_stays_until_one_that_is_away_is_back() {
 fn who_was_away_when_it_was_compared_is_compared_when_it_is_back() {
     let mut world = running(3);
     let names = followers(&world);
-    spoil(&mut world, &names[0]);
+    world.spoil(&names[0]);
     world.pods.get_mut(&names[1]).unwrap().stopped = true;
     world.settle();
     // Of two that differ nobody knows who is right.
@@ -139,7 +142,7 @@ fn who_was_away_when_it_was_compared_is_compared_when_it_is_back() {
 fn a_lost_member_that_those_who_agree_can_spare_goes_before_the_corrupt_one() {
     let mut world = running(5);
     let leader = name_of_leader(&world);
-    spoil(&mut world, &leader);
+    world.spoil(&leader);
     found(&mut world);
     let lost = followers(&world).into_iter().find(|name| *name != leader).unwrap();
     world.pods.remove(&lost);
@@ -158,7 +161,7 @@ fn a_member_whose_pod_is_lost_comes_back_with_its_volume_before_the_corrupt_one_
     let mut world = World::new(3).with_volumes(true);
     assert!(world.converge(200));
     let leader = name_of_leader(&world);
-    spoil(&mut world, &leader);
+    world.spoil(&leader);
     found(&mut world);
     let lost = followers(&world).into_iter().find(|name| *name != leader).unwrap();
     world.pods.remove(&lost);
@@ -171,106 +174,381 @@ fn a_member_whose_pod_is_lost_comes_back_with_its_volume_before_the_corrupt_one_
     assert!(world.pods.contains_key(&lost) && !world.pods.contains_key(&leader));
 }
 
-// ---- when it is compared ------------------------------------------------------------------------------------------------
-
-/// A look after so many seconds, at members of which the one at the place has that sum and all others 1.
-fn seen(seconds: i64, sums: &[u32]) -> Observed {
-    let name = |n: usize| format!("c-{n}");
-    let members: Vec<Member> = (0..sums.len())
-        .map(|n| Member { id: n as u64 + 1, pod: Some(name(n)), started: true, ..Member::default() })
-        .collect();
-    let endpoint = |n: usize| Endpoint {
-        member_id: n as u64 + 1,
-        cluster_id: 7,
-        leader: 1,
-        linearizable: true,
-        members: members.clone(),
-        ..Endpoint::default()
-    };
-    // One whose sum is 0 does not answer.
-    let answers = || sums.iter().enumerate().filter(|(_, sum)| **sum > 0);
-    Observed {
-        now: start() + SignedDuration::from_secs(seconds),
-        pods: (0..sums.len()).map(|n| PodView { name: name(n), ..PodView::default() }).collect(),
-        endpoints: answers().map(|(n, _)| (name(n), endpoint(n))).collect(),
-        hashes: answers().map(|(n, sum)| (name(n), Hash { hash: *sum, revision: 5, compacted: 1 })).collect(),
-        ..Observed::default()
+#[test]
+fn a_difference_is_known_until_all_are_compared_and_hold_the_same() {
+    // given two that differ, found while the third is away
+    for restarts in [false, true] {
+        let mut world = running(3);
+        let names = followers(&world);
+        world.spoil(&names[0]);
+        world.pods.get_mut(&names[1]).unwrap().stopped = true;
+        world.settle();
+        found(&mut world);
+        // when it is back and the wrong one gives no sum: the two others hold the same
+        world.pods.get_mut(&names[1]).unwrap().stopped = false;
+        world.pods.get_mut(&names[0]).unwrap().mute = true;
+        world.goal.size = 1;
+        world.settle();
+        world.log.clear();
+        let mut told = None;
+        for look in 0..200 {
+            if restarts && look % 7 == 0 {
+                world.another_operator();
+            }
+            told = Some(world.step()).filter(|told| told.blocked == Some("Corrupt"));
+            assert!(told.is_some(), "forgotten in look {look}");
+        }
+        // then nobody goes for the size, and who gives no sum is told
+        assert!(world.log.is_empty(), "{:?}", world.log);
+        let told = told.unwrap().message;
+        assert!(restarts || told.ends_with(&format!("no sum comes from {}", names[0])), "{told}");
+        // and it goes as soon as it can be seen that it is the one
+        world.pods.get_mut(&names[0]).unwrap().mute = false;
+        for _ in 0..300 {
+            world.step();
+            if world.memory.corruption.is_none() {
+                break;
+            }
+        }
+        assert!(removes_corrupt(world.log.iter().find(|action| action.changes_membership())));
+        assert!(!world.members.iter().any(|m| m.pod.as_ref() == Some(&names[0])), "{:?}", world.log);
+        assert!(world.converge(200), "{:?}", world.log);
     }
 }
 
-fn start() -> Timestamp {
-    "2026-01-01T00:00:00Z".parse().unwrap()
-}
-
-/// The first second from there on in which it is due, looked at like this.
-fn due(compared: &Compared, from: i64, sums: &[u32]) -> Option<i64> {
-    (from..from + 4000).find(|seconds| compared.due(&seen(*seconds, sums)))
-}
-
-/// The same after a comparison in that second.
-fn after(compared: &Compared, seconds: i64, sums: &[u32]) -> Compared {
-    let seen = seen(seconds, sums);
-    compared.after(seen.now, &seen)
-}
-
 #[test]
-fn the_first_comparison_is_soon_and_at_once_when_members_are_known_to_differ() {
-    let first = |told, part, sums: &[u32]| due(&Compared::begin(start(), told, part), 0, sums);
-    assert_eq!(first(false, 0.0, &[1, 1, 1]), Some(0));
-    assert_eq!(first(false, 0.5, &[1, 1, 1]), Some(120));
-    assert_eq!(first(true, 0.5, &[1, 1, 1]), Some(0));
-    // There is nothing to compare one with, nor anybody who answers for all.
-    assert_eq!(first(true, 0.5, &[1]), None);
-    assert_eq!(first(true, 0.5, &[0, 0, 0]), None);
-}
-
-#[test]
-fn it_is_compared_every_half_hour_and_while_members_differ_soon_and_then_ever_less_often() {
-    let (well, ill) = ([1, 1, 1], [1, 1, 2]);
-    let mut compared = after(&Compared::begin(start(), false, 0.0), 0, &well);
-    assert_eq!(due(&compared, 0, &well), Some(1800));
-    let (mut now, mut waits) = (1800, Vec::new());
-    for _ in 0..8 {
-        compared = after(&compared, now, &ill);
-        assert_eq!(*compared.sums(), seen(now, &ill).hashes);
-        let next = due(&compared, now, &ill).unwrap();
-        waits.push(next - now);
-        now = next;
+fn who_was_away_is_compared_as_soon_as_it_is_back() {
+    let mut world = running(3);
+    let names = followers(&world);
+    world.spoil(&names[0]);
+    world.pods.get_mut(&names[1]).unwrap().stopped = true;
+    world.settle();
+    found(&mut world);
+    // when it was compared often enough to be done seldom
+    for _ in 0..200 {
+        world.step();
     }
-    assert_eq!(waits, [2, 4, 8, 16, 32, 64, 64, 64]);
-    // One that does not answer makes nothing undone.
-    compared = after(&compared, now, &[1, 1, 0]);
-    assert_eq!(*compared.sums(), seen(now, &ill).hashes);
-    compared = after(&compared, now, &well);
-    assert!(compared.sums().is_empty());
-    assert_eq!(due(&compared, now, &well), Some(now + 1800));
-    // A clock that was set back says nothing.
-    assert_eq!(due(&compared, 0, &well), Some(0));
+    world.pods.get_mut(&names[1]).unwrap().stopped = false;
+    world.settle();
+    // Not twice within two seconds.
+    let mut next = (0..5).filter_map(|_| world.step().action);
+    let first = next.next();
+    let Some(Action::Remember(Memory { corruption: Some(known), .. })) = &first else { panic!("{first:?}") };
+    assert!(known.wrong.contains(&names[0]), "{known:?}");
+    let second = next.next();
+    assert!(removes_corrupt(second.as_ref()), "{second:?}");
 }
 
 #[test]
-fn who_remains_is_compared_when_the_one_that_differed_is_gone() {
-    let ill = after(&Compared::begin(start(), false, 0.0), 0, &[1, 1, 2]);
-    assert!(!ill.due(&seen(1, &[1, 1, 2])));
-    assert!(ill.due(&seen(1, &[1, 1])));
-    // Once, if one of them does not answer; from then on as often as before.
-    let open = after(&ill, 1, &[1, 0]);
-    assert!(open.sums().is_empty());
-    assert_eq!(due(&open, 1, &[1, 0]), Some(5));
-    assert_eq!(due(&after(&open, 5, &[1, 1]), 5, &[1, 1]), Some(1805));
-}
-
-#[test]
-fn an_alarm_has_them_compared_soon() {
-    let mut alarmed = seen(100, &[1, 1, 1]);
-    let compared = after(&Compared::begin(start(), false, 0.0), 0, &[1, 1, 1]);
-    assert!(!compared.due(&alarmed));
-    for endpoint in alarmed.endpoints.values_mut() {
-        endpoint.errors = vec!["memberID:1 alarm:CORRUPT".into()];
+fn a_new_operator_knows_who_is_wrong_without_a_comparison() {
+    let mut world = running(3);
+    let names = followers(&world);
+    world.spoil(&names[0]);
+    world.pods.get_mut(&names[1]).unwrap().slow = 9000;
+    let first = found(&mut world);
+    assert_eq!((first.action, first.blocked), (None, Some("Corrupt")), "one that is far behind is missing");
+    // given nobody who gives a sum
+    for pod in world.pods.values_mut() {
+        pod.mute = true;
     }
-    assert!(compared.due(&alarmed));
-    let compared = compared.after(alarmed.now, &alarmed);
-    assert!(!compared.due(&alarmed), "not in every look");
-    alarmed.now += SignedDuration::from_secs(2);
-    assert!(compared.due(&alarmed));
+    world.another_operator();
+    let next = world.step();
+    assert_eq!((&next.action, next.blocked), (&None, Some("Corrupt")));
+    assert!(next.message.starts_with(&format!("the data of {} is not", names[0])), "{}", next.message);
+    world.pods.get_mut(&names[1]).unwrap().slow = 0;
+    assert!(removes_corrupt(world.step().action.as_ref()), "{:?}", world.log);
+}
+
+#[test]
+fn while_members_take_over_a_change_nothing_is_mended_and_all_is_told() {
+    let mut world = running(3);
+    let names = followers(&world);
+    world.spoil(&names[0]);
+    world.pods.get_mut(&names[1]).unwrap().slow = 9000;
+    let before = found(&mut world);
+    world.pods.get_mut(&names[1]).unwrap().slow = 0;
+    let mut seen = world.observe();
+    seen.endpoints.get_mut(&names[1]).unwrap().members.pop();
+    let decision = plan(&world.goal, &world.memory, &seen);
+    assert_eq!((decision.action, decision.blocked), (None, Some("Corrupt")));
+    assert_eq!(decision.message, before.message.split("; ").next().unwrap());
+}
+
+#[test]
+fn a_single_voter_differs_from_nobody() {
+    let mut world = running(2);
+    let name = followers(&world).remove(0);
+    world.spoil(&name);
+    found(&mut world);
+    world.goal.size = 1;
+    world.dismiss_corrupt();
+    let next = world.step();
+    assert_eq!((next.blocked, &world.memory.corruption), (None, &None), "{next:?}");
+    assert!(world.converge(100), "{:?}", world.log);
+}
+
+#[test]
+fn what_was_known_of_another_etcd_cluster_is_forgotten() {
+    let mut world = running(3);
+    world.memory.corruption =
+        Some(Corruption { cluster_id: "beef".into(), wrong: world.pods.keys().take(1).cloned().collect() });
+    let next = world.step();
+    assert_eq!((next.blocked, &world.memory.corruption), (None, &None), "{next:?}");
+}
+
+#[test]
+fn a_learner_is_taken_out_when_members_differ_and_gets_no_vote_afterwards() {
+    for leads in [false, true] {
+        let mut world = running(3);
+        world.goal.size = 4;
+        while !world.members.iter().any(|m| m.is_learner) {
+            world.step();
+        }
+        world.step();
+        let learner = world.members.iter().find(|m| m.is_learner).unwrap().pod.clone().unwrap();
+        // It does not catch up before the comparison.
+        world.pods.get_mut(&learner).unwrap().slow = 19_999;
+        let victim = if leads { name_of_leader(&world) } else { followers(&world).remove(0) };
+        world.spoil(&victim);
+        let next = found(&mut world);
+        assert!(
+            matches!(&next.action, Some(Action::RemoveMember { name, why: Removal::Learner(_), .. }) if *name == learner),
+            "{next:?}"
+        );
+        assert_eq!(next.blocked, Some("Corrupt"));
+        assert!(world.converge(300), "{:?}", world.log);
+        assert!(!world.pods.contains_key(&learner) && !world.pods.contains_key(&victim), "{:?}", world.log);
+    }
+}
+
+#[test]
+fn a_learner_of_members_of_whom_a_person_took_the_wrong_one_out_gets_no_vote() {
+    let mut world = running(2);
+    world.goal.size = 3;
+    while !world.members.iter().any(|m| m.is_learner) {
+        world.step();
+    }
+    world.step();
+    let learner = world.members.iter().find(|m| m.is_learner).unwrap().pod.clone().unwrap();
+    world.pods.get_mut(&learner).unwrap().slow = 19_999;
+    let victim = name_of_leader(&world);
+    world.spoil(&victim);
+    let next = found(&mut world);
+    assert_eq!((&next.action, next.blocked), (&None, Some("Corrupt")), "nobody knows who is right");
+    world.members.retain(|m| m.pod.as_ref() != Some(&victim));
+    let next = world.step();
+    assert!(matches!(&next.action, Some(Action::RemoveMember { name, .. }) if *name == learner), "{next:?}");
+    assert!(world.converge(300), "{:?}", world.log);
+}
+
+#[test]
+fn before_a_member_is_added_those_there_are_are_compared() {
+    let mut world = running(3);
+    world.now += SignedDuration::from_secs(400);
+    world.settle();
+    let victim = name_of_leader(&world);
+    world.spoil(&victim);
+    world.goal.size = 4;
+    world.log.clear();
+    while !world.log.iter().any(Action::changes_membership) {
+        world.step();
+    }
+    assert!(removes_corrupt(world.log.last()), "{:?}", world.log);
+}
+
+#[test]
+fn one_that_gives_no_sum_holds_nothing_up_and_that_is_told() {
+    let mut world = running(3);
+    let mute = world.nth_pod(0).unwrap();
+    world.pods.get_mut(&mute).unwrap().mute = true;
+    let lost = world.nth_pod(1).unwrap();
+    world.pods.remove(&lost);
+    world.goal.size = 5;
+    assert!(world.converge(400), "{:?}", world.log);
+    for _ in 0..200 {
+        let told = world.step();
+        assert_eq!((told.progress, told.blocked), (Progress::Steady, None));
+    }
+    let told = world.step().message;
+    assert!(
+        told.contains(&format!("whether {mute} and the others hold the same data is not known")),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_lost_one_that_was_never_compared_goes_when_a_majority_agrees() {
+    // given two of five that differ from each other, found while the others give no sums
+    let mut world = running(5);
+    let names = followers(&world);
+    world.spoil(&names[0]);
+    for name in &names[1..] {
+        world.pods.get_mut(name).unwrap().mute = true;
+    }
+    found(&mut world);
+    // when a person takes the wrong one out, and another is lost before it was compared
+    world.members.retain(|m| m.pod.as_ref() != Some(&names[0]));
+    world.pods.remove(&names[1]);
+    world.log.clear();
+    for _ in 0..50 {
+        assert_eq!(world.step().blocked, Some("Corrupt"));
+    }
+    assert!(!world.log.iter().any(Action::changes_membership), "{:?}", world.log);
+    // then it goes as soon as those who remain can be compared
+    for pod in world.pods.values_mut() {
+        pod.mute = false;
+    }
+    assert!(world.converge(400), "{:?}", world.log);
+    assert!(!world.pods.contains_key(&names[1]));
+}
+
+#[test]
+fn of_two_that_are_wrong_and_away_one_goes_after_the_other() {
+    let mut world = running(5);
+    let names = followers(&world);
+    for name in &names[..2] {
+        world.spoil(name);
+    }
+    world.pods.get_mut(&names[2]).unwrap().slow = 9000;
+    found(&mut world);
+    world.pods.get_mut(&names[2]).unwrap().slow = 0;
+    for name in &names[..2] {
+        world.pods.get_mut(name).unwrap().stopped = true;
+    }
+    world.log.clear();
+    for _ in 0..5 {
+        world.step();
+    }
+    let gone: Vec<_> = world.log.iter().filter(|action| removes_corrupt(Some(action))).collect();
+    assert_eq!(gone.len(), 2, "{:?}", world.log);
+    assert!(world.converge(400), "{:?}", world.log);
+}
+
+#[test]
+fn one_that_is_wrong_does_not_count_among_those_who_are_left() {
+    // given one of three that is sound, and two that are known to be wrong: a person took two others out
+    let mut world = running(5);
+    let names = followers(&world);
+    for name in &names[..2] {
+        world.spoil(name);
+    }
+    world.pods.get_mut(&names[2]).unwrap().slow = 9000;
+    found(&mut world);
+    world.members.retain(|m| m.pod.as_ref().is_none_or(|name| !names[2..].contains(name)));
+    world.log.clear();
+    // then none of these goes: the other one would decide with the sound one
+    for _ in 0..50 {
+        assert_eq!(world.step().blocked, Some("Corrupt"));
+    }
+    assert!(!world.log.iter().any(Action::changes_membership), "{:?}", world.log);
+}
+
+#[test]
+fn of_three_one_lost_and_one_wrong_a_person_takes_the_lost_one_out_and_the_operator_the_other() {
+    for restarts in [false, true] {
+        let mut world = running(3);
+        let names = followers(&world);
+        world.spoil(&names[0]);
+        world.pods.get_mut(&names[1]).unwrap().slow = 9000;
+        found(&mut world);
+        world.pods.remove(&names[1]);
+        let id = world.members.iter().find(|m| m.pod.as_ref() == Some(&names[1])).unwrap().id;
+        let told = world.step();
+        assert_eq!((&told.action, told.blocked), (&None, Some("Corrupt")));
+        assert!(
+            told.message.contains(&format!("take it out first: `etcdctl member remove {id:x}`")),
+            "{}",
+            told.message
+        );
+        // when that was done
+        world.members.retain(|m| m.id != id);
+        if restarts {
+            world.another_operator();
+        }
+        world.log.clear();
+        assert!(world.converge(300), "{:?}", world.log);
+        let removed = world.log.iter().find(|action| action.changes_membership());
+        assert!(removes_corrupt(removed), "{:?}", world.log);
+        assert!(!world.pods.contains_key(&names[0]));
+    }
+}
+
+// ---- the alarm ----------------------------------------------------------------------------------------------------------
+
+/// A look in which etcd says that the data of a member is corrupt.
+fn alarmed(world: &mut World, id: u64) -> Observed {
+    let mut seen = world.observe();
+    for endpoint in seen.endpoints.values_mut() {
+        endpoint.errors = vec![format!("memberID:{id} alarm:CORRUPT ")];
+    }
+    seen
+}
+
+fn compared(size: usize) -> World {
+    let mut world = running(size);
+    for _ in 0..20 {
+        world.step();
+    }
+    world
+}
+
+#[test]
+fn the_alarm_of_a_member_that_is_gone_is_disarmed_when_all_hold_the_same() {
+    for size in [1, 3] {
+        let mut world = compared(size);
+        let seen = alarmed(&mut world, 4711);
+        let decision = plan(&world.goal, &world.memory, &seen);
+        let Some(Action::Maintain(step)) = &decision.action else { panic!("{decision:?}") };
+        assert!(matches!(step, crate::maintenance::Step::DisarmCorrupt { member: 4711, .. }), "{step:?}");
+        assert_eq!(decision.blocked, Some("Corrupt"));
+    }
+}
+
+#[test]
+fn an_alarm_that_somebody_has_to_judge_is_left_and_the_commands_are_told() {
+    let mut world = compared(3);
+    let member = world.members[0].id;
+    for (id, who) in [(0, "that names no member".to_owned()), (member, format!("({member:x})"))] {
+        let seen = alarmed(&mut world, id);
+        let told = plan(&world.goal, &world.memory, &seen);
+        assert_eq!((told.action, told.blocked), (None, Some("Corrupt")));
+        for words in
+            [who.as_str(), "the sums over the data of all members are the same", "`etcdctl alarm disarm`"]
+        {
+            assert!(told.message.contains(words), "{words}: {}", told.message);
+        }
+    }
+    // Not all were compared: the alarm may be right about one who is left.
+    let seen = Observed { hashes: Default::default(), ..alarmed(&mut world, 4711) };
+    let told = plan(&world.goal, &world.memory, &seen);
+    assert_eq!((told.action, told.blocked), (None, Some("Corrupt")));
+    assert!(told.message.contains("do not tell who is corrupt"), "{}", told.message);
+}
+
+#[test]
+fn what_is_left_of_those_who_are_gone_goes_while_it_is_not_known_who_is_right() {
+    let mut world = World::new(3).with_volumes(true);
+    assert!(world.converge(300));
+    let gone = followers(&world).remove(0);
+    let wrong = followers(&world).remove(1);
+    world.spoil(&wrong);
+    world.members.retain(|m| m.pod.as_ref() != Some(&gone));
+    world.goal.size = 5;
+    found(&mut world);
+    for _ in 0..5 {
+        assert_eq!(world.step().blocked, Some("Corrupt"));
+    }
+    assert!(!world.pods.contains_key(&gone) && !world.claims.contains_key(&gone), "{:?}", world.log);
+    assert_eq!(world.pods.len(), 2);
+    // The same under an alarm.
+    let mut world = compared(3);
+    let gone = followers(&world).remove(0);
+    let member = world.leader;
+    world.members.retain(|m| m.pod.as_ref() != Some(&gone));
+    let seen = alarmed(&mut world, member);
+    let decision = plan(&world.goal, &world.memory, &seen);
+    assert!(
+        matches!(&decision.action, Some(Action::DeletePod { name, .. }) if *name == gone),
+        "{decision:?}"
+    );
 }

@@ -1,6 +1,7 @@
 //! Each step by itself. All of them against random faults: `faults`; against states that no history made: `states`.
 
 mod adoption;
+mod compare;
 mod corrupt;
 mod faults;
 mod hold;

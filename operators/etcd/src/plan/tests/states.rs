@@ -4,11 +4,13 @@ use std::fmt;
 
 use proptest::prelude::*;
 
-use super::super::rules::{Look, broken};
+use super::super::rules::{Look, Told, broken};
 use super::super::*;
 use super::hold::hold;
 use crate::maintenance::{Cause, Record};
-use crate::observed::{ClaimView, Endpoint, Failure, Hash, Member, Memory, Observed, PodView, Start};
+use crate::observed::{
+    ClaimView, Corruption, Endpoint, Failure, Hash, Member, Memory, Observed, PodView, Start,
+};
 
 /// A pod: what is true, or claimed, of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,6 +109,10 @@ struct Case {
     housekeeping: Option<usize>,
     /// A learner failed so many seconds ago.
     failed: Option<i64>,
+    /// Members are known to differ, these to be wrong.
+    wrong: Option<Vec<usize>>,
+    /// An alarm of a member that its data is corrupt.
+    alarm: Option<u64>,
 }
 
 /// Nothing to do for three members with which all is well.
@@ -126,6 +132,8 @@ const QUIET: Case = Case {
     full: false,
     housekeeping: None,
     failed: None,
+    wrong: None,
+    alarm: None,
 };
 
 fn mostly() -> impl Strategy<Value = bool> {
@@ -185,6 +193,10 @@ fn case() -> impl Strategy<Value = Case> {
         prop::option::weighted(0.3, 0..9usize),
         (prop::option::weighted(0.2, 0..30i64), seldom(), seldom()),
         (prop::option::weighted(0.1, 0..4usize), prop::option::weighted(0.1, 0..200i64)),
+        (
+            prop::option::weighted(0.3, prop::collection::vec(0..8usize, 0..4)),
+            prop::option::weighted(0.1, 0..10u64),
+        ),
     )
         .prop_map(
             |(
@@ -194,6 +206,7 @@ fn case() -> impl Strategy<Value = Case> {
                 pending,
                 (renew, auth, full),
                 (housekeeping, failed),
+                (wrong, alarm),
             )| Case {
                 ones,
                 size,
@@ -210,6 +223,8 @@ fn case() -> impl Strategy<Value = Case> {
                 full,
                 housekeeping,
                 failed,
+                wrong,
+                alarm,
             },
         )
 }
@@ -258,6 +273,10 @@ impl Case {
                 generation: None,
                 reason: "it was slow".into(),
             }),
+            corruption: self.wrong.as_ref().map(|wrong| Corruption {
+                cluster_id: "7".into(),
+                wrong: wrong.iter().copied().map(name).collect(),
+            }),
             ..Memory::default()
         }
     }
@@ -300,6 +319,9 @@ impl Case {
             let version = VERSIONS[0].into();
             one.claim.map(|deleting| ClaimView { name: name(n), deleting, version, ..ClaimView::default() })
         });
+        let full = self.full.then(|| "memberID:1 alarm:NOSPACE".to_owned());
+        let corrupt = self.alarm.map(|of| format!("memberID:{of} alarm:CORRUPT "));
+        let alarms: Vec<String> = full.into_iter().chain(corrupt).collect();
         let endpoints = ones().filter_map(|(n, one)| {
             let Answer { leader, behind, elsewhere, linearizable, version } = one.answers?;
             let mut list = if one.learner { Vec::new() } else { members.clone() };
@@ -314,7 +336,7 @@ impl Case {
                 applied: 20_000 - behind,
                 is_learner: one.learner,
                 version: VERSIONS[version].into(),
-                errors: self.full.then(|| "memberID:1 alarm:NOSPACE".to_owned()).into_iter().collect(),
+                errors: alarms.clone(),
                 linearizable: linearizable && !one.learner,
                 revision: 5,
                 members: list,
@@ -344,7 +366,9 @@ impl Case {
     fn action(&self) -> Result<Option<Action>, String> {
         let (goal, memory, seen) = (self.goal(), self.memory(), self.seen());
         let Some(action) = plan(&goal, &memory, &seen).action else { return Ok(None) };
-        let broken = broken(&Look { goal: &goal, memory: &memory, seen: &seen }, &action);
+        let told = Told::of(&goal, &memory, &seen);
+        let look = Look { goal: &goal, memory: &memory, seen: &seen, told: &told };
+        let broken = broken(&look, &action);
         if broken.is_empty() { Ok(Some(action)) } else { Err(format!("{action:?} breaks {broken:?}")) }
     }
 }
@@ -406,6 +430,7 @@ fn the_states_lead_to_all_kinds_of_actions() {
         "Compact",
         "Defragment",
         "Disarm",
+        "DisarmCorrupt",
         "EnableAuth",
     ] {
         assert!(kinds.contains(kind), "{kind} not in {kinds:?}");
