@@ -122,19 +122,44 @@ async fn ready(
                     // The API server may be away for a moment; what it says last is told.
                     Err(error) => return Ok(Seen::Waiting(error.to_string())),
                 };
-                Ok(match all.into_iter().find(|workload| workload.name == name) {
-                    Some(workload) if !workload.ready => Seen::Waiting(workload.message),
-                    _ => Seen::Ready(()),
-                })
+                Ok(seen(&all, namespace, name))
             })
             .await?;
     }
     Ok(())
 }
 
+/// How one of the Deployments stands. One that somebody deleted meanwhile is not ready.
+fn seen(all: &[installation::Workload], namespace: &str, name: &str) -> Seen<()> {
+    match all.iter().find(|workload| workload.name == name) {
+        Some(workload) if workload.ready => Seen::Ready(()),
+        Some(workload) => Seen::Waiting(workload.message.clone()),
+        None => Seen::Waiting(format!("Deployment {namespace}/{name} is not there")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_deployment_that_is_not_there_is_waited_for() {
+        let workload = |ready: bool, message: &str| installation::Workload {
+            name: "olm-manager".into(),
+            image: "i".into(),
+            wanted: 1,
+            available: ready.into(),
+            ready,
+            message: message.into(),
+        };
+        let waits = |all: &[installation::Workload]| match seen(all, "olm", "olm-manager") {
+            Seen::Ready(()) => None,
+            Seen::Waiting(what) => Some(what),
+        };
+        assert_eq!(waits(&[workload(true, "")]), None);
+        assert_eq!(waits(&[workload(false, "0 of 1 pods available")]).unwrap(), "0 of 1 pods available");
+        assert_eq!(waits(&[]).unwrap(), "Deployment olm/olm-manager is not there");
+    }
 
     fn installed(version: &str, image: &str) -> installation::Installation {
         installation::Installation {
