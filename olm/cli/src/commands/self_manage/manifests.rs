@@ -1,6 +1,6 @@
 //! `olm self manifests`: the objects as YAML, as a Helm chart, and the image that they run.
 
-use std::path::Path;
+use std::{collections::BTreeSet, path::Path};
 
 use olm_manager::manifests::{ManifestOptions, containerfile, helm, manifests, where_served};
 
@@ -30,12 +30,28 @@ pub(super) fn run(global: &Global, args: &SelfManifestsArgs) -> Result<(), Failu
         let text = serde_yaml::to_string(object).map_err(anyhow::Error::from)?;
         say(&format!("---\n{text}"))?;
     }
+    if let Some(text) = left_out(&objects, args.kube_version) {
+        eprintln!("{text}");
+    }
     Ok(())
 }
 
 /// Whether Kubernetes of a minor version has the kind of an object: an apply that never succeeds is no installation.
 fn is_served(object: &Value, minor: u32) -> bool {
     where_served(object).is_none_or(|since| since <= minor)
+}
+
+/// The kinds that are missing from what was printed, and how to have them.
+fn left_out(objects: &[Value], minor: u32) -> Option<String> {
+    let missing = objects.iter().filter(|object| !is_served(object, minor));
+    let kinds: BTreeSet<&str> = missing.filter_map(|object| object["kind"].as_str()).collect();
+    let kinds: Vec<&str> = kinds.into_iter().collect();
+    (!kinds.is_empty()).then(|| {
+        format!(
+            "left out for Kubernetes 1.{minor}: {}; --kube-version names that of your cluster",
+            kinds.join(", ")
+        )
+    })
 }
 
 /// Into a folder that is empty or not there: nothing of the user's is written over.
@@ -78,6 +94,12 @@ mod tests {
         assert_eq!(policies(30), ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"]);
         assert_eq!(policies(35), policies(30));
         assert_eq!(policies(36).len(), 4);
+        // and that is said
+        assert_eq!(
+            left_out(&all, 30).unwrap(),
+            "left out for Kubernetes 1.30: MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding; --kube-version names that of your cluster"
+        );
+        assert_eq!(left_out(&all, 36), None);
         assert_eq!(all.iter().filter(|object| is_served(object, 36)).count(), all.len());
     }
 }
