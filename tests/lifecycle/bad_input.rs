@@ -150,7 +150,7 @@ fn a_catalog_of_another_namespace() {
         world.subscribe_with("ns", "a", |spec| spec["sourceNamespace"] = "elsewhere".into()).await?;
         let names = &["elsewhere/catalog", "namespace ns", "olm"];
         let told = world
-            .condition("Subscription", "ns", "a", "CatalogSourcesUnhealthy", "NoCatalogSourcesFound")
+            .condition("Subscription", "ns", "a", "CatalogSourcesUnhealthy", "CatalogOutOfSight")
             .await?;
         says(text(&told, "/message"), names)?;
         says(text(&world.event("ns", "a", "CatalogSourcesUnhealthy").await?, "/note"), names)?;

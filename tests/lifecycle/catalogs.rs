@@ -1,7 +1,11 @@
 //! CatalogSources: what changes in them reaches Subscriptions, and what goes wrong with them does not.
 
-use anyhow::{Result, bail, ensure};
-use olm_manager::Options;
+use anyhow::{Context as _, Result, bail, ensure};
+use olm_manager::{
+    Options,
+    catalogs::LoadedCatalog,
+    ops::{self, InstallRequest},
+};
 use olm_tests::inprocess::{Catalog, Fault, OLM, World, condition, objects, text};
 use serde_json::{Value, json};
 
@@ -172,9 +176,29 @@ fn a_group_shuts_out_the_catalogs_of_everybody() {
             json!({ "metadata": { "annotations": { key: value } } })
         };
         world.home("ns").await?;
-        world.patch("OperatorGroup", "ns", "own", &shut_out("true".into())).await?;
-        world.publish("catalog", &Catalog::chain(&[&op("1.0.0").owns(a_crd(&["v1"]))])).await?;
+        let everybodys = Catalog::chain(&[&op("1.0.0").owns(a_crd(&["v1"]))]);
+        world.publish("catalog", &everybodys).await?;
         world.until("CatalogSource", OLM, "catalog", ready).await?;
+        // The one for everybody comes first, whoever may use it.
+        let (everybodys, own) =
+            (everybodys.served_as(OLM, "catalog"), Catalog::chain(&[&op("1.0.0")]).served_as("ns", "ours"));
+        let request = InstallRequest::new("a", "ns");
+        let preview = async |catalogs: &[LoadedCatalog]| {
+            let chosen = ops::wanted(&world.client, catalogs, &request).await.map(|s| s.spec.source)?;
+            ops::preview_install(&world.client, catalogs, &request).await.map(|_| chosen)
+        };
+        let both = [everybodys.clone(), own];
+        let only = std::slice::from_ref(&everybodys);
+        ensure!(preview(only).await.is_ok_and(|chosen| chosen == "catalog"), "it may be used");
+        ensure!(preview(&both).await.is_ok_and(|chosen| chosen == "catalog"), "the first may be used");
+        world.patch("OperatorGroup", "ns", "own", &shut_out("true".into())).await?;
+        // where the namespace has a catalog of its own with the package, that is chosen; where it has none, the preview says why
+        ensure!(preview(&both).await.is_ok_and(|chosen| chosen == "ours"), "its own may be used");
+        let refused = preview(only).await.err().context("it was planned")?;
+        ensure!(
+            matches!(&refused, ops::Error::Refused { code, .. } if code == "CatalogOutOfSight"),
+            "{refused}"
+        );
         let b = olm_tests::inprocess::Operator::new("b", "1.0.0").needs("as", "a.example.com", "A", "v1");
         world.publish_in("ns", "ours", &[&b]).await?;
         let from = |spec: &mut Value| {
@@ -184,9 +208,11 @@ fn a_group_shuts_out_the_catalogs_of_everybody() {
         world.subscribe_with("ns", "b", from).await?;
         let told = world.condition("Subscription", "ns", "b", "ResolutionFailed", "").await?;
         ensure!(text(&told, "/message").contains("a.example.com"), "{told}");
-        // a Subscription to such a catalog says what is in the way, and so does the preview of one
+        // a Subscription to such a catalog says what is in the way
         world.subscribe("ns", "a").await?;
-        let told = world.condition("Subscription", "ns", "a", "CatalogSourcesUnhealthy", "").await?;
+        let told = world
+            .condition("Subscription", "ns", "a", "CatalogSourcesUnhealthy", "CatalogOutOfSight")
+            .await?;
         let message = text(&told, "/message");
         ensure!(message.contains("exclude-global-namespace-resolution"), "{message}");
         world.delete("Subscription", "ns", "a").await?;
@@ -195,6 +221,39 @@ fn a_group_shuts_out_the_catalogs_of_everybody() {
         world.patch("OperatorGroup", "ns", "own", &shut_out(Value::Null)).await?;
         world.installed("ns", "b", "b.v1.0.0").await?;
         world.csv("ns", "a.v1.0.0", "Succeeded").await.map(drop)
+    });
+}
+
+/// A plan that was begun comes to its end, though the catalog that it was begun with is shut out meanwhile.
+#[test]
+fn a_begun_plan_ends_though_its_catalog_is_shut_out() {
+    crate::run(async {
+        // given a plan that was interrupted
+        let world = World::bare().await?;
+        world.publish("catalog", &Catalog::chain(&[&super::faults::rich("1.0.0")])).await?;
+        world.home("ns").await?;
+        world.subscribe("ns", "a").await?;
+        world
+            .faults
+            .add(Fault::KillAfter, 1, |c| c.method == "PATCH" && c.path.ends_with("/serviceaccounts/a"));
+        let manager = world.manager("manager-0")?;
+        manager.killed().await;
+        manager.kill();
+        // when
+        let key = "olm.operatorframework.io/exclude-global-namespace-resolution";
+        let shut_out = json!({ "metadata": { "annotations": { key: "true" } } });
+        world.patch("OperatorGroup", "ns", "own", &shut_out).await?;
+        let _next = world.manager("manager-1")?;
+        // then
+        world.csv("ns", "a.v1.0.0", "Succeeded").await?;
+        let plans = world.names("InstallPlan", "ns").await?;
+        ensure!(plans.len() == 1, "{plans:?}");
+        world.until("InstallPlan", "ns", &plans[0], |p| p["status"]["phase"] == "Complete").await?;
+        // and nothing more is taken from there
+        world
+            .condition("Subscription", "ns", "a", "CatalogSourcesUnhealthy", "CatalogOutOfSight")
+            .await
+            .map(drop)
     });
 }
 

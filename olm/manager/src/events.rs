@@ -33,7 +33,11 @@ pub(crate) const REASONS: &[Reason] = &[
     warning("CatalogSource", "ConfigMapError", "The ConfigMap is not there or is no catalog."),
     normal("Subscription", "InstallPlanCreated", "There is a plan; the text sums it up."),
     warning("Subscription", "ResolutionFailed", "No version satisfies the request; the text says why not."),
-    warning("Subscription", "CatalogSourcesUnhealthy", "The catalog that it names cannot be read."),
+    warning(
+        "Subscription",
+        "CatalogSourcesUnhealthy",
+        "The catalog that it names cannot be read, or is not for its namespace.",
+    ),
     warning("Subscription", "InstallPlanFailed", "Its plan failed; it is tried again or made anew."),
     warning("Subscription", "BundleUnpackFailed", "The bundle cannot be read."),
     warning("Subscription", "DeletionHeld", "It is deleted and waits; the text says for what."),

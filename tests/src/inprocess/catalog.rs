@@ -1,8 +1,9 @@
 //! Catalogs made up for scenarios.
 
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
 use anyhow::{Context as _, Result};
+use olm_manager::catalogs::{CatalogRef, LoadedCatalog};
 use serde_json::{Value, json};
 
 use super::operator::Operator;
@@ -125,13 +126,24 @@ impl Catalog {
         &self.documents
     }
 
+    /// As a client of the manager has it, which serves it for a CatalogSource.
+    #[must_use]
+    pub fn served_as(&self, namespace: &str, name: &str) -> LoadedCatalog {
+        let content = olm_catalog::Catalog::from_bytes(name, self.text().as_bytes());
+        LoadedCatalog::new(CatalogRef::new(namespace, name), Arc::new(content))
+    }
+
+    fn text(&self) -> String {
+        self.documents.iter().map(|document| format!("{document}\n")).collect()
+    }
+
     /// Writes it into a folder.
     ///
     /// # Errors
     /// When that cannot be written.
     pub fn write(&self, folder: &Path) -> Result<()> {
         std::fs::create_dir_all(folder).with_context(|| format!("failed to make {}", folder.display()))?;
-        let text: String = self.documents.iter().map(|document| format!("{document}\n")).collect();
+        let text = self.text();
         let file = folder.join("catalog.json");
         std::fs::write(&file, text).with_context(|| format!("failed to write {}", file.display()))
     }

@@ -32,7 +32,7 @@ use olm_resolver::{Action, ChosenBundle, Request, Resolved, resolve_one};
 
 pub(crate) use basis::Basis;
 pub(crate) use prepared::prepared;
-pub use refusal::Refusal;
+pub use refusal::{CATALOG_OUT_OF_SIGHT, Refusal};
 pub(crate) use snapshot::{Snapshot, Snapshots, look, package_of};
 pub(crate) use worked_out::WorkedOut;
 

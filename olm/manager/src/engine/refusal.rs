@@ -10,6 +10,9 @@ use crate::{
     resources::ResourceError,
 };
 
+/// The code of a catalog that is there and may not be used in the namespace.
+pub const CATALOG_OUT_OF_SIGHT: &str = "CatalogOutOfSight";
+
 /// Why there is no plan.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
@@ -90,7 +93,7 @@ impl Refusal {
         match self {
             Self::Unresolvable(explanation) => explanation.code.as_str(),
             Self::UnknownCatalog { .. } => "UnknownCatalog",
-            Self::CatalogOutOfSight { .. } => "CatalogOutOfSight",
+            Self::CatalogOutOfSight { .. } => CATALOG_OUT_OF_SIGHT,
             Self::CatalogUnreadable { .. } => "CatalogUnreadable",
             Self::Field { .. } => "InvalidField",
             Self::BundleImage { source, .. } => source.code,
@@ -142,7 +145,7 @@ impl From<Refusal> for ops::Error {
                 Self::NotFound { what: "catalog", name: catalog, within: None, nearest }
             }
             Refusal::CatalogOutOfSight { text, fix } => {
-                Self::Refused { code: "CatalogOutOfSight".into(), text, fix: Some(fix) }
+                Self::Refused { code: CATALOG_OUT_OF_SIGHT.into(), text, fix: Some(fix) }
             }
             Refusal::Resource(error) if error.is_forbidden() => Self::Forbidden { text: error.to_string() },
             Refusal::Resource(error) => Self::Other(error.to_string()),

@@ -1,17 +1,19 @@
 //! Installing a package: the namespace if asked for, and a Subscription. The rest is the controllers' work.
 
+use std::sync::Arc;
+
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
     Api, Client, ResourceExt,
     api::{ListParams, ObjectMeta, PostParams},
 };
-use olm_api::{Subscription, SubscriptionSpec, names, subscription::Approval};
+use olm_api::{OperatorGroup, Subscription, SubscriptionSpec, names, subscription::Approval};
 use olm_plan::{Plan, Severity};
 use olm_resolver::CatalogRef;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{choose::patch_subscription, error::Error};
+use super::{choose::patch_subscription, error::Error, list::list};
 use crate::{
     catalogs::{LoadedCatalog, Sight},
     engine,
@@ -91,11 +93,16 @@ impl InstallRequest {
         subscription
     }
 
-    /// The catalog to install from: the one asked for, else the best that has the package.
+    /// The catalog to install from: the one asked for, else the best that has the package and that the namespace may use as its
+    /// OperatorGroups are.
     ///
     /// # Errors
     /// [`Error::NotFound`] with the nearest names.
-    pub fn catalog_in(&self, catalogs: &[LoadedCatalog]) -> Result<CatalogRef, Error> {
+    pub fn catalog_in(
+        &self,
+        catalogs: &[LoadedCatalog],
+        groups: &[Arc<OperatorGroup>],
+    ) -> Result<CatalogRef, Error> {
         let id = |c: &LoadedCatalog| format!("{}/{}", c.reference.namespace, c.reference.name);
         if let Some(wanted) = &self.catalog {
             let found = catalogs.iter().find(|c| c.reference == *wanted);
@@ -109,10 +116,10 @@ impl InstallRequest {
                 nearest,
             });
         }
-        // Catalogs come best first. One of another namespace cannot be used; where only such a one has the package, the
-        // refusal that follows names it.
+        // Catalogs come best first. One that is out of sight cannot be used; where only such a one has the package, the refusal that
+        // follows names it.
         let with = |c: &&LoadedCatalog| c.catalog.summary(&self.package).is_some();
-        let sight = Sight::of(&self.namespace, home(), &[]);
+        let sight = Sight::of(&self.namespace, home(), groups);
         let visible = |c: &&LoadedCatalog| sight.reaches(&c.reference.namespace);
         let found = catalogs.iter().filter(visible).find(with).or_else(|| catalogs.iter().find(with));
         found.map(|c| c.reference.clone()).ok_or_else(|| {
@@ -200,7 +207,12 @@ pub async fn wanted(
     {
         request.catalog = Some(CatalogRef::new(&existing.spec.source_namespace, &existing.spec.source));
     }
-    let catalog = request.catalog_in(catalogs)?;
+    let groups = match request.catalog {
+        // It was chosen.
+        Some(_) => Vec::new(),
+        None => groups(client, &request.namespace).await?,
+    };
+    let catalog = request.catalog_in(catalogs, &groups)?;
     if let Some(channel) = &request.channel {
         has_channel(catalogs, &catalog, &request.package, channel)?;
     } else {
@@ -230,6 +242,16 @@ pub async fn wanted(
         subscription.status = existing.status;
     }
     Ok(subscription)
+}
+
+/// The OperatorGroups of a namespace, which may shut catalogs out. Whoever may not look installs as if there were none: the plan is
+/// made with the same groups and says what is in the way.
+async fn groups(client: &Client, namespace: &str) -> Result<Vec<Arc<OperatorGroup>>, Error> {
+    match list(client, Some(namespace)).await {
+        Ok(groups) => Ok(groups.into_iter().map(Arc::new).collect()),
+        Err(Error::Forbidden { .. }) => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
 }
 
 /// A typing error is answered before anything is made.
@@ -346,14 +368,22 @@ mod tests {
             let content = std::sync::Arc::new(olm_catalog::Catalog::from_bytes("test", text.as_bytes()));
             LoadedCatalog::new(CatalogRef::new(namespace, "catalog"), content)
         };
-        let chosen = |catalogs: &[LoadedCatalog]| {
-            let request =
-                InstallRequest { package: "p".into(), namespace: "mine".into(), ..InstallRequest::default() };
-            request.catalog_in(catalogs).map(|catalog| catalog.namespace).ok()
+        let among = |catalogs: &[LoadedCatalog], groups: &[Arc<OperatorGroup>]| {
+            InstallRequest::new("p", "mine")
+                .catalog_in(catalogs, groups)
+                .map(|catalog| catalog.namespace)
+                .ok()
         };
+        let chosen = |catalogs: &[LoadedCatalog]| among(catalogs, &[]);
         assert_eq!(chosen(&[catalog("theirs"), catalog(home())]).as_deref(), Some(home()));
         assert_eq!(chosen(&[catalog("theirs"), catalog("mine")]).as_deref(), Some("mine"));
         assert_eq!(chosen(&[catalog("theirs")]).as_deref(), Some("theirs"));
         assert_eq!(chosen(&[]), None);
+        // a group may shut out those of everybody
+        let mut group = OperatorGroup::new("g", olm_api::OperatorGroupSpec::default());
+        group.annotations_mut().insert(names::ANNOTATION_EXCLUDE_GLOBAL.into(), "true".into());
+        let all = [catalog(home()), catalog("mine")];
+        assert_eq!(chosen(&all).as_deref(), Some(home()));
+        assert_eq!(among(&all, &[Arc::new(group)]).as_deref(), Some("mine"));
     }
 }

@@ -13,7 +13,7 @@ use olm_plan::FINDING_CODES;
 use serde::Serialize;
 
 use super::status::View;
-use crate::controllers::csv::requirement_fix;
+use crate::{controllers::csv::requirement_fix, engine::CATALOG_OUT_OF_SIGHT};
 
 /// One thing that an operator waits for or fails at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -67,11 +67,19 @@ pub(super) fn held(subscription: &Subscription) -> Option<Wait> {
 /// No version can be chosen.
 pub(super) fn unresolved(subscription: &Subscription) -> Option<Wait> {
     let object = named("Subscription", subscription);
+    let unhealthy = holds(subscription, names::CONDITION_CATALOG_SOURCES_UNHEALTHY);
+    // Nothing is asked of a catalog then: what it said before is not what is in the way. The message ends with what to do.
+    if let Some(hidden) = unhealthy.filter(|c| c.reason.as_deref() == Some(CATALOG_OUT_OF_SIGHT)) {
+        let message = hidden.message.as_deref().unwrap_or_default();
+        let (text, fix) = message.rsplit_once("; ").unwrap_or((message, "set spec.sourceNamespace"));
+        let wait = of_condition(object, hidden, Some(fix.to_owned()));
+        return Some(Wait { text: text.to_owned(), ..wait });
+    }
     if let Some(failed) = holds(subscription, names::CONDITION_RESOLUTION_FAILED) {
         let fix = format!("run `olm why {}`", place(subscription));
         return Some(of_condition(object, failed, Some(fix)));
     }
-    let unhealthy = holds(subscription, names::CONDITION_CATALOG_SOURCES_UNHEALTHY)?;
+    let unhealthy = unhealthy?;
     let (namespace, catalog) = (&subscription.spec.source_namespace, &subscription.spec.source);
     let fix = format!("run `kubectl describe catalogsource {catalog} -n {namespace}`");
     Some(of_condition(object, unhealthy, Some(fix)))

@@ -97,7 +97,9 @@ async fn reconcile(plan: Arc<InstallPlan>, ctx: Arc<Ctx>) -> Result<Action, Erro
         return refuse(&plan, &ctx, "PlanUnknown", "the InstallPlan is not owned by a Subscription").await;
     };
     let namespace = plan.namespace().unwrap_or_default();
-    let sight = Sight::of(&namespace, &ctx.namespace, &snapshot.groups);
+    // What has begun comes to its end with what it was begun with, whatever the OperatorGroup says since.
+    let groups = if begun { &[] } else { snapshot.groups.as_slice() };
+    let sight = Sight::of(&namespace, &ctx.namespace, groups);
     let catalogs = ctx.catalogs.within(&sight);
     let bundle = plan.spec.cluster_service_version_names.first().cloned().unwrap_or_default();
     let remembered = remembered(&plan);

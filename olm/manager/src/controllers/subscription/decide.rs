@@ -42,6 +42,8 @@ pub(super) enum Catalog {
     /// There, and never could be read.
     Unreadable(String),
     Missing(String),
+    /// There, and not for the namespace.
+    OutOfSight(String),
 }
 
 /// Why the engine is not asked now.

@@ -323,7 +323,7 @@ async fn catalog_state(
     let spec = &subscription.spec;
     let (namespace, name) = (&spec.source_namespace, &spec.source);
     if let Some((text, fix)) = sight.refuses(namespace, name) {
-        return Ok(Catalog::Missing(format!("targeted {text}; {fix}")));
+        return Ok(Catalog::OutOfSight(format!("targeted {text}; {fix}")));
     }
     if let Some(entry) = ctx.catalogs.get(namespace, name) {
         return Ok(match (source, entry.problem) {

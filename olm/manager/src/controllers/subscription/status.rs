@@ -14,6 +14,7 @@ use olm_api::{
 use super::decide::{self, Catalog, Hold, Next, Observed};
 use crate::{
     controllers::health::{self, Health},
+    engine::CATALOG_OUT_OF_SIGHT,
     limits::{TEXT, truncate},
 };
 
@@ -109,7 +110,7 @@ fn health(observed: &Observed<'_>, next: &Next, current: Option<&InstallPlan>) -
     let Some(csv) = observed.installed else {
         return match (&observed.catalog, next) {
             (_, Next::Hold(Hold::Paused)) => working("Paused", "spec.paused is true"),
-            (Catalog::Missing(why) | Catalog::Unreadable(why), _) => {
+            (Catalog::Missing(why) | Catalog::OutOfSight(why) | Catalog::Unreadable(why), _) => {
                 Health::Stalled("CatalogSourcesUnhealthy".into(), why.clone())
             }
             _ => working("Resolving", "a version is being chosen"),
@@ -220,6 +221,7 @@ fn conditions(
             }
             Catalog::Unreadable(text) => (true, "UnhealthyCatalogSourceFound".into(), text.clone()),
             Catalog::Missing(text) => (true, "NoCatalogSourcesFound".into(), text.clone()),
+            Catalog::OutOfSight(text) => (true, CATALOG_OUT_OF_SIGHT.into(), text.clone()),
         }),
     );
     // A hold says nothing about the resolution; what was last known stays.

@@ -54,12 +54,19 @@ fn each_thing_that_is_waited_for_names_object_reason_and_fix() {
     let resolution = subscription(&json!([condition("ResolutionFailed", true, "NoUpgradeEdge", "no way")]));
     let catalog =
         subscription(&json!([condition("CatalogSourcesUnhealthy", true, "NoCatalogSourcesFound", "gone")]));
+    let hidden = "targeted catalogsource olm/cat cannot be used from namespace ns: why; set spec.sourceNamespace to ns";
+    // what was found out before is not what is in the way now
+    let hidden = subscription(&json!([
+        condition("ResolutionFailed", true, "ConstraintsNotSatisfiable", "no way"),
+        condition("CatalogSourcesUnhealthy", true, "CatalogOutOfSight", hidden),
+    ]));
     let mut going = subscription(&json!([condition("DeletionHeld", true, "OperandsPresent", "3 instances")]));
     going.metadata.deletion_timestamp = read(json!("2026-01-01T00:00:00Z"));
     let asked = [condition("InstallPlanPending", true, NOT_UPGRADEABLE, "a.v2 waits: busy")];
-    let cases: [(Subscription, Option<InstallPlan>, &str, &str, &str); 9] = [
+    let cases: [(Subscription, Option<InstallPlan>, &str, &str, &str); 10] = [
         (resolution, None, "Subscription ns/a", "NoUpgradeEdge", "olm why a -n ns"),
         (catalog, None, "Subscription ns/a", "NoCatalogSourcesFound", "describe catalogsource cat -n olm"),
+        (hidden, None, "Subscription ns/a", "CatalogOutOfSight", "set spec.sourceNamespace to ns"),
         (going, None, "Subscription ns/a", "OperandsPresent", "olm uninstall a -n ns"),
         (
             subscription(&json!(asked)),
