@@ -58,6 +58,11 @@ pub(crate) const REASONS: &[Reason] = &[
     warning("InstallPlan", "Paused", "Its Subscription is paused."),
     warning(
         "InstallPlan",
+        "SubscriptionDeleted",
+        "Its Subscription is being deleted, so it is not carried out.",
+    ),
+    warning(
+        "InstallPlan",
         "OperatorConditionNotUpgradeable",
         "The operator says that it must not be replaced now.",
     ),

@@ -29,6 +29,13 @@ const ALWAYS: &[FindingCode] = &[
     FindingCode::ObjectTooLarge,
 ];
 
+/// Nothing is done for a Subscription that is on its way out: what a plan makes would go again, or stay for good.
+pub(super) fn leaves(subscription: &Subscription) -> Option<Held> {
+    subscription.metadata.deletion_timestamp.as_ref()?;
+    let message = "its Subscription is being deleted".to_owned();
+    Some(Held { reason: "SubscriptionDeleted".into(), message })
+}
+
 /// Whether the plan may be carried out now. `begun`: it has changed something already.
 pub(super) fn may_go_on(
     begun: bool,

@@ -96,6 +96,10 @@ async fn reconcile(plan: Arc<InstallPlan>, ctx: Arc<Ctx>) -> Result<Action, Erro
         // not made by us, and we do not carry out what we did not work out.
         return refuse(&plan, &ctx, "PlanUnknown", "the InstallPlan is not owned by a Subscription").await;
     };
+    if let Some(held) = gate::leaves(&subscription) {
+        hold_back(&plan, &ctx, &held).await?;
+        return Ok(Action::await_change());
+    }
     let namespace = plan.namespace().unwrap_or_default();
     // What has begun comes to its end with what it was begun with, whatever the OperatorGroup says since.
     let groups = if begun { &[] } else { snapshot.groups.as_slice() };

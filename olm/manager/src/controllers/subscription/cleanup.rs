@@ -48,6 +48,10 @@ pub(super) async fn on_deletion(subscription: &Subscription, ctx: &Ctx) -> Resul
         set_finalizer(subscription, false, ctx).await?;
         return Ok(Action::await_change());
     }
+    if super::stop_plans(subscription, ctx).await? {
+        // One that is being carried out at this moment is through with its call then.
+        return Ok(Action::requeue(GOING));
+    }
     let (reason, message, again) = match ops::advance(&ctx.client, subscription).await {
         Ok(Removal::Done) => {
             set_finalizer(subscription, false, ctx).await?;

@@ -341,20 +341,37 @@ async fn catalog_state(
     })
 }
 
+/// Deletes the plan that was looked at: one that somebody approved in the meantime stays.
+async fn delete(api: &Api<InstallPlan>, plan: &InstallPlan, why: &str) -> Result<(), Error> {
+    let (namespace, name) = (plan.namespace().unwrap_or_default(), plan.name_any());
+    let params = DeleteParams::default()
+        .preconditions(Preconditions { resource_version: plan.resource_version(), uid: plan.uid() });
+    match api.delete(&name, &params).await {
+        Ok(_) => tracing::info!(namespace, plan = name, "{why}"),
+        Err(kube::Error::Api(status)) if status.is_not_found() => {}
+        Err(error) => return Err(Error::kube(format!("delete InstallPlan {namespace}/{name}"))(error)),
+    }
+    Ok(())
+}
+
+/// Deletes the plans that would make again what is about to go; whether there were any.
+async fn stop_plans(subscription: &Subscription, ctx: &Ctx) -> Result<bool, Error> {
+    let mut plans = plans_of(subscription, &ctx.stores);
+    plans.retain(|plan| !decide::is_finished(plan));
+    let api =
+        Api::<InstallPlan>::namespaced(ctx.client.clone(), &subscription.namespace().unwrap_or_default());
+    for plan in &plans {
+        delete(&api, plan, "its Subscription is being deleted").await?;
+    }
+    Ok(!plans.is_empty())
+}
+
 /// Creates the plan that is wanted and deletes those that are not; returns the one that counts now.
 async fn apply(observed: &Observed<'_>, next: &Next, ctx: &Ctx) -> Result<Option<Arc<InstallPlan>>, Error> {
     let namespace = observed.subscription.namespace().unwrap_or_default();
     let api = Api::<InstallPlan>::namespaced(ctx.client.clone(), &namespace);
     for plan in decide::obsolete(observed, next) {
-        let name = plan.name_any();
-        // Only the plan that was looked at: one that somebody approved in the meantime stays.
-        let params = DeleteParams::default()
-            .preconditions(Preconditions { resource_version: plan.resource_version(), uid: plan.uid() });
-        match api.delete(&name, &params).await {
-            Ok(_) => tracing::info!(namespace, plan = name, "superseded"),
-            Err(kube::Error::Api(status)) if status.is_not_found() => {}
-            Err(error) => return Err(Error::kube(format!("delete InstallPlan {namespace}/{name}"))(error)),
-        }
+        delete(&api, plan, "superseded").await?;
     }
     match next {
         Next::Plan(change) => {
