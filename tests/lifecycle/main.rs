@@ -14,6 +14,7 @@ mod bundles;
 mod catalogs;
 mod certificates;
 mod csvs;
+mod deletions;
 mod existing;
 mod faults;
 mod groups;

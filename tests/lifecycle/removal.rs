@@ -1,7 +1,11 @@
 //! Removing operators: with kubectl in any order, by `deletionPolicy`, by `olm uninstall` that dies anywhere.
 
 use anyhow::{Context as _, Result, bail, ensure};
-use olm_manager::ops::{self, Operands, UninstallOptions};
+use k8s_openapi::api::authorization::v1::SubjectAccessReview;
+use olm_manager::{
+    manifests::MANAGER,
+    ops::{self, Operands, UninstallOptions},
+};
 use olm_tests::inprocess::{Catalog, Fault, Faults, OLM, Operator, World, condition, crd, text};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -9,20 +13,20 @@ use tokio_util::sync::CancellationToken;
 use crate::{a_crd, op, run, scenario};
 
 /// Package `a` with a CRD, and with a right in the whole cluster.
-fn wide() -> Operator {
+pub(super) fn wide() -> Operator {
     op("1.0.0")
         .owns(a_crd(&["v1"]))
         .cluster_permission("a", json!({ "apiGroups": [""], "resources": ["nodes"], "verbs": ["list"] }))
 }
 
-async fn installed(world: &World, change: impl FnOnce(&mut Value)) -> Result<()> {
+pub(super) async fn installed(world: &World, change: impl FnOnce(&mut Value)) -> Result<()> {
     world.publish("catalog", &Catalog::chain(&[&wide()])).await?;
     world.home("ns").await?;
     world.subscribe_with("ns", "a", change).await?;
     world.installed("ns", "a", "a.v1.0.0").await
 }
 
-async fn instance(world: &World, finalizers: &[&str]) -> Result<()> {
+pub(super) async fn instance(world: &World, finalizers: &[&str]) -> Result<()> {
     let object = json!({ "apiVersion": "a.example.com/v1", "kind": "A",
         "metadata": { "name": "one", "namespace": "ns", "finalizers": finalizers } });
     let api = instances(world);
@@ -30,7 +34,7 @@ async fn instance(world: &World, finalizers: &[&str]) -> Result<()> {
     Ok(())
 }
 
-fn instances(world: &World) -> kube::Api<kube::api::DynamicObject> {
+pub(super) fn instances(world: &World) -> kube::Api<kube::api::DynamicObject> {
     let gvk = kube::core::GroupVersionKind::gvk("a.example.com", "v1", "A");
     let resource = kube::api::ApiResource::from_gvk_with_plural(&gvk, "as");
     kube::Api::namespaced_with(world.client.clone(), "ns", &resource)
@@ -157,7 +161,7 @@ fn instances_go_while_the_operator_runs() {
 }
 
 /// The manager may do this with CRDs from now on.
-async fn allow_crds(world: &World, verb: &str) -> Result<()> {
+pub(super) async fn allow_crds(world: &World, verb: &str) -> Result<()> {
     let role = json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": { "name": "crds" },
         "rules": [{ "apiGroups": ["apiextensions.k8s.io"], "resources": ["customresourcedefinitions"], "verbs": [verb] }] });
     world.apply(&role).await?;
@@ -165,6 +169,24 @@ async fn allow_crds(world: &World, verb: &str) -> Result<()> {
         "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "crds" },
         "subjects": [{ "kind": "ServiceAccount", "name": "olm-manager", "namespace": OLM }] });
     world.apply(&binding).await.map(drop)
+}
+
+/// Waits until the manager may count the objects of the CRD: it may by a role that another controller adds up.
+pub(super) async fn may_count(world: &World) -> Result<()> {
+    let who = format!("system:serviceaccount:{OLM}:{MANAGER}");
+    let what = json!({ "group": "a.example.com", "resource": "as", "verb": "list" });
+    let review: SubjectAccessReview = serde_json::from_value(
+        json!({ "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview", "metadata": {}, "spec": { "user": who, "resourceAttributes": what } }),
+    )?;
+    let api = kube::Api::<SubjectAccessReview>::all(world.client.clone());
+    world
+        .eventually("the manager to be allowed to count", async || {
+            let answer = api.create(&Default::default(), &review).await?;
+            ensure!(answer.status.is_some_and(|status| status.allowed), "it may not list them");
+            Ok(())
+        })
+        .await
 }
 
 /// CRDs go where the policy says so: last, never with somebody's objects, and with a right that an administrator gives.
@@ -175,8 +197,7 @@ fn crds_go_when_the_policy_says_so() {
         installed(&world, |spec| spec["deletionPolicy"] = json!({ "operands": "Abort", "crds": "Delete" }))
             .await?;
         instance(&world, &[]).await?;
-        // The right to count objects comes by a role that another controller adds up.
-        world.quiet().await?;
+        may_count(&world).await?;
         // when
         world.delete("Subscription", "ns", "a").await?;
         // then it is held, and nothing is done by halves
@@ -378,12 +399,12 @@ fn what_was_installed_for_it_goes_with_it() {
 }
 
 /// The Subscription that a plan makes for `a`.
-fn along() -> String {
+pub(super) fn along() -> String {
     format!("a-stable-catalog-{OLM}")
 }
 
 /// `a` in a catalog with these, each of which needs it; and each of these subscribed to, with what becomes of `a` when it goes.
-async fn brought_along(world: &World, packages: &[&str], policy: &Value) -> Result<()> {
+pub(super) async fn brought_along(world: &World, packages: &[&str], policy: &Value) -> Result<()> {
     let operators: Vec<Operator> =
         packages.iter().map(|name| Operator::new(name, "1.0.0").needs_package("a", ">=1.0.0")).collect();
     let with = |catalog: Catalog, operator: &Operator| catalog.and_chain(&[operator]);
@@ -416,7 +437,7 @@ async fn stays(world: &World) -> Result<()> {
     world.get("Deployment", "ns", "a").await.map(drop)
 }
 
-async fn all_gone(world: &World, subscription: &str, package: &str) -> Result<()> {
+pub(super) async fn all_gone(world: &World, subscription: &str, package: &str) -> Result<()> {
     world.gone("Subscription", "ns", subscription).await?;
     world.gone("ClusterServiceVersion", "ns", &format!("{package}.v1.0.0")).await?;
     world.gone("Deployment", "ns", package).await

@@ -48,7 +48,8 @@ pub use preflight::{
 };
 pub use schema::plan_schema;
 pub use uninstall::{
-    Dependency, Operand, Requester, UninstallInput, make_uninstall_plan, no_longer_needed, uninstall_reads,
+    CarriesOut, Dependency, Operand, Requester, UninstallInput, make_uninstall_plan, no_longer_needed,
+    uninstall_reads,
 };
 pub use universe::{bundle_of, prepare, universe_of};
 

@@ -32,6 +32,6 @@ pub use settings::{Foreseen, Setting, Wish, preview_set, set};
 pub use status::Status;
 pub use timeline::{EventLine, Step, StepState, Timeline, timeline};
 pub use uninstall::{Leaving, Operands, UninstallOptions, UninstallReport, preview_uninstall, uninstall};
-pub(crate) use uninstall::{Progress as Removal, advance};
+pub(crate) use uninstall::{Progress as Removal, advance, command as uninstall_command};
 pub use wait::{Diagnosis, Progress, WaitOptions, wait_installed};
 pub use waits::Wait;

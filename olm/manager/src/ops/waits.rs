@@ -12,7 +12,7 @@ use olm_api::{
 use olm_plan::FINDING_CODES;
 use serde::Serialize;
 
-use super::status::View;
+use super::{status::View, uninstall};
 use crate::{controllers::csv::requirement_fix, engine::CATALOG_OUT_OF_SIGHT};
 
 /// One thing that an operator waits for or fails at.
@@ -60,7 +60,7 @@ pub(super) fn waits(view: &View, pod: Option<(String, String)>, now: Timestamp) 
 pub(super) fn held(subscription: &Subscription) -> Option<Wait> {
     subscription.metadata.deletion_timestamp.as_ref()?;
     let held = holds(subscription, names::CONDITION_DELETION_HELD)?;
-    let fix = format!("run `olm uninstall {}`", place(subscription));
+    let fix = format!("run `{}`", uninstall::command(subscription));
     Some(of_condition(named("Subscription", subscription), held, Some(fix)))
 }
 

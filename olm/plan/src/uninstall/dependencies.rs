@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use olm_api::subscription::DependencyRemoval;
 use olm_bundle::Rendered;
 use olm_resolver::Subject;
 use serde_json::Value;
@@ -32,23 +33,39 @@ pub struct Requester<'a> {
     pub required_by: Option<BTreeSet<&'a str>>,
     /// What it has installed.
     pub csv: Option<&'a Value>,
+    /// What it is doing, when it is deleted and carries its own `deletionPolicy` out.
+    pub leaving: Option<CarriesOut>,
+}
+
+/// A Subscription that is deleted, and held until its `deletionPolicy` is carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CarriesOut {
+    /// When it was deleted, in seconds of the epoch.
+    pub since: i64,
+    /// What it does with what was installed for it.
+    pub dependencies: DependencyRemoval,
 }
 
 /// What was installed for the Subscription `going`, or for something that goes with it, in the order in which it goes: each with what
 /// still needs it. What was wanted for itself is never among them.
 ///
-/// A requester that is not there any more needs nothing. One that is there and was never asked counts too: an operator that
-/// stays and requires an API or a package of the dependency keeps it.
+/// A requester that is not there any more needs nothing; nor does one that is deleted, takes its dependencies along and has no
+/// version left. One that is there and was never asked counts too: an operator that stays and requires an API or a package of the
+/// dependency keeps it.
+///
+/// Two that were made for each other and both carry their own deletion out would wait for each other for ever: the one that was
+/// deleted first waits for the other, which leaves it out.
 pub fn no_longer_needed<'a>(going: &str, all: &[Requester<'a>]) -> Vec<(&'a str, Vec<String>)> {
-    let there: BTreeSet<&str> = all.iter().map(|r| r.subscription).collect();
+    let there: BTreeSet<&str> = all.iter().filter(|r| !is_done(r)).map(|r| r.subscription).collect();
+    let own = all.iter().find(|r| r.subscription == going);
     // At first everything that was made for it goes, so that a ring of dependencies does not hold itself; then what
     // something that stays needs is taken back, until nothing changes.
-    let mut gone: BTreeSet<&str> = BTreeSet::from([going]);
-    while let Some(next) = all.iter().find(|r| !gone.contains(r.subscription) && made_for_any(r, &gone)) {
-        gone.insert(next.subscription);
-    }
-    let made_for_it: Vec<&Requester<'a>> =
-        all.iter().filter(|r| r.subscription != going && gone.contains(r.subscription)).collect();
+    let mut gone = with_made_for(going, all);
+    let waits_for_it = |r: &Requester<'a>| own.is_some_and(|own| goes_after(own, r, all));
+    let made_for_it: Vec<&Requester<'a>> = all
+        .iter()
+        .filter(|r| r.subscription != going && gone.contains(r.subscription) && !waits_for_it(r))
+        .collect();
     while let Some(kept) = made_for_it
         .iter()
         .find(|r| gone.contains(r.subscription) && !still_needed(r, all, &there, &gone).is_empty())
@@ -67,6 +84,28 @@ pub fn no_longer_needed<'a>(going: &str, all: &[Requester<'a>]) -> Vec<(&'a str,
     let kept = made_for_it.iter().filter(|r| !gone.contains(r.subscription) && made_for_any(r, &gone));
     out.extend(kept.map(|r| (r.subscription, still_needed(r, all, &there, &gone))));
     out
+}
+
+/// A Subscription, what was made for it, what was made for that, and so on.
+fn with_made_for<'a>(subscription: &'a str, all: &[Requester<'a>]) -> BTreeSet<&'a str> {
+    let mut out: BTreeSet<&str> = BTreeSet::from([subscription]);
+    while let Some(next) = all.iter().find(|r| !out.contains(r.subscription) && made_for_any(r, &out)) {
+        out.insert(next.subscription);
+    }
+    out
+}
+
+/// Whether it waits for nothing but what was installed for it, which it takes along: that is needed no more by it.
+fn is_done(requester: &Requester<'_>) -> bool {
+    let takes_along = |leaving: CarriesOut| leaving.dependencies == DependencyRemoval::Delete;
+    requester.csv.is_none() && requester.leaving.is_some_and(takes_along)
+}
+
+/// Whether the other one, which was made for this one, was deleted before it and waits for it in turn.
+fn goes_after(own: &Requester<'_>, other: &Requester<'_>, all: &[Requester<'_>]) -> bool {
+    let (Some(own_leaves), Some(other_leaves)) = (own.leaving, other.leaving) else { return false };
+    (other_leaves.since, other.subscription) < (own_leaves.since, own.subscription)
+        && with_made_for(other.subscription, all).contains(own.subscription)
 }
 
 fn made_for_any(requester: &Requester<'_>, names: &BTreeSet<&str>) -> bool {
@@ -112,7 +151,11 @@ mod tests {
 
     fn made_for<'a>(subscription: &'a str, by: &[&'a str]) -> Requester<'a> {
         let required_by = (!by.is_empty()).then(|| by.iter().copied().collect());
-        Requester { subscription, required_by, csv: None }
+        Requester { subscription, required_by, csv: None, leaving: None }
+    }
+
+    fn deleted<'a>(requester: Requester<'a>, since: i64, dependencies: DependencyRemoval) -> Requester<'a> {
+        Requester { leaving: Some(CarriesOut { since, dependencies }), ..requester }
     }
 
     fn outcome(all: &[Requester<'_>]) -> Vec<String> {
@@ -152,6 +195,51 @@ mod tests {
         let all =
             [made_for("a", &[]), made_for("b", &["a", "c"]), made_for("c", &["b", "d"]), made_for("d", &[])];
         assert_eq!(outcome(&all), ["b kept for c"]);
+    }
+
+    #[test]
+    fn of_a_ring_that_is_deleted_one_waits_for_the_other() {
+        use DependencyRemoval::{Delete, Keep};
+        let ring = |a: i64, b: i64, of_b: DependencyRemoval| {
+            [deleted(made_for("a", &["b"]), a, Delete), deleted(made_for("b", &["a"]), b, of_b)]
+        };
+        let names = |going: &str, all: &[Requester<'_>]| -> Vec<String> {
+            no_longer_needed(going, all).into_iter().map(|(name, _)| name.to_owned()).collect()
+        };
+        // whatever the policies and the times, exactly one of the two waits
+        for (a, b, of_b, first) in
+            [(1, 2, Delete, "a"), (2, 1, Delete, "b"), (1, 1, Delete, "a"), (2, 1, Keep, "b")]
+        {
+            let all = ring(a, b, of_b);
+            for (one, other) in [("a", "b"), ("b", "a")] {
+                let expected: &[&str] = if one == first { &[other] } else { &[] };
+                assert_eq!(names(one, &all), expected, "{one} of {a} and {b}");
+            }
+        }
+        // one that is not deleted waits for nobody, and takes the other along though that is deleted
+        let mut all = ring(2, 1, Delete);
+        all[0].leaving = None;
+        assert_eq!(names("a", &all), ["b"]);
+        // and where there is no ring all wait for what was made for them
+        let all = [deleted(made_for("a", &[]), 2, Delete), deleted(made_for("b", &["a"]), 1, Delete)];
+        assert_eq!(names("a", &all), ["b"]);
+        assert_eq!(names("b", &all), [""; 0]);
+    }
+
+    #[test]
+    fn of_two_that_are_deleted_at_once_the_last_to_go_takes_the_dependency_along() {
+        let version = json!({ "metadata": { "name": "c.v1", "namespace": "ns" } });
+        let all = |leaving: DependencyRemoval, csv: Option<&'static str>| {
+            let c = deleted(made_for("c", &[]), 1, leaving);
+            let c = Requester { csv: csv.map(|_| &version), ..c };
+            let a = deleted(made_for("a", &[]), 1, DependencyRemoval::Delete);
+            outcome(&[a, made_for("b", &["a", "c"]), c])
+        };
+        assert_eq!(all(DependencyRemoval::Delete, None), ["b"]);
+        // its version is there still and may need it
+        assert_eq!(all(DependencyRemoval::Delete, Some("c.v1")), ["b kept for c"]);
+        // nobody said that it may go with c
+        assert_eq!(all(DependencyRemoval::Keep, None), ["b kept for c"]);
     }
 
     #[test]

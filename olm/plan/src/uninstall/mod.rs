@@ -19,7 +19,7 @@ use crate::plan::{API_VERSION, DependencyView, Plan, PlanAction, Reversible, Why
 use crate::planned::{Op, PlannedObject};
 use findings::findings;
 
-pub use dependencies::{Dependency, Requester, no_longer_needed};
+pub use dependencies::{CarriesOut, Dependency, Requester, no_longer_needed};
 pub use input::{Operand, UninstallInput};
 
 /// An operator that goes: the one that is asked about, or a dependency that nothing else needs.

@@ -61,19 +61,25 @@ pub(super) async fn on_deletion(subscription: &Subscription, ctx: &Ctx) -> Resul
             tracing::info!(subscription = subscription.name_any(), what, "removing");
             return Ok(Action::requeue(GOING));
         }
-        Err(error) => held(error, &ctx.namespace)?,
+        Ok(Removal::HeldAlong { reason, message }) => (reason, message, HELD),
+        Err(error) => held(error, subscription, &ctx.namespace)?,
     };
     tell(subscription, &reason, &message, ctx).await?;
     Ok(Action::requeue(again))
 }
 
 /// What stands in the way, for the one who can change it; what passes by itself is an error that is tried again.
-fn held(error: ops::Error, namespace: &str) -> Result<(String, String, Duration), Error> {
-    let by_hand = "run `olm uninstall`, which works with your rights";
+fn held(
+    error: ops::Error,
+    subscription: &Subscription,
+    namespace: &str,
+) -> Result<(String, String, Duration), Error> {
+    let by_hand = format!("run `{}`, which works with your rights", ops::uninstall_command(subscription));
     match error {
         ops::Error::Refused { code, text, fix } => {
             let fix = fix.map_or(String::new(), |fix| format!(": {fix}"));
-            Ok((code, format!("{text}{fix}; or set spec.deletionPolicy to null to keep everything"), HELD))
+            // That may be less than there was: some of it may have gone by now.
+            Ok((code, format!("{text}{fix}; or set spec.deletionPolicy to null to keep what is there"), HELD))
         }
         // Reading and deleting custom resources, and deleting CRDs, are rights that the manager does not have by default.
         ops::Error::Forbidden { text } => {
@@ -136,16 +142,22 @@ mod tests {
             text: "2 Thing objects would be left".into(),
             fix: Some("olm uninstall thing -n ns --instances keep".into()),
         };
-        let (reason, message, _) = held(refused, "olm").unwrap();
+        let subscription: Subscription = serde_json::from_value(serde_json::json!({
+            "metadata": { "name": "a", "namespace": "ns" },
+            "spec": { "name": "thing", "deletionPolicy": { "operands": "Delete", "crds": "Delete" } },
+        }))
+        .unwrap();
+        let (reason, message, _) = held(refused, &subscription, "olm").unwrap();
         assert_eq!(reason, "OperandsPresent");
         assert!(message.contains("olm uninstall thing -n ns --instances keep; or set"), "{message}");
         let forbidden =
             ops::Error::Forbidden { text: "failed to delete Thing ns/a: things is forbidden".into() };
-        let (reason, message, _) = held(forbidden, "olm").unwrap();
+        let (reason, message, _) = held(forbidden, &subscription, "olm").unwrap();
         assert_eq!(reason, "ManagerLacksRights");
+        assert!(message.contains("`olm uninstall a -n ns --instances delete --delete-crds`"), "{message}");
         assert!(message.contains("--serviceaccount=olm:olm-manager"), "{message}");
         // what passes by itself is tried again and bothers nobody
         let source = Box::new(kube::Error::LinesCodecMaxLineLengthExceeded);
-        assert!(held(ops::Error::Kube { what: "list".into(), source }, "olm").is_err());
+        assert!(held(ops::Error::Kube { what: "list".into(), source }, &subscription, "olm").is_err());
     }
 }

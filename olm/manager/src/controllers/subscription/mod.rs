@@ -47,6 +47,13 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
         move |namespace: Option<String>| in_namespace(&stores, namespace)
     };
     let (csvs, groups, conditions) = (others(&stores), others(&stores), others(&stores));
+    // One that is deleted may wait for another one that goes with it.
+    let there = Arc::clone(&stores);
+    let leaving = move |namespace: Option<String>| {
+        let mut all = there.subscriptions.in_namespace(&namespace.unwrap_or_default());
+        all.retain(|subscription| subscription.metadata.deletion_timestamp.is_some());
+        all.into_iter().map(|subscription| ObjectRef::from_obj(subscription.as_ref())).collect::<Vec<_>>()
+    };
     let memory = Arc::<Memory>::default();
     // A kind that was missing may be served now.
     let (waiting, known, resources) = (Arc::clone(&memory), Arc::clone(&stores), ctx.resources.clone());
@@ -60,6 +67,7 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
         .controller()
         .reconcile_on(kinds)
         .reconcile_on(stores.plans.wakes(owners))
+        .reconcile_on(stores.subscriptions.wakes(move |subscription| leaving(subscription.namespace())))
         .reconcile_on(stores.versions.wakes(move |csv| csvs(csv.namespace())))
         .reconcile_on(stores.groups.wakes(move |group| groups(group.namespace())))
         .reconcile_on(stores.conditions.wakes(move |condition| conditions(condition.namespace())))

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use kube::{Client, ResourceExt};
 use olm_api::{Subscription, csv::CrdDescription, names};
 use olm_plan::{
-    Dependency, Live, OPERATOR_GROUP_NAME, ObjectRef, Operand, Plan, Requester, UninstallInput,
+    CarriesOut, Dependency, Live, OPERATOR_GROUP_NAME, ObjectRef, Operand, Plan, Requester, UninstallInput,
     make_uninstall_plan, no_longer_needed, uninstall_reads,
 };
 use olm_resolver::Gvk;
@@ -255,6 +255,7 @@ async fn dependencies(client: &Client, world: &World, view: &View) -> Result<Vec
             subscription: name,
             required_by: view.subscription.as_ref().and_then(required_by),
             csv: csv.as_ref(),
+            leaving: view.subscription.as_ref().and_then(carries_out),
         })
         .collect();
     let mut out = Vec::new();
@@ -283,6 +284,14 @@ fn required_by(subscription: &Subscription) -> Option<BTreeSet<&str>> {
     Some(text.split(',').map(str::trim).filter(|name| !name.is_empty()).collect())
 }
 
+/// What a Subscription that is deleted does by itself, if anything.
+fn carries_out(subscription: &Subscription) -> Option<CarriesOut> {
+    let since = subscription.metadata.deletion_timestamp.as_ref()?;
+    let policy = subscription.spec.deletion_policy?;
+    let held = subscription.finalizers().iter().any(|f| f == names::FINALIZER_SUBSCRIPTION_CLEANUP);
+    held.then(|| CarriesOut { since: since.0.as_second(), dependencies: policy.dependencies })
+}
+
 /// Refers to an instance as plans do.
 pub(super) fn reference(instance: &Instance) -> ObjectRef {
     ObjectRef::new(&instance.api_version, &instance.kind, instance.namespace.as_deref(), &instance.name)
@@ -306,14 +315,15 @@ fn operand(crd: &CrdDescription, listed: bool, instances: &[&Instance]) -> Opera
     }
 }
 
-/// The OperatorGroup that a plan made, when the operators that go are the last in the namespace.
+/// The OperatorGroup that a plan made, when the operators that go are the last in the namespace. Of two Subscriptions that are deleted
+/// at once each would stay for the other: what counts of them is whether a version is there.
 fn lonely_group(world: &World, namespace: &str, going: &[&str], view: Option<&View>) -> Option<String> {
     let here = |ns: Option<String>| ns.as_deref() == Some(namespace);
     let goes = |s: &Subscription| {
         let own = view.and_then(|v| v.subscription.as_ref()).and_then(ResourceExt::uid);
         own.is_some() && s.uid() == own || going.contains(&s.name_any().as_str())
     };
-    let stays = |s: &&Subscription| here(s.namespace()) && !goes(s);
+    let stays = |s: &&Subscription| here(s.namespace()) && !goes(s) && carries_out(s).is_none();
     let mut versions: Vec<String> =
         view.into_iter().flat_map(|v| [&v.old, &v.csv]).flatten().filter_map(ResourceExt::uid).collect();
     for subscription in world.subscriptions.iter().filter(|s| here(s.namespace()) && goes(s)) {

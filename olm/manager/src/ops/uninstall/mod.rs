@@ -11,7 +11,7 @@ mod remains;
 mod remove;
 mod stages;
 
-use kube::Client;
+use kube::{Client, ResourceExt};
 use olm_api::{
     Subscription,
     subscription::{CrdPolicy, DeletionPolicy, DependencyRemoval, OperandPolicy},
@@ -69,6 +69,24 @@ impl UninstallOptions {
             },
         }
     }
+}
+
+/// The command that does for a Subscription what its `deletionPolicy` says.
+pub(crate) fn command(subscription: &Subscription) -> String {
+    let options = UninstallOptions::from(subscription.spec.deletion_policy.unwrap_or_default());
+    let namespace = subscription.namespace().unwrap_or_default();
+    let mut out = format!("olm uninstall {} -n {namespace}", subscription.name_any());
+    out.push_str(match options.operands {
+        Operands::Abort => "",
+        Operands::Keep => " --instances keep",
+        Operands::Delete => " --instances delete",
+    });
+    for (wanted, flag) in
+        [(options.delete_crds, " --delete-crds"), (options.delete_dependencies, " --delete-dependencies")]
+    {
+        out.push_str(if wanted { flag } else { "" });
+    }
+    out
 }
 
 impl From<DeletionPolicy> for UninstallOptions {
@@ -159,6 +177,13 @@ pub async fn uninstall(
 pub(crate) enum Progress {
     /// Objects are on their way out, in words.
     Waiting(String),
+    /// A Subscription that goes along is held.
+    HeldAlong {
+        /// Its reason.
+        reason: String,
+        /// It, what it says, and what that means for this one.
+        message: String,
+    },
     /// Nothing is left but the Subscription itself.
     Done,
 }

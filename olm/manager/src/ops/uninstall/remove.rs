@@ -9,13 +9,16 @@ use kube::{
     api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, Preconditions},
     core::GroupVersionKind,
 };
-use olm_api::{Subscription, names::FINALIZER_SUBSCRIPTION_CLEANUP};
+use olm_api::{
+    Condition, Subscription, condition,
+    names::{CONDITION_DELETION_HELD, FINALIZER_SUBSCRIPTION_CLEANUP},
+};
 use olm_plan::{ObjectRef, Op, Plan};
 use serde_json::Value;
 
 use super::{
     Leaving, Progress, UninstallOptions, UninstallReport, described,
-    stages::{Held, in_words, stages},
+    stages::{Held, Told, in_words, stages},
 };
 use crate::{
     engine::Refusal,
@@ -94,10 +97,16 @@ pub(super) async fn advance(
     for mut stage in stages(plan) {
         stage.retain(|reference| !own(reference));
         let held = doing.push(stage, &mut BTreeMap::new()).await?;
-        if let Some((_, since)) = held.iter().find(|(_, since)| since.is_some_and(overdue)) {
+        if let Some(along) = held.iter().find_map(|(held, _)| held_along(held, subscription)) {
+            return Ok(along);
+        }
+        // One that carries itself out says itself what is late.
+        let is_late =
+            |held: &Held, since: &Option<Timestamp>| !held.carries_itself_out() && since.is_some_and(overdue);
+        if let Some((_, since)) = held.iter().find(|(held, since)| is_late(held, since)) {
             let since = since.unwrap_or_default();
             let late: Vec<Held> =
-                held.iter().filter(|(_, s)| s.is_some_and(overdue)).map(|(h, _)| h.clone()).collect();
+                held.iter().filter(|(h, s)| is_late(h, s)).map(|(h, _)| h.clone()).collect();
             return Err(stuck(&late, &format!("since {since}")));
         }
         if !held.is_empty() {
@@ -119,6 +128,19 @@ fn stuck(held: &[Held], how_long: &str) -> Error {
         text: format!("not gone {how_long}: {}", in_words(held)),
         fix: held.first().map(Held::fix),
     }
+}
+
+/// A dependency that was deleted along cannot be carried out: what stands in its way stands in ours.
+fn held_along(held: &Held, subscription: &Subscription) -> Option<Progress> {
+    let told = held.told.as_ref().filter(|_| held.carries_itself_out())?;
+    let (dependency, namespace) = (&held.object, subscription.namespace().unwrap_or_default());
+    let message = format!(
+        "{dependency}, which was deleted with it, is held: {}; it goes by its own policy now: to keep what is there, set \
+         spec.deletionPolicy to null in {dependency} and in Subscription {namespace}/{}",
+        told.message,
+        subscription.name_any()
+    );
+    Some(Progress::HeldAlong { reason: told.reason.clone(), message })
 }
 
 struct Doing<'a> {
@@ -213,8 +235,14 @@ impl Doing<'_> {
                 group => format!("{}.{group}", resource.plural),
             },
             finalizers: found.finalizers().to_vec(),
+            told: told(object, found),
         };
         if let Some(since) = &found.metadata.deletion_timestamp {
+            // The manager holds it by its policy, which is not what is done now. (A finalizer that is not there cannot be added any
+            // more.)
+            if object.kind == "Subscription" && self.policy.is_null() {
+                self.settle(&api, &found).await?;
+            }
             return Ok(Some(Pushed { uid, held: Some((held(object, &found), Some(since.0))) }));
         }
         if object.kind == "Subscription" && !self.settle(&api, &found).await? {
@@ -277,6 +305,17 @@ impl Doing<'_> {
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
+}
+
+/// What a Subscription says that is deleted and cannot be carried out.
+fn told(object: &ObjectRef, found: &DynamicObject) -> Option<Told> {
+    let conditions = found.data.pointer("/status/conditions").filter(|_| object.kind == "Subscription")?;
+    let conditions: Vec<Condition> = serde_json::from_value(conditions.clone()).ok()?;
+    let held = condition::find(&conditions, CONDITION_DELETION_HELD).filter(|c| c.is_true())?;
+    Some(Told {
+        reason: held.reason.clone().unwrap_or_default(),
+        message: held.message.clone().unwrap_or_default(),
+    })
 }
 
 /// An object that was there.

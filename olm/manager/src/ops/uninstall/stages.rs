@@ -1,5 +1,6 @@
 //! The order in which objects go, and what to say of one that does not: pure.
 
+use olm_api::names::FINALIZER_SUBSCRIPTION_CLEANUP;
 use olm_plan::{ObjectRef, Op, Plan};
 
 /// What is deleted by name, in the order of the plan: the objects of a stage together, a stage when the one before is gone.
@@ -47,9 +48,24 @@ pub(super) struct Held {
     /// The resource, as kubectl takes it.
     pub(super) resource: String,
     pub(super) finalizers: Vec<String>,
+    /// Why its own deletion cannot be carried out, if it says so.
+    pub(super) told: Option<Told>,
+}
+
+/// Reason and message of the condition `DeletionHeld`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Told {
+    pub(super) reason: String,
+    pub(super) message: String,
 }
 
 impl Held {
+    /// Whether it is a Subscription whose deletion the manager carries out by itself.
+    pub(super) fn carries_itself_out(&self) -> bool {
+        self.object.kind == "Subscription"
+            && self.finalizers.iter().any(|f| f == FINALIZER_SUBSCRIPTION_CLEANUP)
+    }
+
     /// Who has to let it go.
     pub(super) fn text(&self) -> String {
         match self.finalizers.as_slice() {
@@ -96,6 +112,7 @@ mod tests {
             object: ObjectRef::new("example.com/v1", kind, Some("ns"), "a"),
             resource: "things.example.com".into(),
             finalizers: finalizers.iter().map(|f| (*f).to_owned()).collect(),
+            told: None,
         }
     }
 
