@@ -242,7 +242,7 @@ impl Stage {
             let etcd = self.etcd();
             match &action {
                 Action::Remember(new) => {
-                    *memory = new.clone();
+                    *memory = (**new).clone();
                     continue;
                 }
                 Action::MoveLeader { id, via, .. } => drop(etcd.move_leader(&at(via), *id).await.unwrap()),

@@ -77,7 +77,7 @@ pub fn status(
 ) -> EtcdClusterStatus {
     let mut memory = memory(old);
     if let Some(Action::Remember(new)) = &decision.action {
-        memory = new.clone();
+        memory = (**new).clone();
     }
     let health = assess(seen);
     if let Some(health) = &health {
@@ -448,7 +448,7 @@ mod tests {
             ..EtcdClusterStatus::default()
         };
         let forgotten = Memory { corruption: None, ..memory(&old) };
-        let decision = Decision::act(Progress::Steady, Action::Remember(forgotten), "the same again");
+        let decision = Decision::act(Progress::Steady, Action::Remember(forgotten.into()), "the same again");
         let new = status(&old, &valid, &nothing_seen(), &decision);
         assert_eq!(new.corruption, None);
         let patch = crate::controller::differences(&old, &new);

@@ -61,7 +61,7 @@ fn run(step: &Planned<'_>) -> Option<Decision> {
             let text =
                 if record.started.is_some() { "housekeeping begins" } else { "housekeeping has ended" };
             let memory = Memory { maintenance: record, ..step.memory.clone() };
-            act(Action::Remember(memory), text.into())
+            act(Action::Remember(memory.into()), text.into())
         }
         Due::Compact(revision) => {
             let text = format!("the database is full: everything before revision {revision} is forgotten");

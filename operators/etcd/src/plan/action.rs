@@ -6,7 +6,7 @@ use crate::observed::{Memory, Start};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Write down what must not be forgotten, before relying on it.
-    Remember(Memory),
+    Remember(Box<Memory>),
     /// Start the first member as a new cluster. Happens only while no cluster id is remembered.
     CreateSeed {
         /// Name.

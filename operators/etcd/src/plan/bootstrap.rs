@@ -24,7 +24,7 @@ pub(super) fn bootstrap(goal: &Goal, memory: &Memory, seen: &Observed) -> Decisi
             members: health.voters.iter().filter_map(|m| m.pod.clone()).collect(),
             ..memory.clone()
         };
-        return Decision::act(Progress::Creating, Action::Remember(memory), "the first member is up");
+        return Decision::act(Progress::Creating, Action::Remember(memory.into()), "the first member is up");
     }
     if memory.taken_over {
         return lost::without_quorum(goal, memory, seen);

@@ -38,7 +38,7 @@ impl<'a> Step<'a> {
                 Some(Trouble::Wrong(_)) => Progress::Healing,
                 Some(_) => Progress::Stuck,
             };
-            let decision = Decision::act(progress, Action::Remember(memory), text);
+            let decision = Decision::act(progress, Action::Remember(memory.into()), text);
             return Some(Decision { blocked: trouble.map(|_| BLOCKED), ..decision });
         }
         let trouble = trouble?;

@@ -92,7 +92,8 @@ impl Step<'_> {
         let pending = self.memory.pending.as_deref()?;
         let joined = self.health.voters.iter().any(|m| m.pod.as_deref() == Some(pending));
         (joined || self.voters() >= self.goal.size).then(|| {
-            let action = Action::Remember(Memory { pending: None, ..self.memory.clone() });
+            let memory = Memory { pending: None, ..self.memory.clone() };
+            let action = Action::Remember(memory.into());
             Decision::act(self.direction(), action, format!("member {pending} is no longer being added"))
         })
     }

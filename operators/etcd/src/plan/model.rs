@@ -274,7 +274,7 @@ impl World {
     fn note(&mut self, seen: &Observed, decision: &Decision) {
         self.told = self.heard.clone();
         match &decision.action {
-            Some(Action::Remember(memory)) => self.memory = memory.clone(),
+            Some(Action::Remember(memory)) => self.memory = (**memory).clone(),
             // The note of a member is dropped once its pod was seen.
             _ if self.memory.pending.as_ref().is_some_and(|name| seen.pod(name).is_some()) => {
                 self.memory.pending = None;

@@ -32,7 +32,7 @@ impl Step<'_> {
         let Some(name) = &self.memory.pending else {
             let memory = Memory { pending: Some(self.seen.fresh_name.clone()), ..self.memory.clone() };
             let text = format!("adding member {}", self.seen.fresh_name);
-            return Some(Decision::act(progress, Action::Remember(memory), text));
+            return Some(Decision::act(progress, Action::Remember(memory.into()), text));
         };
         if let Some(rest) = self.until_connected() {
             let text = format!("etcd accepts member {name} when all members were connected for five seconds");

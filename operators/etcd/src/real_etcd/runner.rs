@@ -319,7 +319,7 @@ impl Runner {
     async fn act(&mut self, action: &Action, seen: &Observed) -> Result<(), ChangeError> {
         let endpoint = |via: &String| self.addressing.endpoint(seen.pod(via).unwrap()).unwrap();
         match action {
-            Action::Remember(memory) => self.memory = memory.clone(),
+            Action::Remember(memory) => self.memory = (**memory).clone(),
             Action::CreateSeed { name, version, volume } => {
                 let alone = self.alone(name);
                 self.claim(name, version, *volume);
