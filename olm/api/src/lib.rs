@@ -21,6 +21,7 @@ pub mod subscription;
 
 mod lenient;
 mod shared;
+mod unread;
 
 pub use catalog_source::{CatalogSource, CatalogSourceSpec, CatalogSourceStatus};
 pub use condition::Condition;
@@ -33,3 +34,4 @@ pub use operator_condition::{OperatorCondition, OperatorConditionSpec, OperatorC
 pub use operator_group::{OperatorGroup, OperatorGroupSpec, OperatorGroupStatus};
 pub use shared::Shared;
 pub use subscription::{Subscription, SubscriptionSpec, SubscriptionStatus};
+pub use unread::Unread;

@@ -159,5 +159,5 @@ pub(crate) fn kind(object: &Value) -> &str {
 
 /// An object's name, empty where it has none.
 pub(crate) fn name(object: &Value) -> &str {
-    object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default()
+    object.get("metadata").and_then(|metadata| metadata.get("name")?.as_str()).unwrap_or_default()
 }

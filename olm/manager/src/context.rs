@@ -35,6 +35,8 @@ use crate::{
 
 /// Reconciliations of one kind at a time.
 const CONCURRENCY: usize = 8;
+/// So long those wait for the others that could begin without them.
+const TOGETHER: std::time::Duration = std::time::Duration::from_secs(10);
 /// By how much sooner than after a failure it is tried again after a conflict.
 const CONFLICT: u32 = 20;
 /// Watches report every change; this is for what a watch may have missed.
@@ -153,6 +155,14 @@ impl Ctx {
         if let Err(error) = self.recorder.publish(&event, &object.object_ref(&())).await {
             tracing::debug!(reason, error = short(&error), "failed to record an event");
         }
+    }
+
+    /// Returns when the cluster has been seen once. Whoever decides about a namespace reads all of it, and what one controller has opened
+    /// the others find: they begin together, so those that ask for no parts of versions wait for them too. Should parts not come, then
+    /// not for long.
+    pub(crate) async fn seen(&self) {
+        self.stores.synced().await;
+        let _ = tokio::time::timeout(TOGETHER, self.parts.filled()).await;
     }
 
     /// Writes a status, but only when it says something new: a write would wake every watcher.

@@ -23,7 +23,7 @@ use olm_api::{
 use crate::{lists::lists, metadata::metadata_only};
 pub(crate) use kept::{Kept, Parts, text};
 pub(crate) use kind::Kind;
-pub(crate) use trim::whole;
+pub(crate) use trim::described;
 
 /// A ClusterServiceVersion as it is kept in memory.
 pub(crate) type Version = ClusterServiceVersion;
@@ -41,7 +41,7 @@ pub(crate) struct Stores {
     pub(crate) subscriptions: Kind<Subscription>,
     /// Without what only a plan at work is asked for. Those that are not over have the key [`OPEN_PLANS`].
     pub(crate) plans: Kind<InstallPlan>,
-    /// Without the copies that OLM v0 left in other namespaces, and without what nobody reads ([`whole`] has all annotations). Keyed by the CRDs and APIServices that they own or need.
+    /// Without the copies that OLM v0 left in other namespaces, and without what nobody reads ([`described`] has all annotations). Keyed by the CRDs and APIServices that they own or need.
     pub(crate) versions: Kind<Version>,
     pub(crate) groups: Kind<OperatorGroup>,
     pub(crate) conditions: Kind<OperatorCondition>,

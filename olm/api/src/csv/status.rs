@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
+    Unread,
     condition::ConditionStatus,
     lenient::{any_object, nul, opt, string_enum},
 };
@@ -87,8 +88,9 @@ pub struct ClusterServiceVersionStatus {
     #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<CsvCondition>,
     /// What it needs, and whether it is there.
-    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
-    pub requirement_status: Vec<RequirementStatus>,
+    #[serde(skip_serializing_if = "Unread::is_default")]
+    #[schemars(with = "Vec<RequirementStatus>")]
+    pub requirement_status: Unread<Vec<RequirementStatus>>,
     /// When certificates were last made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub certs_last_updated: Option<Time>,

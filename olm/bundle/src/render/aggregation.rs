@@ -93,12 +93,14 @@ fn role(name: &str, labels: Map<String, Value>, rule: Value) -> Value {
 /// that, and goes with it.
 #[must_use]
 pub fn crd_of_role(object: &Value) -> Option<String> {
-    let labels = object.pointer("/metadata/labels")?.as_object()?;
-    let ours = kind(object) == "ClusterRole" && labels.keys().any(|key| key.starts_with(TO_GROUP));
-    if !ours || labels.contains_key("olm.owner") {
+    if kind(object) != "ClusterRole" {
         return None;
     }
-    let first = |field: &str| object.pointer(&format!("/rules/0/{field}/0"))?.as_str();
+    let labels = object.get("metadata")?.get("labels")?.as_object()?;
+    if !labels.keys().any(|key| key.starts_with(TO_GROUP)) || labels.contains_key("olm.owner") {
+        return None;
+    }
+    let first = |field: &str| object.get("rules")?.get(0)?.get(field)?.get(0)?.as_str();
     let crd = match first("resourceNames") {
         Some(crd) => crd.to_owned(),
         None => format!("{}.{}", first("resources")?, first("apiGroups")?),

@@ -160,7 +160,7 @@ impl Format {
             Self::Metadata | Self::MetadataList => {
                 texts.metadata.of(items, |object| written(&MetadataOf::new(object)))
             }
-            _ => texts.whole.of(items, |object| written(object)),
+            _ => texts.whole.of(items, written),
         };
         bytes.reserve(items.iter().map(|item| item.len() + 1).sum());
         for (index, item) in items.iter().enumerate() {

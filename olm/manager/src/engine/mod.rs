@@ -260,8 +260,7 @@ pub(crate) fn source_of<'a>(
 
 /// A ClusterServiceVersion of the cluster as a bundle: enough to render what it runs.
 pub(crate) fn bundle_of(csv: &ClusterServiceVersion) -> Bundle {
-    let mut csv = crate::stores::whole(csv);
-    csv.status = None;
+    let csv = crate::stores::described(csv);
     let mut raw = serde_json::to_value(&csv).unwrap_or_default();
     // Every annotation of the ClusterServiceVersion becomes one of its pods; those that tools add to any object on
     // the cluster are not the author's and would roll the Deployment out for nothing.

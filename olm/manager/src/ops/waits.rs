@@ -44,7 +44,7 @@ pub(super) fn waits(view: &View, pod: Option<(String, String)>, now: Timestamp) 
         out.extend(not_upgradeable(subscription).filter(|_| !told));
     }
     let Some(csv) = &view.csv else { return out };
-    let missing: Vec<Wait> = unmet(csv).map(|r| requirement(r, csv)).collect();
+    let missing: Vec<Wait> = unmet(csv).map(|r| requirement(&r, csv)).collect();
     match (is_up(csv) || is_coming_up(csv, now), pod) {
         (true, _) => {}
         (false, _) if !missing.is_empty() => out.extend(missing),
@@ -86,10 +86,10 @@ pub(super) fn unresolved(subscription: &Subscription) -> Option<Wait> {
 }
 
 /// The requirements of a version that are not met.
-pub(super) fn unmet(csv: &ClusterServiceVersion) -> impl Iterator<Item = &RequirementStatus> {
+pub(super) fn unmet(csv: &ClusterServiceVersion) -> impl Iterator<Item = RequirementStatus> + use<> {
     let met = [RequirementState::Present, RequirementState::DeploymentFound];
-    let all = csv.status.as_ref().map(|status| status.requirement_status.as_slice()).unwrap_or_default();
-    all.iter().filter(move |r| !met.contains(&r.status))
+    let all = csv.status.as_ref().map(|status| status.requirement_status.read()).unwrap_or_default();
+    all.into_iter().filter(move |r| !met.contains(&r.status))
 }
 
 const NOT_UPGRADEABLE: &str = "OperatorConditionNotUpgradeable";

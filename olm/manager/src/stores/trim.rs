@@ -67,9 +67,10 @@ pub(super) fn tools(metadata: &mut ObjectMeta) {
     }
 }
 
-/// A version with all its annotations where they belong.
-pub(crate) fn whole(csv: &ClusterServiceVersion) -> ClusterServiceVersion {
-    let mut csv = csv.clone();
+/// A version with all its annotations where they belong, and nothing of what became of it.
+pub(crate) fn described(csv: &ClusterServiceVersion) -> ClusterServiceVersion {
+    let (metadata, spec) = (csv.metadata.clone(), csv.spec.clone());
+    let mut csv = ClusterServiceVersion { metadata, spec, status: None };
     let aside = std::mem::take(&mut csv.spec.aside);
     csv.annotations_mut().extend(aside.iter().map(|(key, value)| (key.clone(), value.clone())));
     csv
@@ -105,6 +106,6 @@ mod tests {
         assert_eq!(kept.annotations().keys().collect::<Vec<_>>(), ["olm.targetNamespaces"]);
         assert_eq!(kept.spec.description, None);
         all.remove("kubectl.kubernetes.io/last");
-        assert_eq!(whole(&kept).metadata.annotations.unwrap(), all);
+        assert_eq!(described(&kept).metadata.annotations.unwrap(), all);
     }
 }

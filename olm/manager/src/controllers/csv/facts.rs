@@ -226,5 +226,5 @@ pub(super) enum Drift {
 }
 
 pub(super) fn name_of(manifest: &Value) -> Option<&str> {
-    manifest.pointer("/metadata/name").and_then(Value::as_str)
+    manifest.get("metadata")?.get("name")?.as_str()
 }

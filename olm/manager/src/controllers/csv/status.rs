@@ -24,7 +24,7 @@ pub(super) fn status(
     let old = csv.status.clone().unwrap_or_default();
     let mut new = old.clone();
     let (listed, more) = listed(&decision.requirements);
-    new.requirement_status = listed;
+    new.requirement_status = listed.into();
     let message = match more {
         0 => truncate(&decision.message, TEXT),
         more => told_with(&decision.message, &format!(" ({more} requirements more than are listed)")),
@@ -239,9 +239,10 @@ mod tests {
         pending.requirements = requirements;
         pending.message = "x".repeat(5_000);
         let status = status(&ClusterServiceVersion::default(), &pending, Timestamp::now());
-        assert_eq!(status.requirement_status[0].name, "missing");
+        let listed = status.requirement_status.read();
+        assert_eq!(listed[0].name, "missing");
         assert!(serde_json::to_vec(&status).unwrap().len() < 100_000);
-        let more = 5_001 - status.requirement_status.len();
+        let more = 5_001 - listed.len();
         let ending = format!("… ({more} requirements more than are listed)");
         assert!(status.message.unwrap().ends_with(&ending));
     }

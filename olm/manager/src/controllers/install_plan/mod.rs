@@ -64,7 +64,7 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
         .reconcile_on(catalogs);
     tokio::select! {
         () = shutdown.cancelled() => return,
-        () = stores.synced() => {}
+        () = ctx.seen() => {}
     }
     drive("install_plan", controller, ctx, shutdown, reconcile).await;
 }

@@ -75,7 +75,7 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
         .reconcile_all_on(WatchStream::from_changes(ctx.catalogs.changes()).map(|_| ()));
     tokio::select! {
         () = shutdown.cancelled() => return,
-        () = stores.synced() => {}
+        () = ctx.seen() => {}
     }
     drive("subscription", controller, ctx, shutdown, move |subscription, ctx| {
         let memory = Arc::clone(&memory);
