@@ -233,12 +233,7 @@ fn a_begun_plan_ends_though_its_catalog_is_shut_out() {
         world.publish("catalog", &Catalog::chain(&[&super::faults::rich("1.0.0")])).await?;
         world.home("ns").await?;
         world.subscribe("ns", "a").await?;
-        world
-            .faults
-            .add(Fault::KillAfter, 1, |c| c.method == "PATCH" && c.path.ends_with("/serviceaccounts/a"));
-        let manager = world.manager("manager-0")?;
-        manager.killed().await;
-        manager.kill();
+        super::faults::interrupted(&world).await?;
         // when
         let key = "olm.operatorframework.io/exclude-global-namespace-resolution";
         let shut_out = json!({ "metadata": { "annotations": { key: "true" } } });

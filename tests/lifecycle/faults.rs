@@ -26,10 +26,19 @@ mod stuck;
 use std::collections::BTreeMap;
 
 use anyhow::{Result, ensure};
-use olm_tests::inprocess::{Call, Catalog, Operator, Snapshot, World};
+use olm_tests::inprocess::{Call, Catalog, Fault, Operator, Snapshot, World};
 use serde_json::json;
 
 use crate::a_crd;
+
+/// A manager that dies in the middle of a plan of [`rich`]: its ServiceAccount is there, and nothing after it.
+pub(super) async fn interrupted(world: &World) -> Result<()> {
+    world.faults.add(Fault::KillAfter, 1, |c| c.method == "PATCH" && c.path.ends_with("/serviceaccounts/a"));
+    let manager = world.manager("manager-0")?;
+    manager.killed().await;
+    manager.kill();
+    Ok(())
+}
 
 /// An operator with something of each phase: CRD, rights in the namespace and the cluster, configuration, a Deployment.
 pub(super) fn rich(version: &str) -> Operator {

@@ -7,7 +7,7 @@ use olm_manager::Options;
 use olm_tests::inprocess::{Call, Fault, Faults, OLM, Snapshot, World, condition, text};
 use serde_json::json;
 
-use super::{ask, catalog, made_once, same, settled};
+use super::{ask, catalog, interrupted, made_once, same, settled};
 use crate::run;
 
 /// What an undisturbed install leaves.
@@ -291,12 +291,7 @@ fn a_catalog_that_goes_while_its_plan_is_at_work() {
         let left = undisturbed().await?;
         let world = World::bare().await?;
         ask(&world).await?;
-        world
-            .faults
-            .add(Fault::KillAfter, 1, |c| c.method == "PATCH" && c.path.ends_with("/serviceaccounts/a"));
-        let manager = world.manager("manager-0")?;
-        manager.killed().await;
-        manager.kill();
+        interrupted(&world).await?;
         world.delete("CatalogSource", OLM, "catalog").await?;
         let _next = world.manager_with(Options { cache_dir: None, ..world.options("manager-1") })?;
         let plans = world.list("InstallPlan", "ns").await?;

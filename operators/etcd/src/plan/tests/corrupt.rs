@@ -296,18 +296,23 @@ fn what_was_known_of_another_etcd_cluster_is_forgotten() {
     assert_eq!((next.blocked, &world.memory.corruption), (None, &None), "{next:?}");
 }
 
+/// A cluster of so many to which a learner was added that does not catch up before the comparison, and its name.
+fn growing(size: usize) -> (World, String) {
+    let mut world = running(size);
+    world.goal.size = size + 1;
+    while !world.members.iter().any(|m| m.is_learner) {
+        world.step();
+    }
+    world.step();
+    let learner = world.members.iter().find(|m| m.is_learner).unwrap().pod.clone().unwrap();
+    world.pods.get_mut(&learner).unwrap().slow = 19_999;
+    (world, learner)
+}
+
 #[test]
 fn a_learner_is_taken_out_when_members_differ_and_gets_no_vote_afterwards() {
     for leads in [false, true] {
-        let mut world = running(3);
-        world.goal.size = 4;
-        while !world.members.iter().any(|m| m.is_learner) {
-            world.step();
-        }
-        world.step();
-        let learner = world.members.iter().find(|m| m.is_learner).unwrap().pod.clone().unwrap();
-        // It does not catch up before the comparison.
-        world.pods.get_mut(&learner).unwrap().slow = 19_999;
+        let (mut world, learner) = growing(3);
         let victim = if leads { name_of_leader(&world) } else { followers(&world).remove(0) };
         world.spoil(&victim);
         let next = found(&mut world);
@@ -323,14 +328,7 @@ fn a_learner_is_taken_out_when_members_differ_and_gets_no_vote_afterwards() {
 
 #[test]
 fn a_learner_of_members_of_whom_a_person_took_the_wrong_one_out_gets_no_vote() {
-    let mut world = running(2);
-    world.goal.size = 3;
-    while !world.members.iter().any(|m| m.is_learner) {
-        world.step();
-    }
-    world.step();
-    let learner = world.members.iter().find(|m| m.is_learner).unwrap().pod.clone().unwrap();
-    world.pods.get_mut(&learner).unwrap().slow = 19_999;
+    let (mut world, learner) = growing(2);
     let victim = name_of_leader(&world);
     world.spoil(&victim);
     let next = found(&mut world);
