@@ -33,7 +33,7 @@ use crate::{
 };
 
 /// The name by which the test's clients know members.
-const SERVICE: &str = "c-client.ns.svc";
+pub const SERVICE: &str = "c-client.ns.svc";
 /// Names and addresses of members: those of DNS, and those of the stage, where there is none.
 const NAMES: [&str; 5] =
     ["*.c.ns.svc", "*.c.ns.svc.cluster.local", SERVICE, "c-client.ns.svc.cluster.local", "localhost"];

@@ -47,7 +47,7 @@ const fn standing(progress: Progress) -> (bool, &'static str) {
     }
 }
 
-/// Clients are served: a read that needs the quorum was answered in this look.
+/// Clients are served: a read that needs the quorum was answered in this look, or members that say nothing else are ready.
 fn available(facts: &Facts<'_>, conditions: &mut Conditions<'_>) {
     let known = facts.memory.cluster_id.is_some();
     match (facts.health, facts.decision.progress) {
@@ -56,6 +56,10 @@ fn available(facts: &Facts<'_>, conditions: &mut Conditions<'_>) {
             conditions.set("Available", true, "ClusterAvailable", &text);
         }
         (_, Progress::Restoring) => conditions.set("Available", false, "Restoring", facts.message),
+        _ if known && facts.seen.silent.iter().any(|name| facts.seen.serves_silently(name)) => {
+            let text = "members are ready, and say nothing more of themselves";
+            conditions.set("Available", true, "ClusterAvailable", text);
+        }
         (_, Progress::DataLost) => conditions.set("Available", false, "DataLost", facts.message),
         _ if !known && !facts.memory.taken_over => {
             conditions.set("Available", false, "Creating", facts.message);

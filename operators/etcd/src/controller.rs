@@ -423,7 +423,7 @@ impl<'a> Pass<'a> {
             hands.claims(&seen).await?;
         }
         if let Some(secret) = &valid.root_secret
-            && seen.endpoints.values().any(|endpoint| endpoint.refused)
+            && !seen.refused.is_empty()
         {
             self.secured = Arc::new(self.secured.refused(secret));
         }

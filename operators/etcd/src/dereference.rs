@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use crate::addressing::Addressing;
 use crate::etcd::Etcd;
 use crate::names;
-use crate::observed::{BackupView, ClaimView, Observed, PodView, Start};
+use crate::observed::{BackupView, ClaimView, Heard, Observed, PodView, Start};
 use crate::validate::{Validated, Volumes};
 
 /// Why nothing was seen.
@@ -59,12 +59,14 @@ pub(crate) async fn observe(
         .collect();
     let claims = list::<PersistentVolumeClaim>(client, cluster, "persistentvolumeclaims").await?;
     let claims = claims.iter().filter_map(|claim| claim_view(claim, &cluster.uid)).collect();
-    let endpoints = etcd.look(cluster, &pods, addressing).await;
+    let Heard { endpoints, silent, refused } = etcd.look(cluster, &pods, addressing).await;
     Ok(Observed {
         now: around.now,
         pods,
         claims,
         endpoints,
+        silent,
+        refused,
         // Whoever wants to know compares: that takes its time.
         hashes: BTreeMap::new(),
         uncompared: Vec::new(),

@@ -16,6 +16,10 @@ pub struct Observed {
     pub claims: Vec<ClaimView>,
     /// What the etcd in a pod says, by name of the pod. Absent when it did not answer.
     pub endpoints: BTreeMap<String, Endpoint>,
+    /// Pods whose etcd answers, but says nothing of itself to who has not logged in: authentication is on.
+    pub silent: BTreeSet<String>,
+    /// Pods whose etcd does not take the password that the Secret says.
+    pub refused: BTreeSet<String>,
     /// Sums over the data of voters, by name of the pod, of the last comparison; none when others have a vote by now.
     pub hashes: BTreeMap<String, Hash>,
     /// Voters that could not be compared with the others, several times in a row.
@@ -121,6 +125,21 @@ pub struct BackupView {
     pub source: Option<serde_json::Value>,
 }
 
+/// What is told of etcds that ask who we are.
+pub(crate) const LOG_IN: &str = "authentication is on in etcd (of a backup that was restored, or switched on by somebody); name the Secret \
+     with the password of the user root in spec.auth.rootSecret";
+
+/// What the members of a cluster say when they are asked, by name of the pod; fields as in [`Observed`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Heard {
+    /// What they say.
+    pub endpoints: BTreeMap<String, Endpoint>,
+    /// Who says nothing to who has not logged in.
+    pub silent: BTreeSet<String>,
+    /// Who does not take the password.
+    pub refused: BTreeSet<String>,
+}
+
 /// What one etcd member says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Endpoint {
@@ -150,8 +169,6 @@ pub struct Endpoint {
     pub revision: i64,
     /// It asked who we are: authentication is on.
     pub auth: bool,
-    /// It does not take the password that the Secret says.
-    pub refused: bool,
     /// The members it knows, ordered by id.
     pub members: Vec<Member>,
 }
@@ -244,6 +261,12 @@ impl Observed {
     #[must_use]
     pub fn pod(&self, name: &str) -> Option<&PodView> {
         self.pods.iter().find(|pod| pod.name == name)
+    }
+
+    /// Whether a member that says nothing of itself serves: its pod's readiness needs the quorum.
+    #[must_use]
+    pub fn serves_silently(&self, name: &str) -> bool {
+        self.silent.contains(name) && self.pod(name).is_some_and(|pod| pod.ready && !pod.deleting)
     }
 
     /// The claim of a name.

@@ -103,7 +103,8 @@ pub fn status(
     let mut members = MembersStatus::default();
     for pod in seen.pods.iter().filter(|pod| !pod.ended) {
         let id = seen.endpoints.get(&pod.name).map(|e| e.member_id);
-        let serves = health.as_ref().zip(id).is_some_and(|(health, id)| health.is_healthy(id)) && pod.ready;
+        let healthy = health.as_ref().zip(id).is_some_and(|(health, id)| health.is_healthy(id));
+        let serves = healthy && pod.ready || seen.serves_silently(&pod.name);
         if serves { &mut members.ready } else { &mut members.unready }.push(pod.name.clone());
     }
     let failed = decision.progress == Progress::DataLost;
@@ -152,8 +153,11 @@ fn common_version(seen: &Observed, health: &Health<'_>) -> Option<String> {
 
 fn member_list(old: &EtcdClusterStatus, seen: &Observed, health: Option<&Health<'_>>) -> Vec<MemberStatus> {
     let Some(health) = health else {
-        let down = |m: &MemberStatus| MemberStatus { healthy: false, version: String::new(), ..m.clone() };
-        return old.member_list.iter().map(down).collect();
+        let unknown = |m: &MemberStatus| {
+            let healthy = seen.serves_silently(&m.name);
+            MemberStatus { healthy, version: String::new(), ..m.clone() }
+        };
+        return old.member_list.iter().map(unknown).collect();
     };
     let mut list: Vec<MemberStatus> = health
         .voters
@@ -290,6 +294,7 @@ impl Conditions<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observed::PodView;
     use crate::validate::{tests::cluster, validate};
 
     fn nothing_seen() -> Observed {
@@ -405,6 +410,30 @@ mod tests {
         assert_eq!(new.condition("Recovering").unwrap().status, "True");
         assert_eq!(new.phase, "Running");
         assert!(new.member_list.len() == 3 && new.member_list.iter().all(|m| !m.healthy));
+
+        // Of members that say nothing it is known by their pods.
+        let pod = |name: &str, ready| PodView {
+            name: name.into(),
+            ready,
+            ever_started: true,
+            ..PodView::default()
+        };
+        let silent = ["orders-a", "orders-b"].map(String::from).into();
+        let seen =
+            Observed { pods: vec![pod("orders-a", true), pod("orders-b", false)], silent, ..nothing_seen() };
+        let decision = decide(&cluster, &old, &seen);
+        let new = status(&old, &cluster, &seen, &decision);
+        assert_eq!(new.condition("Available").unwrap().status, "True");
+        assert_eq!(new.condition("Degraded").unwrap().reason, "AuthenticationRequired");
+        assert_eq!(
+            (new.members.ready, new.members.unready),
+            (vec!["orders-a".into()], vec!["orders-b".into()])
+        );
+        let healthy: Vec<bool> = new.member_list.iter().map(|m| m.healthy).collect();
+        assert_eq!(healthy, [true, false, false]);
+        let none_ready = Observed { pods: vec![pod("orders-a", false)], ..seen };
+        let new = status(&old, &cluster, &none_ready, &decision);
+        assert_eq!(new.condition("Available").unwrap().status, "False");
     }
 
     #[test]

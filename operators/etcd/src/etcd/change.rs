@@ -3,6 +3,7 @@
 use etcd_client::MemberAddOptions;
 
 use super::{Etcd, TIMEOUT, permission_denied};
+use crate::observed::LOG_IN;
 
 /// A change that etcd made, or had made before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,10 +29,7 @@ pub enum ChangeError {
         source: Box<etcd_client::Error>,
     },
     /// It asked who we are, and nobody told us.
-    #[error(
-        "failed to {verb}: authentication is on in etcd (of a backup that was restored, or switched on by somebody); name the Secret \
-         with the password of the user root in spec.auth.rootSecret"
-    )]
+    #[error("failed to {verb}: {}", LOG_IN)]
     Nobody {
         /// What.
         verb: &'static str,

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use etcd_client::{Client, ConnectOptions, ResponseHeader};
-use tokio::net::TcpStream;
 
-use super::{CONNECT, Etcd};
+use super::{CONNECT, Etcd, reached};
 use crate::addressing::Addressing;
 use crate::observed::{Endpoint, Hash, PodView};
 
@@ -71,16 +70,9 @@ impl Etcd {
 
     /// A connection of its own: those for questions end long before a member has read all that it has.
     async fn patient(&self, endpoint: &str) -> Result<Client, etcd_client::Error> {
-        // The client hides a refusal behind its own retries: ask the host first.
-        let refused = |error: std::io::Error| etcd_client::Error::IoError(error);
-        drop(
-            tokio::time::timeout(CONNECT, TcpStream::connect(endpoint))
-                .await
-                .map_err(|_| refused(std::io::ErrorKind::TimedOut.into()))?
-                .map_err(refused)?,
-        );
+        reached(endpoint).await?;
         let options = ConnectOptions::new().with_connect_timeout(CONNECT).with_timeout(PATIENCE);
-        let url = format!("{}://{endpoint}", self.access().scheme());
+        let url = self.url(endpoint);
         match Client::connect([&url], Some(self.access().options(options.clone()))).await {
             // Not yet: the user is created when the cluster is whole.
             Err(error)

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use etcd_client::Client;
 use futures::future::join_all;
 
 use super::{Etcd, TIMEOUT};
 use crate::addressing::Addressing;
-use crate::observed::{Endpoint, Member, PodView};
+use crate::observed::{Endpoint, Heard, Member, PodView};
 use crate::validate::Validated;
 
 /// What etcd says to a user it does not know, and to a password that is another one.
@@ -14,27 +15,65 @@ const WRONG_PASSWORD: &str = "authentication failed";
 /// What it says of a login that it has forgotten.
 const OLD_TOKEN: &str = "invalid auth token";
 
+/// What one member answers.
+struct Said {
+    /// Nothing of itself, as long as it does not know who asks.
+    endpoint: Option<Endpoint>,
+    /// The password is not the one it knows.
+    refused: bool,
+}
+
 impl Etcd {
     /// Asks the etcd in every pod that can have one, all at the same time.
-    pub async fn look(
-        &self,
-        cluster: &Validated,
-        pods: &[PodView],
-        addressing: &dyn Addressing,
-    ) -> BTreeMap<String, Endpoint> {
-        let questions = pods.iter().filter(|pod| !pod.deleting && !pod.ended).filter_map(|pod| {
-            let endpoint = addressing.endpoint(pod)?;
-            Some(async move {
-                match tokio::time::timeout(TIMEOUT, self.ask(cluster, &endpoint, addressing)).await {
-                    Ok(Ok(answer)) => return Some((pod.name.clone(), answer)),
-                    Ok(Err(error)) => tracing::debug!(pod = pod.name, %error, "the member does not answer"),
-                    Err(_) => tracing::debug!(pod = pod.name, "the member does not answer in time"),
-                }
-                self.forget(&endpoint);
-                None
-            })
+    pub async fn look(&self, cluster: &Validated, pods: &[PodView], addressing: &dyn Addressing) -> Heard {
+        let asked = pods.iter().filter(|pod| !pod.deleting && !pod.ended);
+        let asked: BTreeMap<&str, String> =
+            asked.filter_map(|pod| Some((pod.name.as_str(), addressing.endpoint(pod)?))).collect();
+        let questions = asked.iter().map(|(&pod, endpoint)| async move {
+            let said = self.in_time(pod, endpoint, self.ask(cluster, endpoint, addressing)).await;
+            (pod.to_owned(), said)
         });
-        join_all(questions).await.into_iter().flatten().collect()
+        let mut heard = Heard::default();
+        for (pod, said) in join_all(questions).await {
+            let Some(said) = said else { continue };
+            if said.refused {
+                heard.refused.insert(pod.clone());
+            }
+            match said.endpoint {
+                Some(endpoint) => _ = heard.endpoints.insert(pod, endpoint),
+                None => _ = heard.silent.insert(pod),
+            }
+        }
+        // A learner logs nobody in, but knows those whom others have logged in.
+        let host = heard.endpoints.iter().find(|(_, e)| !e.is_learner && e.leader != 0).map(|(pod, _)| pod);
+        if let Some(host) = host.and_then(|pod| asked.get(pod.as_str())).filter(|_| self.access.has_user()) {
+            let learners =
+                heard.silent.difference(&heard.refused).filter_map(|pod| asked.get_key_value(pod.as_str()));
+            let questions = learners.map(|(&pod, endpoint)| async move {
+                let said = self.ask_by(host, cluster, endpoint, addressing);
+                Some((pod.to_owned(), self.in_time(pod, endpoint, said).await??))
+            });
+            let said: Vec<_> = join_all(questions).await.into_iter().flatten().collect();
+            heard.silent.retain(|pod| !said.iter().any(|(name, _)| name == pod));
+            heard.endpoints.extend(said);
+        }
+        heard
+    }
+
+    /// An answer that comes in time. For want of one the next question makes a new connection.
+    async fn in_time<T>(
+        &self,
+        pod: &str,
+        endpoint: &str,
+        answer: impl Future<Output = Result<T, etcd_client::Error>>,
+    ) -> Option<T> {
+        match tokio::time::timeout(TIMEOUT, answer).await {
+            Ok(Ok(answer)) => return Some(answer),
+            Ok(Err(error)) => tracing::debug!(pod, %error, "the member does not answer"),
+            Err(_) => tracing::debug!(pod, "the member does not answer in time"),
+        }
+        self.forget(endpoint);
+        None
     }
 
     async fn ask(
@@ -42,7 +81,7 @@ impl Etcd {
         cluster: &Validated,
         endpoint: &str,
         addressing: &dyn Addressing,
-    ) -> Result<Endpoint, etcd_client::Error> {
+    ) -> Result<Said, etcd_client::Error> {
         let (client, refused) = match self.client(endpoint).await {
             // It is there, and only a person knows the password: what members tell everybody is worth knowing all the same.
             Err(error) if self.access.has_user() && error.to_string().contains(WRONG_PASSWORD) => {
@@ -50,6 +89,31 @@ impl Etcd {
             }
             other => (other?, false),
         };
+        let endpoint = self.question(cluster, endpoint, addressing, &client).await?;
+        Ok(Said { endpoint, refused })
+    }
+
+    /// The same, with the login that another member gave.
+    async fn ask_by(
+        &self,
+        host: &str,
+        cluster: &Validated,
+        endpoint: &str,
+        addressing: &dyn Addressing,
+    ) -> Result<Option<Endpoint>, etcd_client::Error> {
+        let client = self.client_by(host, endpoint).await?;
+        self.question(cluster, endpoint, addressing, &client).await
+    }
+
+    /// What a member says of itself over a connection; nothing when it asks who we are. Up to etcd 3.5.1 at least it tells everybody
+    /// how it stands; 3.5.30 does not.
+    async fn question(
+        &self,
+        cluster: &Validated,
+        endpoint: &str,
+        addressing: &dyn Addressing,
+        client: &Client,
+    ) -> Result<Option<Endpoint>, etcd_client::Error> {
         let (mut maintenance, mut members, mut kv) =
             (client.maintenance_client(), client.cluster_client(), client.kv_client());
         // The read goes through the leader and a majority: its answer, whatever it is, proves that they are there.
@@ -70,12 +134,22 @@ impl Etcd {
         };
         let (status, list, (linearizable, denied)) =
             tokio::join!(maintenance.status(), members.member_list(), read);
-        let status = status?;
-        // A learner of etcd 3.4 answers nothing but its status.
-        let list = match list {
-            Ok(list) => list.members().iter().map(|m| member(cluster, m, addressing)).collect(),
-            Err(_) if status.is_learner() => Vec::new(),
-            Err(error) => return Err(error),
+        let answers = match (status, list) {
+            // A learner of etcd 3.4 answers nothing but its status.
+            (Ok(status), Err(_)) if status.is_learner() => Ok((status, Vec::new())),
+            (Ok(status), Ok(list)) => {
+                let members = list.members().iter().map(|m| member(cluster, m, addressing)).collect();
+                Ok((status, members))
+            }
+            (Err(error), _) | (_, Err(error)) => Err(error),
+        };
+        let (status, members) = match answers {
+            Err(error) if permission_denied(&error.to_string()) => {
+                // Made before authentication was on, or by a login that is forgotten.
+                self.forget(endpoint);
+                return Ok(None);
+            }
+            other => other?,
         };
         let header = status.header();
         let mut answer = Endpoint {
@@ -89,14 +163,13 @@ impl Etcd {
             errors: status.errors().to_vec(),
             linearizable: linearizable && !status.is_learner(),
             auth: denied || self.access().has_user(),
-            refused,
             db_size: u64::try_from(status.db_size()).unwrap_or_default(),
             db_in_use: u64::try_from(status.raft_used_db_size()).unwrap_or_default(),
             revision: header.map_or(0, etcd_client::ResponseHeader::revision),
-            members: list,
+            members,
         };
         answer.members.sort_by_key(|m| m.id);
-        Ok(answer)
+        Ok(Some(answer))
     }
 }
 

@@ -67,16 +67,10 @@ impl Etcd {
             known.used = Instant::now();
             return Ok(known.client.clone());
         }
-        // The client connects when it is first used and hides a refusal behind its own retries: ask the host first.
-        let refused = |error: std::io::Error| etcd_client::Error::IoError(error);
-        tokio::time::timeout(CONNECT, TcpStream::connect(endpoint))
-            .await
-            .map_err(|_| refused(std::io::ErrorKind::TimedOut.into()))?
-            .map_err(refused)?;
-        let options = ConnectOptions::new().with_connect_timeout(CONNECT).with_timeout(TIMEOUT);
-        let url = format!("{}://{endpoint}", self.access.scheme());
-        let nobody = self.access.without_user().options(options.clone());
-        let client = match Client::connect([url.clone()], Some(self.access.options(options))).await {
+        reached(endpoint).await?;
+        let url = self.url(endpoint);
+        let nobody = self.access.without_user().options(options());
+        let client = match Client::connect([url.clone()], Some(self.access.options(options()))).await {
             Err(error) if self.access.has_user() => match error.to_string() {
                 // Not yet: the user is created when the cluster is whole.
                 text if text.contains("authentication is not enabled") => {
@@ -90,11 +84,30 @@ impl Etcd {
             },
             other => other?,
         };
-        let connection = Connection { client: client.clone(), fingerprint, used: Instant::now() };
+        self.remember(endpoint, &client);
+        Ok(client)
+    }
+
+    /// A connection to the learner behind `endpoint`, with a login that the member behind `host` gave: what one has logged in, all know.
+    async fn client_by(&self, host: &str, endpoint: &str) -> Result<Client, etcd_client::Error> {
+        reached(endpoint).await?;
+        let client = Client::connect([self.url(host)], Some(self.access.options(options()))).await?;
+        client.add_endpoint(self.url(endpoint)).await?;
+        client.remove_endpoint(self.url(host)).await?;
+        self.remember(endpoint, &client);
+        Ok(client)
+    }
+
+    fn url(&self, endpoint: &str) -> String {
+        format!("{}://{endpoint}", self.access.scheme())
+    }
+
+    fn remember(&self, endpoint: &str, client: &Client) {
+        let fingerprint = self.access.fingerprint();
         let mut clients = self.lock();
         clients.retain(|_, known| known.used.elapsed() < UNUSED);
+        let connection = Connection { client: client.clone(), fingerprint, used: Instant::now() };
         clients.insert(endpoint.to_owned(), connection);
-        Ok(client)
     }
 
     /// Drops a connection, so that the next question makes a new one.
@@ -112,4 +125,18 @@ impl Etcd {
         // The map is whole after every statement, whoever panicked.
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn options() -> ConnectOptions {
+    ConnectOptions::new().with_connect_timeout(CONNECT).with_timeout(TIMEOUT)
+}
+
+/// The client connects when it is first used and hides a refusal behind its own retries: the host is asked first.
+async fn reached(endpoint: &str) -> Result<(), etcd_client::Error> {
+    let refused = |error: std::io::Error| etcd_client::Error::IoError(error);
+    tokio::time::timeout(CONNECT, TcpStream::connect(endpoint))
+        .await
+        .map_err(|_| refused(std::io::ErrorKind::TimedOut.into()))?
+        .map(drop)
+        .map_err(refused)
 }

@@ -43,6 +43,9 @@ pub(super) fn bootstrap(goal: &Goal, memory: &Memory, seen: &Observed) -> Decisi
             format!("pod {} cannot become the first member", pod.name),
         );
     }
+    if let Some(decision) = lost::silent(seen) {
+        return decision;
+    }
     creating(format!("waiting for the first member: {}", pod_state(pod)))
 }
 

@@ -2,7 +2,7 @@
 //! and what else can be done is told.
 
 use super::{Action, Decision, Goal, Progress, SOON, assess, crash_loops, pod_state};
-use crate::observed::{Memory, Observed, Start, quorum};
+use crate::observed::{LOG_IN, Memory, Observed, Start, quorum};
 
 pub(super) fn without_quorum(goal: &Goal, memory: &Memory, seen: &Observed) -> Decision {
     let (voters, names) = known_voters(memory, seen);
@@ -17,6 +17,9 @@ pub(super) fn without_quorum(goal: &Goal, memory: &Memory, seen: &Observed) -> D
     let with_data = names.iter().filter(|name| seen.holds_data(name)).count();
     let needed = quorum(voters);
     if with_data >= needed {
+        if let Some(decision) = silent(seen) {
+            return decision;
+        }
         let answering = seen.endpoints.len();
         let states: Vec<String> =
             seen.pods.iter().filter(|pod| !seen.endpoints.contains_key(&pod.name)).map(pod_state).collect();
@@ -30,6 +33,17 @@ pub(super) fn without_quorum(goal: &Goal, memory: &Memory, seen: &Observed) -> D
     }
     let text = format!("{with_data} of {voters} members still have their data, {needed} are needed");
     Decision { again: Some(16 * SOON), ..Decision::blocked(Progress::DataLost, "DataLost", text) }
+}
+
+/// Members are there and say nothing of themselves, because nobody told us who we are, and none of the others proves that there is a
+/// leader. Whether there is one is not known then, and nothing follows from it.
+pub(super) fn silent(seen: &Observed) -> Option<Decision> {
+    let names: Vec<&str> = seen.silent.iter().map(String::as_str).collect();
+    if names.is_empty() || assess(seen).is_some() {
+        return None;
+    }
+    let text = format!("{} says nothing of itself to who has not logged in: {LOG_IN}", names.join(", "));
+    Some(Decision::blocked(Progress::Stuck, "AuthenticationRequired", text))
 }
 
 /// How many voters there are, and the names of those that are ours: by the fullest member list that anybody tells, else
@@ -82,6 +96,7 @@ fn bring_back(goal: &Goal, memory: &Memory, seen: &Observed, voters: &[String]) 
                 if !pod.deleting
                     && !pod.ended
                     && !seen.endpoints.contains_key(name)
+                    && !seen.silent.contains(name)
                     && pod.version != goal.version
                     && (pod.version != memory.version || crash_loops(pod, seen.now))
                     && !memory.version.is_empty()

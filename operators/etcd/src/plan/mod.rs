@@ -133,7 +133,8 @@ fn proved<'a>(goal: &Goal, memory: &Memory, seen: &'a Observed) -> Result<Health
     }
     if goal.restoring.is_some() {
         let text = "a backup is being restored; see the EtcdRestore";
-        return Err(Decision::wait(Progress::Restoring, text).into());
+        let decision = lost::silent(seen).unwrap_or_else(|| Decision::wait(Progress::Restoring, text));
+        return Err(Decision { progress: Progress::Restoring, ..decision }.into());
     }
     if let Some(decision) = old::held(memory, seen) {
         return Err(decision.into());

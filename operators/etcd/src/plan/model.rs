@@ -2,7 +2,7 @@
 //! checks every action against the safety rules. Members keep logs: when a quorum serves, its leader must know every
 //! write that was ever acknowledged.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -60,6 +60,8 @@ pub(super) struct World {
     pub(super) claims: BTreeMap<String, Claim>,
     /// New members get volumes.
     pub(super) volumes: bool,
+    /// Members say nothing of themselves: authentication is on, and the password is another one.
+    pub(super) locked: bool,
     /// What the quorum of the one cluster agreed on.
     pub(super) members: Vec<Member>,
     pub(super) cluster_id: u64,
@@ -94,6 +96,7 @@ impl World {
             pods: BTreeMap::new(),
             claims: BTreeMap::new(),
             volumes: false,
+            locked: false,
             members: Vec::new(),
             cluster_id: 0,
             leader: 0,
@@ -173,6 +176,10 @@ impl World {
                 (name, endpoint)
             })
             .collect();
+        let (endpoints, silent) = match self.locked {
+            true => (BTreeMap::new(), endpoints.into_keys().collect()),
+            false => (endpoints, BTreeSet::new()),
+        };
         let mut seen = Observed {
             now: self.now,
             hashes: BTreeMap::new(),
@@ -180,6 +187,8 @@ impl World {
             pods: self.pods.values().map(|p| p.view.clone()).collect(),
             claims: self.claims.values().map(|c| c.view.clone()).collect(),
             endpoints,
+            silent,
+            refused: BTreeSet::new(),
             fresh_name: format!("c-{:010}", self.next),
             volumes: self.volumes,
             backup: None,

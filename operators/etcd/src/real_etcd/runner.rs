@@ -13,7 +13,7 @@ use crate::addressing::Addressing;
 use crate::build;
 use crate::etcd::{ChangeError, Etcd};
 use crate::names;
-use crate::observed::{ClaimView, Hash, Memory, Observed, PodView, Start};
+use crate::observed::{ClaimView, Hash, Heard, Memory, Observed, PodView, Start};
 use crate::plan::{Action, Progress, plan};
 use crate::validate::{Validated, tests::cluster, validate};
 
@@ -263,7 +263,7 @@ impl Runner {
 
     pub(super) async fn look(&self) -> Observed {
         let pods: Vec<PodView> = self.pods.values().map(|p| p.view.clone()).collect();
-        let endpoints = self.etcd.look(&self.cluster, &pods, &*self.addressing).await;
+        let Heard { endpoints, .. } = self.etcd.look(&self.cluster, &pods, &*self.addressing).await;
         Observed {
             now: Timestamp::now(),
             pods,

@@ -14,7 +14,7 @@ use crate::crd::{EtcdCluster, EtcdClusterStatus};
 use crate::dereference::{self, Around};
 use crate::etcd::Etcd;
 use crate::names;
-use crate::observed::Observed;
+use crate::observed::{LOG_IN, Observed};
 use crate::plan::prove;
 use crate::validate::{Validated, validate};
 
@@ -188,6 +188,7 @@ fn of_pod(pod: &Pod, observed: &Observed, here: Option<&str>) -> PodSeen {
         Some(format!("container {} ended with {}: {message}", status.name, ended.exit_code))
     };
     let trouble = init.iter().find_map(words).or_else(|| view.waiting.clone());
+    let trouble = trouble.or_else(|| observed.silent.contains(&name).then(|| LOG_IN.to_owned()));
     let endpoint = observed.endpoints.get(&name).filter(|e| e.linearizable && e.leader != 0);
     PodSeen {
         uid: view.uid,

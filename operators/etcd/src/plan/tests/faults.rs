@@ -37,6 +37,8 @@ enum Fault {
     Version(usize),
     Volumes(bool),
     Pause(bool),
+    /// Members say nothing to the operator.
+    Lock(bool),
     /// The operator stops in its action after so many calls, or after it and before its note.
     Interrupt(usize),
     /// Nothing happens for so many minutes.
@@ -65,6 +67,7 @@ fn fault() -> impl Strategy<Value = Fault> {
         2 => (0..VERSIONS.len()).prop_map(Fault::Version),
         1 => any::<bool>().prop_map(Fault::Volumes),
         1 => any::<bool>().prop_map(Fault::Pause),
+        1 => any::<bool>().prop_map(Fault::Lock),
         3 => (1..4usize).prop_map(Fault::Interrupt),
         1 => (1..12usize).prop_map(Fault::Wait),
     ]
@@ -168,6 +171,7 @@ fn suffer(world: &mut World, fault: &Fault, gentle: bool) {
         Fault::Version(n) => world.goal.version = VERSIONS[*n].into(),
         Fault::Volumes(volumes) => world.volumes = *volumes,
         Fault::Pause(paused) => world.goal.paused = *paused,
+        Fault::Lock(locked) => world.locked = *locked,
         Fault::Interrupt(calls) => world.interrupted_step(*calls),
         Fault::Wait(minutes) => {
             world.now += SignedDuration::from_secs(60 * *minutes as i64);
@@ -179,6 +183,7 @@ fn suffer(world: &mut World, fault: &Fault, gentle: bool) {
 /// Everything that can come back comes back, and somebody wants a version that can be had.
 fn calm(world: &mut World) {
     world.goal.paused = false;
+    world.locked = false;
     // With data in pods and fewer than three members nobody can be restarted for that: a person has to decide.
     world.goal.restart_before = None;
     let claims = world.claims.values().map(|claim| claim.view.version.as_str());

@@ -135,6 +135,63 @@ fn two_of_three_down_with_data_is_waited_for() {
 }
 
 #[test]
+fn members_that_say_nothing_are_left_as_they_are_until_they_do() {
+    // given: one of a known cluster, one that is to be the first, one that a restore makes
+    let known = running(3);
+    let mut first = World::new(1);
+    while first.memory.cluster_id.is_none() && first.pods.values().all(|pod| !pod.up) {
+        first.step();
+    }
+    first.memory.cluster_id = None;
+    let mut restored = running(1);
+    restored.goal.restoring = Some("uid".into());
+    for (mut world, progress) in
+        [(known, Progress::Stuck), (first, Progress::Stuck), (restored, Progress::Restoring)]
+    {
+        // when: what they are to be changes, and they tell nobody how they stand
+        world.locked = true;
+        world.goal.size += 1;
+        world.goal.version = "3.4.30".into();
+        world.log.clear();
+        for _ in 0..50 {
+            let decision = world.step();
+            // then
+            assert_eq!((decision.progress, decision.blocked), (progress, Some("AuthenticationRequired")));
+            assert!(
+                decision.message.contains("name the Secret with the password of the user root"),
+                "{decision:?}"
+            );
+        }
+        assert!(world.log.is_empty(), "{:?}", world.log);
+        world.locked = false;
+        world.goal.restoring = None;
+        assert!(world.converge(400), "{:?}", world.log);
+    }
+}
+
+#[test]
+fn members_that_say_nothing_do_not_hide_that_data_is_lost_nor_keep_one_from_its_volume() {
+    let mut world = running(3);
+    world.locked = true;
+    let name = world.nth_pod(0).unwrap();
+    world.pods.remove(&name);
+    assert_eq!(world.step().blocked, Some("AuthenticationRequired"));
+    let name = world.nth_pod(0).unwrap();
+    world.pods.remove(&name);
+    assert_eq!(world.step().progress, Progress::DataLost);
+
+    let mut world = World::new(3).with_volumes(true);
+    assert!(world.converge(200));
+    world.locked = true;
+    let name = world.nth_pod(0).unwrap();
+    world.pods.remove(&name);
+    world.log.clear();
+    world.step();
+    assert_eq!(kinds(&world), ["CreateMember"]);
+    assert!(world.pods.contains_key(&name));
+}
+
+#[test]
 fn the_only_member_gone_never_becomes_an_empty_cluster() {
     let mut world = running(1);
     world.pods.clear();
