@@ -104,7 +104,13 @@ async fn look_again(world: &World) -> Result<()> {
         [("ClusterServiceVersion", ""), ("Subscription", ""), ("OperatorGroup", ""), ("CatalogSource", "")]
     {
         for object in world.list(kind, namespace).await? {
-            world.touch(kind, text(&object, "/metadata/namespace"), text(&object, "/metadata/name")).await?;
+            let (namespace, name) = (text(&object, "/metadata/namespace"), text(&object, "/metadata/name"));
+            // The version before goes when the one after it runs.
+            if let Err(error) = world.touch(kind, namespace, name).await
+                && world.find(kind, namespace, name).await?.is_some()
+            {
+                return Err(error);
+            }
         }
     }
     Ok(())
