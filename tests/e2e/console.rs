@@ -50,26 +50,31 @@ async fn signed_in(test: &str, cluster: &Cluster, scripts: bool) -> Result<Optio
     };
     page.scripts(scripts).await?;
     let base = link.split("/login").next().unwrap_or_default().to_string();
-    catalog(&mut page, &link).await?;
+    catalog(cluster, &mut page, &link).await?;
     Ok(Some((page, base)))
 }
 
 /// Signs in, and waits until no catalog of the scenario before is on the page: the console asks for them every two seconds, and
-/// behind the card of one that has gone there is nothing.
-async fn catalog(page: &mut Page, link: &str) -> Result<()> {
+/// behind a card of one that has gone there is nothing.
+async fn catalog(cluster: &Cluster, page: &mut Page, link: &str) -> Result<()> {
     page.goto(link).await?;
-    let catalog = format!("{}/catalog", link.split("/login").next().unwrap_or_default());
-    eventually("the catalog to be the shipped one alone", PATIENCE, async || {
+    let cards = "[...document.querySelectorAll('a[href^=\"/catalog/\"][href$=\"/etcd\"]')].map(a => a.pathname.split('/')[2])";
+    let start = Instant::now();
+    loop {
         at(page, "/catalog").await?;
-        let cards =
-            page.eval("document.querySelectorAll('a[href^=\"/catalog/\"][href$=\"/etcd\"]').length").await?;
-        if cards == 1 {
-            return Ok(Some(()));
+        let there = names(cluster, "catalogsources")?;
+        let shown = page.eval(cards).await?;
+        let of_one = |id: &Value| {
+            let id = id.as_str().and_then(|id| id.split_once('.'));
+            id.is_some_and(|(ns, name)| there.contains(&(ns.to_owned(), name.to_owned())))
+        };
+        if shown.as_array().is_some_and(|ids| !ids.is_empty() && ids.iter().all(of_one)) {
+            return Ok(());
         }
-        page.goto(&catalog).await?;
-        anyhow::bail!("{cards} cards of etcd")
-    })
-    .await
+        ensure!(start.elapsed() < PATIENCE, "etcd is in {shown}, and the catalogs are {there:?}");
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        page.goto(&format!("{}/catalog", link.split("/login").next().unwrap_or_default())).await?;
+    }
 }
 
 /// Waits until the page whose path begins so is there.
@@ -90,19 +95,19 @@ where
     F: Fn(Cluster) -> Fut,
     Fut: Future<Output = Result<()>>,
 {
-    let before = subscriptions(cluster)?;
+    let before = names(cluster, "subscriptions")?;
     let Err(error) = walk(cluster.clone()).await else { return Ok(()) };
     println!("flaky: {name}: {}", format!("{error:#}").replace('\n', " | "));
-    for (ns, subscription) in subscriptions(cluster)?.difference(&before) {
+    for (ns, subscription) in names(cluster, "subscriptions")?.difference(&before) {
         cluster.olm_ok(&["uninstall", subscription, "-n", ns, "--instances", "delete", "--yes"])?;
         delete_namespace(cluster, ns)?;
     }
     walk(cluster.clone()).await
 }
 
-/// Namespace and name of every Subscription.
-fn subscriptions(cluster: &Cluster) -> Result<BTreeSet<(String, String)>> {
-    let list = get(cluster, &["subscriptions", "-A"])?;
+/// Namespace and name of every object of a kind.
+fn names(cluster: &Cluster, kind: &str) -> Result<BTreeSet<(String, String)>> {
+    let list = get(cluster, &[kind, "-A"])?;
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let items = list["items"].as_array().cloned().unwrap_or_default();
     Ok(items.iter().map(|s| (text(&s["metadata"]["namespace"]), text(&s["metadata"]["name"]))).collect())
@@ -135,7 +140,7 @@ fn one_click_installs_and_a_form_creates_a_cluster() {
 }
 
 async fn one_click(cluster: &Cluster, page: &mut Page, link: &str, version: &str) -> Result<()> {
-    catalog(page, link).await?;
+    catalog(cluster, page, link).await?;
     shot(page, "1-catalog").await?;
     page.click("etcd").await?;
     at(page, "/catalog/").await?;
