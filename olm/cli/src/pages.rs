@@ -30,7 +30,7 @@ impl Kind {
     pub fn title(self) -> &'static str {
         match self {
             Self::Finding => "Findings of plans",
-            Self::Reason => "Reasons of the resolver",
+            Self::Reason => "Reasons why no version is chosen",
             Self::Problem => "Problems of catalogs and bundles",
             Self::Ailment => "Ailments of clusters (olm doctor)",
         }

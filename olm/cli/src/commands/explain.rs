@@ -47,7 +47,7 @@ fn text(page: &Page) -> String {
     // The heading is the code; what kind of code it is, is said beside it.
     let kind = match page.kind {
         Kind::Finding => "a finding of a plan",
-        Kind::Reason => "a reason of the resolver",
+        Kind::Reason => "a reason why no version is chosen",
         Kind::Problem => "a problem of a catalog or a bundle",
         Kind::Ailment => "an ailment of a cluster",
     };

@@ -51,10 +51,15 @@ impl Leftovers {
 
 impl Controller {
     pub(crate) async fn reconcile(&self, key: Key) -> Result<Option<Duration>, Error> {
-        let Some(namespace) = self.namespaces.get(&key) else { return Ok(None) };
-        if namespace.metadata.deletion_timestamp.is_none() {
+        let Some(cached) = self.namespaces.get(&key) else { return Ok(None) };
+        if cached.metadata.deletion_timestamp.is_none() {
             return Ok(None);
         }
+        // The one of the cache may be gone, and another one of its name there: what is in that stays.
+        let name = cached.name_any();
+        let api: Api<Namespace> = Api::all(self.client.clone());
+        let found = api.get_opt(&name).await.during(|| format!("get namespace {name}"))?;
+        let Some(namespace) = found.filter(|found| found.uid() == cached.uid()) else { return Ok(None) };
         let finalizers = namespace.spec.as_ref().and_then(|spec| spec.finalizers.clone()).unwrap_or_default();
         if !finalizers.iter().any(|name| name == FINALIZER) {
             return Ok(None);
@@ -63,7 +68,6 @@ impl Controller {
             Ok(kinds) => (kinds, None),
             Err(error) => (self.inventory.kinds(), Some(error.to_string())),
         };
-        let name = namespace.name_any();
         let kinds = kinds.into_iter().filter(|kind| kind.namespaced);
         let results: Vec<_> = stream::iter(kinds)
             .map(|kind| {

@@ -457,6 +457,30 @@ async fn namespaces_are_furnished_and_emptied() {
     assert!(begin.elapsed() < Duration::from_secs(3), "it noticed by itself: {:?}", begin.elapsed());
 }
 
+/// Somebody makes a namespace again as soon as it is gone, and the controller's cache is late.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_namespace_is_not_emptied_for_the_one_of_its_name_before() {
+    let cluster = Cluster::start().await;
+    let namespaces: Api<Namespace> = Api::all(cluster.client.clone());
+    let namespace: Namespace = serde_json::from_value(json!({"metadata": {"name": "team"}})).unwrap();
+    let namespace = namespaces.create(&PostParams::default(), &namespace).await.unwrap();
+    let maps = config_maps(&cluster, "team");
+    maps.create(&PostParams::default(), &object(CONFIG_MAP, "kept", None, false)).await.unwrap();
+
+    let mut before = namespace.clone();
+    before.metadata.uid = Some("of the one before".to_owned());
+    before.metadata.deletion_timestamp = namespace.metadata.creation_timestamp;
+    let late = super::cache::Cache::new();
+    late.assume(before);
+    let controller = super::namespace::Controller {
+        client: cluster.client.clone(),
+        namespaces: late,
+        inventory: super::inventory::Inventory::new(cluster.client.clone()),
+    };
+    assert_eq!(controller.reconcile(super::cache::Key::new("", "team")).await.unwrap(), None);
+    maps.get("kept").await.unwrap();
+}
+
 /// kubectl, talking to a cluster that is served for it.
 struct Kubectl {
     folder: tempfile::TempDir,
