@@ -56,7 +56,7 @@ fn available(facts: &Facts<'_>, conditions: &mut Conditions<'_>) {
             conditions.set("Available", true, "ClusterAvailable", &text);
         }
         (_, Progress::Restoring) => conditions.set("Available", false, "Restoring", facts.message),
-        _ if known && facts.seen.silent.iter().any(|name| facts.seen.serves_silently(name)) => {
+        _ if facts.seen.silent.iter().any(|name| facts.seen.serves_silently(name)) => {
             let text = "members are ready, and say nothing more of themselves";
             conditions.set("Available", true, "ClusterAvailable", text);
         }

@@ -501,9 +501,9 @@ impl<'a> Pass<'a> {
         if valid.goal.paused || valid.goal.restoring.is_some() || !self.context.elector.leads() {
             return Ok(());
         }
-        let known = usize::try_from(old.size).unwrap_or_default();
+        let known = || (usize::try_from(old.size).unwrap_or_default(), status::learners(old));
         let (voters, learners) =
-            assess(seen).map_or((known, 0), |health| (health.voters.len(), health.learners.len()));
+            assess(seen).map_or_else(known, |health| (health.voters.len(), health.learners.len()));
         let wanted = disruption::min_available(valid.goal.size, voters, learners).filter(|_| valid.budget);
         self.context.budgets.keep(&self.context.client, valid, wanted).await
     }

@@ -169,6 +169,7 @@ pub(crate) fn of_status(old: &EtcdClusterStatus, new: &EtcdClusterStatus) -> Vec
         "TooFewHealthyMembers",
         "NoSpace",
         "UnsupportedVersion",
+        "AuthenticationRequired",
     ] {
         tell("Degraded", trigger, true, "Blocked");
     }

@@ -110,7 +110,8 @@ pub fn status(
     let failed = decision.progress == Progress::DataLost;
     let phase = match () {
         () if failed => "Failed",
-        () if memory.cluster_id.is_some() || memory.taken_over => "Running",
+        // One that does not say of which cluster it is holds data all the same: it is not started anew.
+        () if memory.cluster_id.is_some() || memory.taken_over || !seen.silent.is_empty() => "Running",
         () => "Creating",
     };
     let refused = matches!(upgrade, Upgrade::Refused { .. });
@@ -142,6 +143,11 @@ pub fn status(
             members: known.wrong.into_iter().collect(),
         }),
     }
+}
+
+/// How many members without a vote there were, by the status.
+pub(crate) fn learners(status: &EtcdClusterStatus) -> usize {
+    status.member_list.iter().filter(|m| m.role == LEARNER).count()
 }
 
 /// The version that all members run; none while they differ or one of them does not answer.

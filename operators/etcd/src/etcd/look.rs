@@ -45,7 +45,10 @@ impl Etcd {
             }
         }
         // A learner logs nobody in, but knows those whom others have logged in.
-        let host = heard.endpoints.iter().find(|(_, e)| !e.is_learner && e.leader != 0).map(|(pod, _)| pod);
+        let lets_in = |(pod, e): &(&String, &Endpoint)| {
+            e.linearizable && !e.is_learner && !heard.refused.contains(*pod)
+        };
+        let host = heard.endpoints.iter().find(lets_in).map(|(pod, _)| pod);
         if let Some(host) = host.and_then(|pod| asked.get(pod.as_str())).filter(|_| self.access.has_user()) {
             let learners =
                 heard.silent.difference(&heard.refused).filter_map(|pod| asked.get_key_value(pod.as_str()));
@@ -54,8 +57,12 @@ impl Etcd {
                 Some((pod.to_owned(), self.in_time(pod, endpoint, said).await??))
             });
             let said: Vec<_> = join_all(questions).await.into_iter().flatten().collect();
-            heard.silent.retain(|pod| !said.iter().any(|(name, _)| name == pod));
             heard.endpoints.extend(said);
+        }
+        if self.access.has_user() {
+            // Whom the password is not refused by, that is no matter of a password.
+            let Heard { silent, refused, .. } = &mut heard;
+            silent.retain(|pod| refused.contains(pod));
         }
         heard
     }
@@ -105,8 +112,8 @@ impl Etcd {
         self.question(cluster, endpoint, addressing, &client).await
     }
 
-    /// What a member says of itself over a connection; nothing when it asks who we are. Up to etcd 3.5.1 at least it tells everybody
-    /// how it stands; 3.5.30 does not.
+    /// What a member says of itself over a connection; nothing when it asks who we are. Up to etcd 3.5.27 it tells everybody how
+    /// it stands; later ones, and all of 3.6, do not (CVE-2026-33413).
     async fn question(
         &self,
         cluster: &Validated,
@@ -144,7 +151,7 @@ impl Etcd {
             (Err(error), _) | (_, Err(error)) => Err(error),
         };
         let (status, members) = match answers {
-            Err(error) if permission_denied(&error.to_string()) => {
+            Err(error) if asks(&error.to_string()) => {
                 // Made before authentication was on, or by a login that is forgotten.
                 self.forget(endpoint);
                 return Ok(None);
@@ -171,6 +178,12 @@ impl Etcd {
         answer.members.sort_by_key(|m| m.id);
         Ok(Some(answer))
     }
+}
+
+/// It wants to know who we are. The last is what a learner says of a login that it has forgotten: the client tries to log in again, and
+/// a learner lets nobody.
+fn asks(text: &str) -> bool {
+    permission_denied(text) || text.contains("not supported for learner")
 }
 
 /// With authentication switched on by somebody, the refusal is an answer that went through the quorum.

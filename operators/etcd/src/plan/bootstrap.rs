@@ -33,6 +33,9 @@ pub(super) fn bootstrap(goal: &Goal, memory: &Memory, seen: &Observed) -> Decisi
         return creating(format!("pod {} is ending", pod.name));
     }
     let Some(pod) = seen.pods.first() else { return first_member(goal, seen) };
+    if let Some(decision) = lost::silent(seen) {
+        return decision;
+    }
     // A pod that never ran holds nothing: with the right version it gets another chance.
     let wrong_version = !pod.ever_started && pod.version != goal.version;
     if seen.pods.len() == 1 && (pod.ended || wrong_version) {
@@ -42,9 +45,6 @@ pub(super) fn bootstrap(goal: &Goal, memory: &Memory, seen: &Observed) -> Decisi
             action,
             format!("pod {} cannot become the first member", pod.name),
         );
-    }
-    if let Some(decision) = lost::silent(seen) {
-        return decision;
     }
     creating(format!("waiting for the first member: {}", pod_state(pod)))
 }

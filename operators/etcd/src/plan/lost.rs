@@ -4,14 +4,26 @@
 use super::{Action, Decision, Goal, Progress, SOON, assess, crash_loops, pod_state};
 use crate::observed::{LOG_IN, Memory, Observed, Start, quorum};
 
+/// The reason that waits for a password.
+const LOGIN: &str = "AuthenticationRequired";
+
 pub(super) fn without_quorum(goal: &Goal, memory: &Memory, seen: &Observed) -> Decision {
     let (voters, names) = known_voters(memory, seen);
     if let Some(action) = bring_back(goal, memory, seen, &names) {
-        let text = format!("too few members answer; {}", told(&action));
-        return Decision { blocked: Some("QuorumLost"), ..Decision::act(Progress::QuorumLost, action, text) };
+        let (progress, reason, why) = match silent(seen) {
+            Some(silent) => (silent.progress, LOGIN, "members say nothing of themselves"),
+            None => (Progress::QuorumLost, "QuorumLost", "too few members answer"),
+        };
+        let text = format!("{why}; {}", told(&action));
+        return Decision { blocked: Some(reason), ..Decision::act(progress, action, text) };
     }
     if assess(seen).is_some() {
-        let text = "etcd serves, but fewer than a majority of its members can be reached from the operator";
+        let mut text =
+            "etcd serves, but fewer than a majority of its members can be reached from the operator"
+                .to_owned();
+        if !seen.silent.is_empty() {
+            text = format!("{text}; {}", of_silent(seen));
+        }
         return Decision::blocked(Progress::Stuck, "MembersUnreachable", text);
     }
     let with_data = names.iter().filter(|name| seen.holds_data(name)).count();
@@ -38,12 +50,16 @@ pub(super) fn without_quorum(goal: &Goal, memory: &Memory, seen: &Observed) -> D
 /// Members are there and say nothing of themselves, because nobody told us who we are, and none of the others proves that there is a
 /// leader. Whether there is one is not known then, and nothing follows from it.
 pub(super) fn silent(seen: &Observed) -> Option<Decision> {
-    let names: Vec<&str> = seen.silent.iter().map(String::as_str).collect();
-    if names.is_empty() || assess(seen).is_some() {
+    if seen.silent.is_empty() || assess(seen).is_some() {
         return None;
     }
-    let text = format!("{} says nothing of itself to who has not logged in: {LOG_IN}", names.join(", "));
-    Some(Decision::blocked(Progress::Stuck, "AuthenticationRequired", text))
+    let decision = Decision::blocked(Progress::Stuck, LOGIN, of_silent(seen));
+    Some(Decision { again: Some(16 * SOON), ..decision })
+}
+
+fn of_silent(seen: &Observed) -> String {
+    let names: Vec<&str> = seen.silent.iter().map(String::as_str).collect();
+    format!("{} says nothing of itself to who has not logged in: {LOG_IN}", names.join(", "))
 }
 
 /// How many voters there are, and the names of those that are ours: by the fullest member list that anybody tells, else
@@ -96,7 +112,7 @@ fn bring_back(goal: &Goal, memory: &Memory, seen: &Observed, voters: &[String]) 
                 if !pod.deleting
                     && !pod.ended
                     && !seen.endpoints.contains_key(name)
-                    && !seen.silent.contains(name)
+                    && (!seen.silent.contains(name) || goes_back(goal, memory, seen, voters))
                     && pod.version != goal.version
                     && (pod.version != memory.version || crash_loops(pod, seen.now))
                     && !memory.version.is_empty()
@@ -114,6 +130,12 @@ fn bring_back(goal: &Goal, memory: &Memory, seen: &Observed, voters: &[String]) 
         }
     }
     None
+}
+
+/// One that says nothing of itself runs. It is told only to run what all ran last, and while nobody else is on the way.
+fn goes_back(goal: &Goal, memory: &Memory, seen: &Observed, voters: &[String]) -> bool {
+    let there = |name: &String| seen.endpoints.contains_key(name) || seen.silent.contains(name);
+    goal.version == memory.version && voters.iter().all(there)
 }
 
 fn told(action: &Action) -> String {

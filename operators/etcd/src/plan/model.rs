@@ -60,8 +60,8 @@ pub(super) struct World {
     pub(super) claims: BTreeMap<String, Claim>,
     /// New members get volumes.
     pub(super) volumes: bool,
-    /// Members say nothing of themselves: authentication is on, and the password is another one.
-    pub(super) locked: bool,
+    /// Members, by their place, that say nothing of themselves: authentication is on, and nobody told the password.
+    pub(super) locked: u8,
     /// What the quorum of the one cluster agreed on.
     pub(super) members: Vec<Member>,
     pub(super) cluster_id: u64,
@@ -96,7 +96,7 @@ impl World {
             pods: BTreeMap::new(),
             claims: BTreeMap::new(),
             volumes: false,
-            locked: false,
+            locked: 0,
             members: Vec::new(),
             cluster_id: 0,
             leader: 0,
@@ -176,10 +176,18 @@ impl World {
                 (name, endpoint)
             })
             .collect();
-        let (endpoints, silent) = match self.locked {
-            true => (BTreeMap::new(), endpoints.into_keys().collect()),
-            false => (endpoints, BTreeSet::new()),
-        };
+        let mut silent = BTreeSet::new();
+        let endpoints: BTreeMap<String, Endpoint> = (0..)
+            .zip(endpoints)
+            .filter_map(|(n, (name, endpoint))| {
+                let locked = self.locked.checked_shr(n).unwrap_or_default() & 1 == 1;
+                if locked {
+                    silent.insert(name);
+                    return None;
+                }
+                Some((name, endpoint))
+            })
+            .collect();
         let mut seen = Observed {
             now: self.now,
             hashes: BTreeMap::new(),

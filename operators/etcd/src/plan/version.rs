@@ -23,6 +23,8 @@ pub(super) struct Running {
 const KNOWN_BAD: (u64, u64, std::ops::RangeInclusive<u64>) = (3, 5, 0..=2);
 /// Members of earlier 3.5 versions leave learners behind that 3.6 does not start with.
 const READY_FOR_3_6: u64 = 26;
+/// The first version that says nothing of itself to who has not logged in (CVE-2026-33413).
+const SILENT_SINCE: Version = Version::new(3, 5, 28);
 /// The first version that knows learners.
 const LEARNERS: (u64, u64) = (3, 4);
 
@@ -93,6 +95,13 @@ pub(super) fn refusal(running: &Running, goal: &Goal) -> Option<Refusal> {
             .to_owned();
         return Some(("AuthEnabled", text));
     }
+    if running.auth && !goal.auth && *lowest < SILENT_SINCE && to >= SILENT_SINCE {
+        let text = format!(
+            "authentication is on, and from {SILENT_SINCE} on etcd says nothing of itself to who has not logged in: name the Secret with the \
+             password of the user root in spec.auth.rootSecret, or switch it off (`etcdctl auth disable`)"
+        );
+        return Some(("AuthEnabled", text));
+    }
     if (lowest.minor, to.minor) == (5, 6) && lowest.patch < READY_FOR_3_6 {
         let text = format!(
             "the members run etcd {lowest}, and 3.6 takes members of 3.5.{READY_FOR_3_6} or later. Set spec.version to that first"
@@ -132,6 +141,18 @@ mod tests {
         ] {
             assert_eq!(reason(from, to, false), None, "{from} to {to}");
         }
+    }
+
+    #[test]
+    fn nobody_goes_to_where_nobody_is_told_anything_without_a_password() {
+        assert_eq!(reason("3.5.27", "3.5.28", true), Some("AuthEnabled"));
+        assert_eq!(reason("3.5.27", "3.6.4", true), Some("AuthEnabled"));
+        assert_eq!(reason("3.5.26", "3.5.27", true), None);
+        assert_eq!(reason("3.5.28", "3.5.30", true), None);
+        let lowest = Version::new(3, 5, 27);
+        let running = Running { floor: lowest.clone(), before: Some(lowest.clone()), lowest, auth: true };
+        let with_password = Goal { version: "3.5.30".into(), auth: true, ..Goal::default() };
+        assert!(refusal(&running, &with_password).is_none());
     }
 
     #[test]

@@ -87,6 +87,7 @@ pub(crate) async fn look(context: &Context, restore: &EtcdRestore) -> Result<Loo
                     .map(|c| (c.name.clone(), c.uid.clone()))
                     .collect();
                 found.serves = prove(&observed).is_some();
+                found.silent = observed.silent.iter().any(|name| observed.serves_silently(name));
                 found.revision = revision(context, &look, &observed).await;
                 look.observed = Some(observed);
             }
@@ -188,7 +189,14 @@ fn of_pod(pod: &Pod, observed: &Observed, here: Option<&str>) -> PodSeen {
         Some(format!("container {} ended with {}: {message}", status.name, ended.exit_code))
     };
     let trouble = init.iter().find_map(words).or_else(|| view.waiting.clone());
-    let trouble = trouble.or_else(|| observed.silent.contains(&name).then(|| LOG_IN.to_owned()));
+    let trouble = if observed.refused.contains(&name) {
+        Some(
+            "etcd, with the users of the backup, does not take the password that spec.auth.rootSecret names"
+                .to_owned(),
+        )
+    } else {
+        observed.silent.contains(&name).then(|| LOG_IN.to_owned()).or(trouble)
+    };
     let endpoint = observed.endpoints.get(&name).filter(|e| e.linearizable && e.leader != 0);
     PodSeen {
         uid: view.uid,

@@ -6,6 +6,7 @@
 //! says so), until the first member of the new etcd cluster serves.
 
 use crate::crd::restore::EtcdRestoreStatus;
+use crate::observed::LOG_IN;
 
 /// The seed's containers were started so often: it will not get better by itself.
 const SEED_TRIES: i32 = 5;
@@ -59,6 +60,8 @@ pub(crate) struct ClusterSeen {
     pub(crate) trouble: Option<String>,
     /// A quorum was proved in this look.
     pub(crate) serves: bool,
+    /// Members serve, and say nothing of themselves.
+    pub(crate) silent: bool,
     pub(crate) pods: Vec<PodSeen>,
     /// Claims that hold the data of members: name and uid.
     pub(crate) claims: Vec<(String, String)>,
@@ -202,6 +205,13 @@ fn before(seen: &Seen, cluster: &ClusterSeen, snapshot: &crate::crd::restore::Sn
     if status.safety_backup.is_empty() {
         if seen.skip_safety_backup {
             return remember(&|s| s.safety_backup = "none: spec.skipSafetyBackup is true".into());
+        }
+        if cluster.silent && !cluster.serves {
+            let text = format!(
+                "the members serve, and say nothing of themselves, so that they cannot be backed up before they are stopped: {LOG_IN}; an \
+                 EtcdRestore with spec.skipSafetyBackup does without"
+            );
+            return Step::Wait("Verified", text);
         }
         if cluster.cluster_id.is_none() {
             return remember(&|s| s.safety_backup = "none: the cluster holds nothing yet".into());

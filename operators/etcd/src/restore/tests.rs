@@ -94,6 +94,18 @@ fn what_the_cluster_holds_is_backed_up_when_it_can_be_read() {
     );
     let lost = with(|_, cluster| (cluster.serves, cluster.available) = (false, false));
     assert!(matches!(next_step(&lost), Step::Remember(s) if s.safety_backup.contains("no quorum")));
+    // One that serves and says nothing of itself may hold anything, also one whose id nobody ever heard.
+    for known in [true, false] {
+        let silent = with(|_, cluster| {
+            (cluster.serves, cluster.available, cluster.silent) = (false, false, true);
+            cluster.cluster_id = cluster.cluster_id.take().filter(|_| known);
+        });
+        let told = next_step(&silent);
+        assert!(
+            matches!(&told, Step::Wait("Verified", text) if text.contains("spec.auth.rootSecret")),
+            "{told:?}"
+        );
+    }
     let unwanted = with(|seen, _| seen.skip_safety_backup = true);
     assert!(
         matches!(next_step(&unwanted), Step::Remember(s) if s.safety_backup.contains("skipSafetyBackup"))

@@ -37,8 +37,8 @@ enum Fault {
     Version(usize),
     Volumes(bool),
     Pause(bool),
-    /// Members say nothing to the operator.
-    Lock(bool),
+    /// Some members, or all, say nothing to the operator.
+    Lock(u8),
     /// The operator stops in its action after so many calls, or after it and before its note.
     Interrupt(usize),
     /// Nothing happens for so many minutes.
@@ -67,7 +67,7 @@ fn fault() -> impl Strategy<Value = Fault> {
         2 => (0..VERSIONS.len()).prop_map(Fault::Version),
         1 => any::<bool>().prop_map(Fault::Volumes),
         1 => any::<bool>().prop_map(Fault::Pause),
-        1 => any::<bool>().prop_map(Fault::Lock),
+        1 => prop_oneof![Just(0), Just(u8::MAX), any::<u8>()].prop_map(Fault::Lock),
         3 => (1..4usize).prop_map(Fault::Interrupt),
         1 => (1..12usize).prop_map(Fault::Wait),
     ]
@@ -183,7 +183,7 @@ fn suffer(world: &mut World, fault: &Fault, gentle: bool) {
 /// Everything that can come back comes back, and somebody wants a version that can be had.
 fn calm(world: &mut World) {
     world.goal.paused = false;
-    world.locked = false;
+    world.locked = 0;
     // With data in pods and fewer than three members nobody can be restarted for that: a person has to decide.
     world.goal.restart_before = None;
     let claims = world.claims.values().map(|claim| claim.view.version.as_str());

@@ -149,7 +149,7 @@ fn members_that_say_nothing_are_left_as_they_are_until_they_do() {
         [(known, Progress::Stuck), (first, Progress::Stuck), (restored, Progress::Restoring)]
     {
         // when: what they are to be changes, and they tell nobody how they stand
-        world.locked = true;
+        world.locked = u8::MAX;
         world.goal.size += 1;
         world.goal.version = "3.4.30".into();
         world.log.clear();
@@ -163,7 +163,7 @@ fn members_that_say_nothing_are_left_as_they_are_until_they_do() {
             );
         }
         assert!(world.log.is_empty(), "{:?}", world.log);
-        world.locked = false;
+        world.locked = 0;
         world.goal.restoring = None;
         assert!(world.converge(400), "{:?}", world.log);
     }
@@ -172,7 +172,7 @@ fn members_that_say_nothing_are_left_as_they_are_until_they_do() {
 #[test]
 fn members_that_say_nothing_do_not_hide_that_data_is_lost_nor_keep_one_from_its_volume() {
     let mut world = running(3);
-    world.locked = true;
+    world.locked = u8::MAX;
     let name = world.nth_pod(0).unwrap();
     world.pods.remove(&name);
     assert_eq!(world.step().blocked, Some("AuthenticationRequired"));
@@ -182,13 +182,35 @@ fn members_that_say_nothing_do_not_hide_that_data_is_lost_nor_keep_one_from_its_
 
     let mut world = World::new(3).with_volumes(true);
     assert!(world.converge(200));
-    world.locked = true;
+    world.locked = u8::MAX;
     let name = world.nth_pod(0).unwrap();
     world.pods.remove(&name);
     world.log.clear();
     world.step();
     assert_eq!(kinds(&world), ["CreateMember"]);
     assert!(world.pods.contains_key(&name));
+}
+
+#[test]
+fn members_that_became_silent_by_a_new_version_go_back() {
+    for size in [1, 2] {
+        let mut world = running(size);
+        world.goal.version = "3.4.30".into();
+        while world.pods.values().all(|pod| pod.view.version == "3.4.23") {
+            world.step();
+        }
+        world.settle();
+        let new = world.pods.iter().position(|(_, pod)| pod.view.version == "3.4.30").unwrap();
+        world.locked = 1 << new;
+        world.log.clear();
+        assert!(world.step().message.contains("name the Secret"), "of {size}");
+        assert!(world.log.is_empty(), "{:?}", world.log);
+        world.goal.version = "3.4.23".into();
+        world.step();
+        assert_eq!(kinds(&world), ["SetVersion"], "of {size}");
+        world.locked = 0;
+        assert!(world.converge(200), "{:?}", world.log);
+    }
 }
 
 #[test]
