@@ -1,13 +1,17 @@
 //! A cluster, a manager and what is between them, for one scenario.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
 
 use anyhow::{Context as _, Result};
 use kube::{
-    Api, Client,
+    Api, Client, ResourceExt as _,
     api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
     core::{ApiResource, GroupVersionKind},
 };
+use olm_api::names;
 use olm_devcluster::{
     api::Identity,
     controllers::{self, ControllerConfig},
@@ -126,7 +130,27 @@ impl World {
         let objects: Vec<Value> =
             manifests::manifests(&options).into_iter().filter(|o| o["kind"] != "Deployment").collect();
         manifests::apply(&world.client, &objects).await.context("olm's own manifests")?;
+        if world.server.has_controllers() {
+            world.until_approvals_are_recorded().await?;
+        }
         Ok(world)
+    }
+
+    /// A real API server takes a new admission policy into account a moment after it was made. One that has none is not waited for.
+    async fn until_approvals_are_recorded(&self) -> Result<()> {
+        let plan = json!({ "apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan",
+            "metadata": { "name": "probe", "namespace": "default" },
+            "spec": { "approval": "Automatic", "approved": true, "clusterServiceVersionNames": [] } });
+        let (api, plan) = (self.api("InstallPlan", "default")?, serde_json::from_value(plan)?);
+        let dry = PostParams { dry_run: true, ..PostParams::default() };
+        for _ in 0..100 {
+            let made = api.create(&dry, &plan).await;
+            if made.is_ok_and(|made| made.annotations().contains_key(names::ANNOTATION_APPROVED_BY)) {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        Ok(())
     }
 
     /// A cluster with a manager.
