@@ -78,14 +78,7 @@ pub(super) async fn settled(world: &World, csv: &str) -> Result<Snapshot> {
         })
         .await?;
     world.quiet().await?;
-    // What went with the version before is Kubernetes' to collect, which the manager does not wait for.
-    world
-        .eventually("the garbage to be collected", async || {
-            let now = world.snapshot().await?;
-            ensure!(now.orphans().is_empty(), "{:?}", now.orphans());
-            Ok(())
-        })
-        .await?;
+    world.collected().await?;
     world.quiet().await?;
     world.snapshot().await
 }

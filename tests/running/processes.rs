@@ -64,6 +64,7 @@ async fn undisturbed(versions: [&Operator; 2]) -> Result<Snapshot> {
     world.publish("catalog", &Catalog::chain(&versions)).await?;
     world.installed("ns", "a", &versions[1].name).await?;
     world.gone("ClusterServiceVersion", "ns", &versions[0].name).await?;
+    world.collected().await?;
     world.quiet().await?;
     world.snapshot().await
 }
@@ -113,6 +114,7 @@ fn a_leader_that_slept_writes_nothing_when_it_wakes() {
         ensure!(late.is_empty(), "it wrote when it woke: {late:?}");
         led_by(&replicas.world, "second").await?;
         in_order(&replicas.world, &new.name, &["ns"]).await?;
+        replicas.world.collected().await?;
         let differences = left.differences(&replicas.world.snapshot().await?);
         ensure!(
             differences.is_empty(),

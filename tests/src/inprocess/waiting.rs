@@ -71,6 +71,19 @@ impl World {
         .await
     }
 
+    /// Waits until nothing is left of what went: that is Kubernetes' to collect, which the manager does not wait for.
+    ///
+    /// # Errors
+    /// When the patience is over.
+    pub async fn collected(&self) -> Result<()> {
+        self.eventually("the garbage to be collected", async || {
+            let now = self.snapshot().await?;
+            ensure!(now.orphans().is_empty(), "{:?}", now.orphans());
+            Ok(())
+        })
+        .await
+    }
+
     /// Waits for a phase of a ClusterServiceVersion.
     ///
     /// # Errors
