@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use etcd_client::{Client, ConnectOptions, ResponseHeader};
+use etcd_client::{Client, ResponseHeader};
 
-use super::{CONNECT, Etcd, reached};
+use super::{Etcd, options};
 use crate::addressing::Addressing;
 use crate::observed::{Endpoint, Hash, PodView};
 
@@ -70,18 +70,6 @@ impl Etcd {
 
     /// A connection of its own: those for questions end long before a member has read all that it has.
     async fn patient(&self, endpoint: &str) -> Result<Client, etcd_client::Error> {
-        reached(endpoint).await?;
-        let options = ConnectOptions::new().with_connect_timeout(CONNECT).with_timeout(PATIENCE);
-        let url = self.url(endpoint);
-        match Client::connect([&url], Some(self.access().options(options.clone()))).await {
-            // Not yet: the user is created when the cluster is whole.
-            Err(error)
-                if self.access().has_user()
-                    && error.to_string().contains("authentication is not enabled") =>
-            {
-                Client::connect([&url], Some(self.access().without_user().options(options))).await
-            }
-            other => other,
-        }
+        self.connect(endpoint, options().with_timeout(PATIENCE)).await
     }
 }

@@ -67,25 +67,33 @@ impl Etcd {
             known.used = Instant::now();
             return Ok(known.client.clone());
         }
-        reached(endpoint).await?;
-        let url = self.url(endpoint);
-        let nobody = self.access.without_user().options(options());
-        let client = match Client::connect([url.clone()], Some(self.access.options(options()))).await {
-            Err(error) if self.access.has_user() => match error.to_string() {
-                // Not yet: the user is created when the cluster is whole.
-                text if text.contains("authentication is not enabled") => {
-                    Client::connect([url], Some(nobody)).await?
-                }
-                // Nobody logs in to a learner, and it tells everybody how it stands. It is not remembered: it will be a voter.
-                text if text.contains("not supported for learner") => {
-                    return Client::connect([url], Some(nobody)).await;
-                }
-                _ => return Err(error),
-            },
+        let client = match self.connect(endpoint, options()).await {
+            // Nobody logs in to a learner, and older ones tell everybody how they stand. It is not remembered: it will be a voter.
+            Err(error)
+                if self.access.has_user() && error.to_string().contains("not supported for learner") =>
+            {
+                let nobody = self.access.without_user().options(options());
+                return Client::connect([self.url(endpoint)], Some(nobody)).await;
+            }
             other => other?,
         };
         self.remember(endpoint, &client);
         Ok(client)
+    }
+
+    /// A new connection, as the user if there is authentication.
+    async fn connect(&self, endpoint: &str, options: ConnectOptions) -> Result<Client, etcd_client::Error> {
+        reached(endpoint).await?;
+        let url = [self.url(endpoint)];
+        match Client::connect(&url, Some(self.access.options(options.clone()))).await {
+            // Not yet: the user is created when the cluster is whole.
+            Err(error)
+                if self.access.has_user() && error.to_string().contains("authentication is not enabled") =>
+            {
+                Client::connect(&url, Some(self.access.without_user().options(options))).await
+            }
+            other => other,
+        }
     }
 
     /// A connection to the learner behind `endpoint`, with a login that the member behind `host` gave: what one has logged in, all know.
