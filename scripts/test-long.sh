@@ -5,15 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export OLM_TEST_LONG=1
-# The version of the newest etcd 3.5 that can be had; or why there is none, and 1.
-newest_etcd() {
-    local said
-    said=$(scripts/etcd-newer.sh 2>&1 | tail -n 1) || { echo "${said#error: }"; return 1; }
-    said=${said##*/}
-    # Earlier ones lose data when they are killed under load (as in tests/src/etcd_stage/images.rs).
-    [ "${said##*.}" -ge 20 ] || { echo "etcd $said is not new enough"; return 1; }
-    echo "$said"
-}
+. scripts/newest-etcd.sh
 # Optimised: there are many answers to check.
 ${CARGO:-cargo} test --release -p olm-resolver --test oracle --test properties --test recorded -- --show-output "$@"
 # The manager dies at every single call of an install and of an upgrade, the API is away for a whole minute, and every bundle of the

@@ -14,15 +14,7 @@ export RUST_BACKTRACE=0
 # The end-to-end tests run the real binaries. Built together with the tests, they share every library with them: by
 # themselves they would lack what only tests ask of a few small crates, and everything above those would be built twice.
 ${CARGO:-cargo} build --workspace --bins --tests || exit 1
-# The version of the newest etcd 3.5 that can be had; or why there is none, and 1.
-newest_etcd() {
-    local said
-    said=$(scripts/etcd-newer.sh 2>&1 | tail -n 1) || { echo "${said#error: }"; return 1; }
-    said=${said##*/}
-    # Earlier ones lose data when they are killed under load (as in tests/src/etcd_stage/images.rs).
-    [ "${said##*.}" -ge 20 ] || { echo "etcd $said is not new enough"; return 1; }
-    echo "$said"
-}
+. scripts/newest-etcd.sh
 # Prints the tests that `cargo test` is asked for, and keeps what they say in the log.
 status=0
 run() {

@@ -49,9 +49,14 @@ async fn signed_in(test: &str, cluster: &Cluster, scripts: bool) -> Result<Optio
         return Ok(None);
     };
     page.scripts(scripts).await?;
-    let base = link.split("/login").next().unwrap_or_default().to_string();
     catalog(cluster, &mut page, &link).await?;
+    let base = base(&link).to_owned();
     Ok(Some((page, base)))
+}
+
+/// The console's address, of a link that signs in.
+fn base(link: &str) -> &str {
+    link.split("/login").next().unwrap_or_default()
 }
 
 /// Signs in, and waits until no catalog of the scenario before is on the page: the console asks for them every two seconds, and
@@ -73,7 +78,7 @@ async fn catalog(cluster: &Cluster, page: &mut Page, link: &str) -> Result<()> {
         }
         ensure!(start.elapsed() < PATIENCE, "etcd is in {shown}, and the catalogs are {there:?}");
         tokio::time::sleep(Duration::from_millis(500)).await;
-        page.goto(&format!("{}/catalog", link.split("/login").next().unwrap_or_default())).await?;
+        page.goto(&format!("{}/catalog", base(link))).await?;
     }
 }
 
