@@ -293,6 +293,7 @@ impl Worker {
                     let grace = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
                     self.terminate(grace);
                 }
+                self.redefine();
             }
             Message::Gone => {
                 // Somebody removed the object without waiting: nothing of the pod may stay.

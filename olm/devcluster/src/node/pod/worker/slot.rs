@@ -34,7 +34,10 @@ impl Drop for Running {
 }
 
 pub(super) struct Slot {
+    /// The definition that runs, or that is started next.
     pub(super) container: Container,
+    /// The definition that replaces it when the running instance has ended.
+    pub(super) replacement: Option<Container>,
     pub(super) is_init: bool,
     pub(super) run: Run,
     /// Shown instead of what `run` says.
@@ -59,6 +62,7 @@ impl Slot {
     ) -> Self {
         let mut slot = Self {
             container,
+            replacement: None,
             is_init,
             run: Run::New,
             waiting: None,
@@ -93,5 +97,70 @@ impl Slot {
             });
         }
         slot
+    }
+
+    /// Adopts the definition that the pod has now; true when the running instance has to end for it. As in the kubelet, only
+    /// another image counts as a change, and an init container runs its new image the next time.
+    pub(super) fn redefine(&mut self, container: &Container) -> bool {
+        let current = self.replacement.as_ref().unwrap_or(&self.container);
+        if current.image == container.image {
+            return false;
+        }
+        match &self.run {
+            Run::Running(_) if self.is_init => {
+                self.container = container.clone();
+                false
+            }
+            Run::Running(_) => self.replacement.replace(container.clone()).is_none(),
+            Run::New | Run::Exited(_) => {
+                self.adopt(container.clone());
+                false
+            }
+        }
+    }
+
+    /// Makes the last instance history: the next one counts as a restart.
+    pub(super) fn forget_end(&mut self) {
+        if let Run::Exited(end) = std::mem::replace(&mut self.run, Run::New) {
+            self.last = Some(end);
+            self.restarts += 1;
+        }
+    }
+
+    /// The next instance runs this definition, at once: the failures before were those of another image.
+    pub(super) fn adopt(&mut self, container: Container) {
+        self.container = container;
+        self.backoff = Backoff::default();
+        self.not_before = None;
+        self.waiting = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn container(image: &str) -> Container {
+        Container { name: "main".to_owned(), image: Some(image.to_owned()), ..Container::default() }
+    }
+
+    #[test]
+    fn another_image_is_started_without_the_back_off_of_the_one_before() {
+        // given a container that crashed twice and waits
+        let mut slot = Slot::recover(container("a"), false, None, true);
+        slot.run =
+            Run::Exited(ContainerStateTerminated { exit_code: 3, ..ContainerStateTerminated::default() });
+        slot.backoff.after_failure();
+        slot.not_before = Some(Instant::now() + slot.backoff.after_failure());
+        slot.waiting = Some(("CrashLoopBackOff", "back-off".to_owned()));
+        // when the pod is written again with the same image, then it keeps waiting
+        assert!(!slot.redefine(&container("a")));
+        assert!(slot.not_before.is_some() && slot.waiting.is_some());
+        // when the image changes, then nothing holds the next start up, and that is a restart
+        assert!(!slot.redefine(&container("b")));
+        assert_eq!((slot.not_before, slot.waiting.is_some()), (None, false));
+        assert_eq!(slot.container.image.as_deref(), Some("b"));
+        slot.forget_end();
+        assert_eq!((slot.restarts, slot.last.map(|end| end.exit_code)), (1, Some(3)));
     }
 }

@@ -128,10 +128,7 @@ impl Worker {
         let name = self.slots[index].container.name.clone();
         {
             let slot = &mut self.slots[index];
-            if let Run::Exited(end) = std::mem::replace(&mut slot.run, Run::New) {
-                slot.last = Some(end);
-                slot.restarts += 1;
-            }
+            slot.forget_end();
             slot.instance += 1;
             slot.waiting = None;
             slot.not_before = None;

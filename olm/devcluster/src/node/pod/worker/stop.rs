@@ -1,6 +1,9 @@
 //! Containers end: because they have to, or by themselves.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, LifecycleHandler};
 use kube::api::{DeleteParams, Preconditions};
@@ -36,6 +39,26 @@ impl Worker {
             running.stopping.replace(tokio::spawn(stop_process(target, hook, grace)).abort_handle())
         {
             earlier.abort();
+        }
+    }
+
+    /// Adopts the containers' definitions from the pod. A container whose image changed is restarted whatever the restart
+    /// policy says.
+    pub(super) fn redefine(&mut self) {
+        if self.stage != Stage::Active {
+            return;
+        }
+        let pod = Arc::clone(&self.pod);
+        let Some(spec) = &pod.spec else { return };
+        for container in spec.init_containers.iter().flatten().chain(&spec.containers) {
+            let Some(index) = self.slots.iter().position(|slot| slot.container.name == container.name) else {
+                continue;
+            };
+            if self.slots[index].redefine(container) {
+                let text = format!("Container {} definition changed, will be restarted", container.name);
+                self.event(Some(index), Severity::Normal, "Killing", text);
+                self.stop(index, self.grace());
+            }
         }
     }
 
@@ -118,6 +141,10 @@ impl Worker {
         slot.not_before = Some(Instant::now() + delay);
         slot.run = Run::Exited(end);
         slot.started = false;
+        if let Some(replacement) = slot.replacement.take().filter(|_| self.stage == Stage::Active) {
+            slot.forget_end();
+            slot.adopt(replacement);
+        }
         // An init container that completed is what "ready" means for it.
         slot.ready = slot.is_init && exit.code == 0;
         if let Some(entry) = lock(&self.live.containers).get_mut(&name) {
