@@ -7,7 +7,12 @@ use std::{
 
 use anyhow::{Context as _, Result, bail, ensure};
 use olm_tests::{
-    etcd_stage::{Handle, Rpc, audit::Change, facts::Facts, settled},
+    etcd_stage::{
+        Handle, Rpc,
+        audit::{Change, broken_rules},
+        facts::{Facts, Listed, Said},
+        settled,
+    },
     inprocess::Call,
 };
 use serde_json::Value;
@@ -250,4 +255,34 @@ async fn told(cluster: &Handle<'_>, log: &[Rpc]) -> Result<()> {
         count("MemberAdded")
     );
     Ok(())
+}
+
+#[test]
+fn a_promotion_is_judged_by_what_etcd_does_not_check_itself() {
+    let facts = |leader: u64, learner: u64, name: &str| {
+        let listed = |id: u64, name: &str| Listed {
+            id,
+            name: name.to_owned(),
+            peer_urls: Vec::new(),
+            learner: id == 2,
+        };
+        let said = |id: u64, applied: u64| Said {
+            id,
+            leader: 1,
+            index: applied,
+            applied,
+            learner: id == 2,
+            members: if id == 1 { vec![listed(1, "c-a"), listed(2, name)] } else { Vec::new() },
+            ..Said::default()
+        };
+        Facts([("c-a".to_owned(), said(1, leader)), ("c-b".to_owned(), said(2, learner))].into())
+    };
+    let wrong =
+        |leader, learner, name: &str| broken_rules(&Change::Promote(2), &facts(leader, learner, name));
+    assert_eq!(wrong(10, 8, "c-b"), Vec::<String>::new(), "etcd refuses it, or had more of it by then");
+    assert_eq!(wrong(10_000, 8_000, "c-b"), Vec::<String>::new());
+    for (leader, learner, name) in [(10_000, 7_999, "c-b"), (10, 0, "c-b"), (10, 10, "")] {
+        let told = wrong(leader, learner, name);
+        assert!(told.len() == 1 && told[0].starts_with("5: "), "{leader} {learner} {name:?}: {told:?}");
+    }
 }

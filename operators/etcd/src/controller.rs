@@ -471,7 +471,7 @@ impl<'a> Pass<'a> {
             }
             self.context.keep(&key, |kept| kept.compared = Some(compared.clone()));
             seen = self.observe(valid).await?;
-            compared.show(&mut seen);
+            compared.show_new(&mut seen);
         }
         Ok(seen)
     }

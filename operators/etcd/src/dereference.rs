@@ -69,6 +69,7 @@ pub(crate) async fn observe(
         refused,
         // Whoever wants to know compares: that takes its time.
         hashes: BTreeMap::new(),
+        compared_now: false,
         uncompared: Vec::new(),
         fresh_name: names::fresh_member(&cluster.name),
         volumes: volumes(cluster, around),

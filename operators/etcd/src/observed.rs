@@ -22,6 +22,8 @@ pub struct Observed {
     pub refused: BTreeSet<String>,
     /// Sums over the data of voters, by name of the pod, of the last comparison; none when others have a vote by now.
     pub hashes: BTreeMap<String, Hash>,
+    /// The sums come from a comparison made for this very look, of the present voters.
+    pub compared_now: bool,
     /// Voters that could not be compared with the others, several times in a row.
     pub uncompared: Vec<String>,
     /// A new member gets a volume.

@@ -18,6 +18,9 @@ const AGAIN: SignedDuration = SignedDuration::from_secs(2);
 const DOUBLED: u32 = 5;
 /// What is compared again outside its turn waits so many times as long as the last time took.
 const SHARE: i32 = 20;
+/// Before a member is removed they are compared in the same look, but after one that was not of all only when this many times as long as that
+/// took has passed.
+const REST: i32 = 4;
 /// Before a member is added, which gets all that the others hold, they were compared no longer ago than this.
 const FRESH: SignedDuration = SignedDuration::from_secs(300);
 /// So many comparisons in a row that were not of all are told of.
@@ -61,11 +64,18 @@ impl Compared {
         })
     }
 
-    /// Puts what came of it into a look. Sums say nothing when others have a vote by now.
+    /// Puts the result of an earlier comparison into a look. Sums are void when others have a vote by now.
     pub(crate) fn show(&self, seen: &mut Observed) {
         let holds = assess(seen).is_some_and(|health| ids(&health.voters) == self.voters);
         seen.hashes = if holds { self.sums.clone() } else { BTreeMap::new() };
         seen.uncompared = if holds { self.unheard().to_vec() } else { Vec::new() };
+        seen.compared_now = false;
+    }
+
+    /// Puts the result of the comparison that was just made for this look into it.
+    pub(crate) fn show_new(&self, seen: &mut Observed) {
+        self.show(seen);
+        seen.compared_now = assess(seen).is_some_and(|health| ids(&health.voters) == self.voters);
     }
 
     /// Those who could not be compared with the others, when that was tried several times.
@@ -101,7 +111,13 @@ impl Compared {
         if before && known && !self.voters.is_subset(&ids(&health.voters)) {
             return true;
         }
-        passed(FRESH) && matches!(plan(goal, memory, seen).action, Some(Action::AddLearner { .. }))
+        let next = plan(goal, memory, seen);
+        if next.compare {
+            // The members read all their data again for each removal; a member that gives no sum makes that slow.
+            let rest = if self.open == 0 { self.took } else { (self.took * REST).max(AGAIN) };
+            return ids(&health.voters) != self.voters || passed(rest.min(EVERY));
+        }
+        passed(FRESH) && matches!(next.action, Some(Action::AddLearner { .. }))
     }
 
     fn wait(&self, urgent: bool) -> SignedDuration {

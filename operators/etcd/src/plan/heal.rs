@@ -106,7 +106,7 @@ impl Step<'_> {
             return Some(Decision::blocked(Progress::Stuck, "TooFewHealthyMembers", text));
         }
         let text = format!("member {name} is lost: {why}");
-        Some(self.remove(Progress::Healing, member, Removal::Dead(why), text, corrupt))
+        Some(self.compared_first(self.remove(Progress::Healing, member, Removal::Dead(why), text, corrupt)))
     }
 
     /// What a person can do when one is lost and another one is corrupt: when the lost are gone the corrupt can be replaced, if those who

@@ -109,19 +109,22 @@ pub struct Decision {
     pub blocked: Option<&'static str>,
     /// When to look again although nothing was heard; none means the steady pace.
     pub again: Option<Duration>,
+    /// The next action needs a comparison of the members' data in the same look.
+    pub compare: bool,
 }
 
 impl Decision {
     pub(crate) fn act(progress: Progress, action: Action, message: impl Into<String>) -> Self {
-        Self { progress, action: Some(action), message: message.into(), blocked: None, again: Some(SOON) }
+        Self { action: Some(action), ..Self::wait(progress, message) }
     }
 
     pub(crate) fn wait(progress: Progress, message: impl Into<String>) -> Self {
-        Self { progress, action: None, message: message.into(), blocked: None, again: Some(SOON) }
+        let message = message.into();
+        Self { progress, action: None, message, blocked: None, again: Some(SOON), compare: false }
     }
 
     pub(crate) fn blocked(progress: Progress, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { progress, action: None, message: message.into(), blocked: Some(reason), again: Some(4 * SOON) }
+        Self { blocked: Some(reason), again: Some(4 * SOON), ..Self::wait(progress, message) }
     }
 }
 

@@ -191,6 +191,7 @@ impl World {
         let mut seen = Observed {
             now: self.now,
             hashes: BTreeMap::new(),
+            compared_now: false,
             uncompared: Vec::new(),
             pods: self.pods.values().map(|p| p.view.clone()).collect(),
             claims: self.claims.values().map(|c| c.view.clone()).collect(),
@@ -212,7 +213,7 @@ impl World {
             self.heard.hear(&self.members, &sums);
             self.heard.note(&self.members, self.holds_same());
             compared = compared.after((SignedDuration::ZERO, self.now), &seen, sums);
-            compared.show(&mut seen);
+            compared.show_new(&mut seen);
         }
         self.compared = Some(compared);
         seen

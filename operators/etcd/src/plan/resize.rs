@@ -1,9 +1,11 @@
 //! More members, or fewer: one at a time.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::SignedDuration;
 
+use super::compare::agreeing;
 use super::{Action, Decision, Progress, Removal, Step, has_alarm, remaining};
 use crate::observed::{Member, Memory, quorum};
 
@@ -61,17 +63,53 @@ impl Step<'_> {
             let text = format!("no member is removed before {} has told its name", member.label());
             return Some(self.unhealthy(progress, &text));
         }
+        let sound = self.sound();
+        let doubtful = || self.health.voters.iter().filter(|m| !sound.contains(&m.id));
         let created = |m: &&&Member| (self.pod_of(m).and_then(|pod| pod.created), m.id);
-        // One that is away goes before one that is only behind.
-        let worst = |m: &&&Member| (!self.health.is_catching_up(m.id), created(m));
-        let victim = match self.health.unhealthy.iter().max_by_key(worst) {
-            Some(member) => *member,
-            None => *self.health.voters.iter().filter(|m| m.id != self.health.leader).max_by_key(created)?,
+        // One that is away goes before one that is behind, and that before one that could not be compared.
+        let worst = |m: &&&Member| {
+            let healthy = self.health.is_healthy(m.id);
+            (!healthy && !self.health.is_catching_up(m.id), !healthy, created(m))
         };
+        let follower =
+            || self.health.voters.iter().filter(|m| m.id != self.health.leader).max_by_key(created);
+        let victim = *doubtful().max_by_key(worst).or_else(follower)?;
         if self.voters() < 2 || self.healthy_without(&[victim.id]) < quorum(self.voters() - 1) {
             return Some(self.unhealthy(progress, "no member is removed before more are healthy"));
         }
+        if sound.is_empty() && (self.seen.compared_now || !self.seen.uncompared.is_empty()) {
+            return Some(self.too_few_compared());
+        }
         let text = format!("removing member {}", victim.label());
-        Some(self.remove(progress, victim, Removal::ScaleDown, text, &[]))
+        let avoid: Vec<u64> = doubtful().map(|m| m.id).collect();
+        Some(self.compared_first(self.remove(progress, victim, Removal::ScaleDown, text, &avoid)))
+    }
+
+    /// Ids of the healthy voters that a comparison found to hold the same data, if they are a majority; otherwise none.
+    fn sound(&self) -> Vec<u64> {
+        let voters = &self.health.voters;
+        let alike = agreeing(&BTreeSet::new(), voters, &self.seen.hashes);
+        let holds = |m: &&&Member| m.pod.as_deref().is_some_and(|name| alike.contains(&name));
+        let sound = voters.iter().filter(holds).map(|m| m.id).filter(|id| self.health.is_healthy(*id));
+        Some(sound.collect::<Vec<_>>())
+            .filter(|sound| sound.len() >= quorum(voters.len()))
+            .unwrap_or_default()
+    }
+
+    /// Removing any member could remove the last one that holds what the majority wrote.
+    fn too_few_compared(&self) -> Decision {
+        let silent = |m: &&&Member| m.pod.as_ref().is_some_and(|name| !self.seen.hashes.contains_key(name));
+        let names: Vec<String> = self.health.voters.iter().filter(silent).map(|m| m.label()).collect();
+        let without =
+            if names.is_empty() { String::new() } else { format!(" (no sum from {})", names.join(", ")) };
+        let text = format!(
+            "spec.size is {}, but no member is removed: fewer than {} of {} members could be compared with each other{without}. \
+             hint: `etcdctl endpoint hashkv --cluster` shows why; `etcdctl member remove` removes a member without a comparison",
+            self.goal.size,
+            quorum(self.voters()),
+            self.voters()
+        );
+        let compare = !self.seen.compared_now;
+        Decision { compare, ..Decision::blocked(Progress::ScalingDown, "ComparisonIncomplete", text) }
     }
 }

@@ -110,6 +110,8 @@ pub(super) const RULES: &[(&str, Rule)] = &[
         removal_of_healthy,
     ),
     ("3: the leader and the last voter are not removed", removal_of_leader),
+    ("3: the voters are compared in the look that removes one of them", removal_after_a_comparison),
+    ("3: for the size one goes without which a majority still holds the same data", majority_keeps_its_data),
     (
         "3: a member is renewed only when all are healthy and two others stay",
         renewal_of_one_that_can_be_spared,
@@ -325,6 +327,29 @@ fn removal_of_leader(look: &Look<'_>, action: &Action) -> bool {
     *id != look.leader_id() && !(voter && look.voters().len() < 2)
 }
 
+fn removal_after_a_comparison(look: &Look<'_>, action: &Action) -> bool {
+    let Action::RemoveMember { id, why, .. } = action else { return true };
+    // Where members are known to differ, the rules of 11 hold.
+    look.seen.compared_now
+        || matches!(why, Removal::Corrupt(_))
+        || look.memory.corruption.is_some()
+        || look.voters().len() < 2
+        || look.voters().iter().all(|m| m.id != *id)
+}
+
+fn majority_keeps_its_data(look: &Look<'_>, action: &Action) -> bool {
+    let Action::RemoveMember { id, why: Removal::ScaleDown, .. } = action else { return true };
+    let voters = look.voters();
+    let sum =
+        |m: &Member| m.pod.as_ref().and_then(|name| look.seen.hashes.get(name)).filter(|_| look.healthy(m));
+    let alike = |one: &Member| -> Vec<u64> {
+        let same = voters.iter().filter(|other| sum(one).is_some() && sum(other) == sum(one));
+        same.map(|m| m.id).collect()
+    };
+    let most = voters.iter().map(|m| alike(m)).max_by_key(Vec::len).unwrap_or_default();
+    most.len() >= quorum(voters.len()) && (most.len() == voters.len() || !most.contains(id))
+}
+
 fn removal_with_claim(look: &Look<'_>, action: &Action) -> bool {
     let Action::RemoveMember { name, why: Removal::Dead(_), .. } = action else { return true };
     look.seen.pod(name).is_some() || look.seen.claim(name).is_none()
@@ -345,7 +370,8 @@ fn promote_in_sync(look: &Look<'_>, action: &Action) -> bool {
         e.is_learner
             && e.member_id == *id
             && e.applied > 0
-            && (e.applied + 1000 >= index || e.applied >= index / 10 * 9)
+            && e.applied + 1000 >= index
+            && e.applied * 10 >= index * 9
     });
     let started = look.members().iter().any(|m| m.id == *id && m.is_learner && m.started);
     caught_up && started && look.well() == look.voters().len()

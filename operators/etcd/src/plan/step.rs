@@ -51,6 +51,16 @@ impl<'a> Step<'a> {
         Decision::act(progress, action, message)
     }
 
+    /// A voter that is removed may be the last that holds what the majority wrote: the members are compared in the look
+    /// that decides to remove it. Members that are known to differ have rules of their own, in `corrupt`.
+    pub(super) fn compared_first(&self, removal: Decision) -> Decision {
+        if self.seen.compared_now || self.memory.corruption.is_some() || self.voters() < 2 {
+            return removal;
+        }
+        let message = format!("the data of all members is compared first: {}", removal.message);
+        Decision { compare: true, ..Decision::wait(removal.progress, message) }
+    }
+
     /// Hands leadership to the healthy voter with the longest log among those that may have it.
     pub(crate) fn move_leader(
         &self,
@@ -109,7 +119,7 @@ impl<'a> Step<'a> {
             return self.unhealthy(progress, &format!("member {name} is not replaced before {reason}"));
         }
         let text = format!("member {name} is replaced: {why}");
-        self.remove(progress, member, Removal::Renewed(why.to_owned()), text, &[])
+        self.compared_first(self.remove(progress, member, Removal::Renewed(why.to_owned()), text, &[]))
     }
 
     /// What must be over before a member is taken down for a moment. Clusters of one or two cannot do without it: they

@@ -281,8 +281,13 @@ impl Runner {
     }
 
     pub(super) async fn step(&mut self) -> (Progress, Observed) {
-        let seen = self.look().await;
-        let decision = plan(&self.cluster.goal, &self.memory, &seen);
+        let mut seen = self.look().await;
+        let mut decision = plan(&self.cluster.goal, &self.memory, &seen);
+        if decision.compare {
+            seen.hashes = self.hashes(&seen).await;
+            seen.compared_now = true;
+            decision = plan(&self.cluster.goal, &self.memory, &seen);
+        }
         let mut pause = decision.again.unwrap_or(Duration::from_millis(250));
         if let Some(action) = &decision.action {
             match self.act(action, &seen).await {

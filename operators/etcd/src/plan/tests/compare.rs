@@ -175,6 +175,22 @@ fn before_a_member_is_added_a_comparison_is_no_older_than_five_minutes() {
 }
 
 #[test]
+fn before_a_member_is_removed_a_comparison_is_made_in_that_look() {
+    let removing = |compared: &Compared, seconds: i64, sums: &[u32]| {
+        compared.due(&goal(1), &memory(false), &seen(seconds, sums))
+    };
+    let compared = after(&begin(0.5), 0, &[1, 1, 1]);
+    assert!(removing(&compared, 0, &[1, 1, 1]), "however new the last one is");
+    // One that takes long does not follow the other without a pause, but of fewer voters it is made at once.
+    let slow = took(&begin(0.5), (20, 100), &[1, 1, 1]);
+    assert!(!removing(&slow, 119, &[1, 1, 1]) && removing(&slow, 120, &[1, 1, 1]));
+    assert!(removing(&slow, 101, &[1, 1]));
+    // One that was not of all is repeated less often.
+    let part = took(&begin(0.5), (20, 100), &[1, 1, 0]);
+    assert!(!removing(&part, 179, &[1, 1, 0]) && removing(&part, 180, &[1, 1, 0]));
+}
+
+#[test]
 fn who_remains_is_compared_when_the_one_that_differed_is_gone() {
     let ill = after(&begin(0.0), 0, &[1, 1, 1, 2]);
     assert_eq!(due(&ill, true, 1, &[1, 1, 1, 2]), Some(2));
