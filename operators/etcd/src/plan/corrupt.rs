@@ -175,8 +175,9 @@ impl<'a> Step<'a> {
     }
 
     fn replace_corrupt(&self, wrong: &[&Member], ids: &[u64]) -> Option<Decision> {
-        // One that is away is the first, or it would be in the way of the others.
-        let member = wrong.iter().min_by_key(|m| self.health.is_healthy(m.id))?;
+        // One that is away is the first, or it would be in the way of the others; then one that is behind.
+        let state = |m: &&&Member| (self.health.is_healthy(m.id), self.health.is_catching_up(m.id));
+        let member = wrong.iter().min_by_key(state)?;
         // Those who remain must be able to decide, and be healthy, but for others that are wrong too: these count for nothing.
         let sound_missing = self.health.unhealthy.iter().any(|m| !ids.contains(&m.id));
         if sound_missing || self.healthy_without(ids) < quorum(self.voters() - 1) {

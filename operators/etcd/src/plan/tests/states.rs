@@ -484,6 +484,17 @@ fn of_two_that_are_not_healthy_the_one_that_does_not_answer_goes_first() {
 }
 
 #[test]
+fn of_two_that_are_wrong_the_one_that_does_not_answer_goes_before_one_that_is_behind() {
+    for (ones, gone) in [(vec![WELL, BEHIND, WELL, WELL, DOWN], 5), (vec![WELL, DOWN, WELL, WELL, BEHIND], 2)]
+    {
+        let case = Case { ones, size: 5, wrong: Some(vec![1, 4]), compared: false, ..QUIET };
+        let action = case.action();
+        let goes = |action: &Action| matches!(action, Action::RemoveMember { id, why: Removal::Corrupt(_), .. } if *id == gone);
+        assert!(action.as_ref().is_ok_and(|action| action.as_ref().is_some_and(goes)), "{action:?}");
+    }
+}
+
+#[test]
 fn a_member_that_follows_is_not_told_another_version_before_the_one_before_it_runs_its_own() {
     // Back from 3.5 to 3.4: the second was told so and still runs 3.5, the third catches up.
     let told = One { answers: Some(Answer { version: 1, ..ANSWER }), ..WELL };
