@@ -19,7 +19,7 @@ use crate::{
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// A client pod with etcdctl in it that does nothing by itself.
-fn client_pod(ns: &str, version: &str) -> String {
+pub(crate) fn client_pod(ns: &str, version: &str) -> String {
     format!(
         "apiVersion: v1\nkind: Pod\nmetadata:\n  name: client\n  namespace: {ns}\nspec:\n  terminationGracePeriodSeconds: 0\n  containers:\n  - name: client\n    image: quay.io/coreos/etcd:v{version}\n    command: [/usr/local/bin/etcd, --data-dir=/tmp/own, --listen-client-urls=http://127.0.0.1:12379, --advertise-client-urls=http://127.0.0.1:12379, --listen-peer-urls=http://127.0.0.1:12380]\n"
     )
@@ -31,7 +31,7 @@ fn without_volumes(ns: &str, name: &str, size: i64, version: &str) -> String {
 }
 
 /// Writes one key after another through the client Service until told to stop; a failed write counts for its second.
-struct Writer {
+pub(crate) struct Writer {
     stop: Arc<AtomicBool>,
     written: Arc<AtomicUsize>,
     worst_second: Arc<AtomicUsize>,
@@ -39,7 +39,7 @@ struct Writer {
 }
 
 impl Writer {
-    fn start(cluster: &Cluster, ns: &str, service: &str) -> Self {
+    pub(crate) fn start(cluster: &Cluster, ns: &str, service: &str) -> Self {
         let (stop, written, worst) =
             (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let (cluster, ns) = (cluster.clone(), ns.to_string());
@@ -78,7 +78,7 @@ impl Writer {
     }
 
     /// Number written, most failures within one second, and what they said.
-    fn finish(self) -> (usize, usize, Vec<String>) {
+    pub(crate) fn finish(self) -> (usize, usize, Vec<String>) {
         self.stop.store(true, Ordering::Relaxed);
         let failures = self.thread.join().unwrap_or_default();
         (self.written.load(Ordering::Relaxed), self.worst_second.load(Ordering::Relaxed), failures)

@@ -44,6 +44,8 @@ impl Cluster {
         }
         let mut shared = SHARED.lock().unwrap_or_else(|e| e.into_inner());
         let cluster = shared.get_or_insert_with(|| {
+            // The dev cluster looks for etcds when it starts: scenarios of an upgrade need a newer one by then.
+            let _ = crate::etcd_stage::newer();
             DevCluster::start_in_temp(&[]).map(Arc::new).map_err(|error| format!("{error:#}"))
         });
         match cluster {
@@ -150,6 +152,13 @@ pub fn run(mut command: Command, stdin: Option<&str>) -> Result<Output> {
     Ok(child.wait_with_output()?)
 }
 
+/// `OLM_ETCD_DIRS` with the folder in which `scripts/etcd-newer.sh` stores etcds.
+fn etcd_dirs() -> Result<std::ffi::OsString> {
+    let given = std::env::var_os("OLM_ETCD_DIRS").unwrap_or_default();
+    let given = std::env::split_paths(&given).filter(|path| !path.as_os_str().is_empty());
+    Ok(std::env::join_paths(given.chain([crate::etcd_stage::target()]))?)
+}
+
 /// A running `olm up`.
 #[derive(Debug)]
 pub struct DevCluster {
@@ -183,6 +192,7 @@ impl DevCluster {
     pub fn launch(data_dir: &Path, args: &[&str]) -> Result<Self> {
         let mut command = olm();
         command
+            .env("OLM_ETCD_DIRS", etcd_dirs()?)
             .args([
                 "up",
                 "--listen",

@@ -9,7 +9,7 @@ use std::{
 use olm_devcluster::node::{Image, ImageTable};
 
 /// Where `scripts/etcd-newer.sh` puts what it finds.
-fn target() -> PathBuf {
+pub(crate) fn target() -> PathBuf {
     crate::bin_dir().parent().map_or_else(|| PathBuf::from("target/etcd"), |target| target.join("etcd"))
 }
 

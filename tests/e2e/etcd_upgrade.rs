@@ -1,0 +1,161 @@
+//! Scenarios of etcd on the dev cluster's own node, with real pods and volumes: an upgrade to the next minor version, and
+//! members that lose their data.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use olm_tests::{Cluster, etcd, eventually};
+use serde_json::{Value, json};
+
+use crate::{
+    etcd_cluster::{Writer, client_pod},
+    operator::{csv_succeeded, delete_namespace, get, namespace, subscription},
+    scenario,
+};
+
+const LIMIT: Duration = Duration::from_secs(180);
+const NAME: &str = "minor";
+
+/// A namespace with the operator, a client pod, and a cluster of three members with volumes.
+async fn three_members(cluster: &Cluster, ns: &str, version: &str) -> Result<Vec<String>> {
+    namespace(cluster, ns)?;
+    cluster.kubectl_in(&["apply", "-f", "-"], Some(&subscription(ns, "Automatic", None)))?;
+    csv_succeeded(cluster, ns, "etcdoperator.v0.11.0").await?;
+    let manifest = etcd::manifest(ns, NAME, 3, version);
+    cluster.kubectl_in(&["apply", "--validate=strict", "-f", "-"], Some(&manifest))?;
+    cluster.kubectl_in(&["apply", "-f", "-"], Some(&client_pod(ns, version)))?;
+    let members = cluster.wait_members(ns, NAME, 3, LIMIT).await?;
+    cluster.kubectl(&["wait", "--for=condition=Ready", "pod/client", "-n", ns, "--timeout=60s"])?;
+    Ok(members)
+}
+
+/// UID and restart count of each member's pod.
+fn pods(cluster: &Cluster, ns: &str) -> Result<BTreeMap<String, (String, u64)>> {
+    let list = get(cluster, &["pods", "-n", ns, "-l", &format!("etcd_cluster={NAME}")])?;
+    let items = list["items"].as_array().context("items")?;
+    let facts = items.iter().map(|pod| {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let restarts = pod["status"]["containerStatuses"][0]["restartCount"].as_u64().unwrap_or_default();
+        (text(&pod["metadata"]["name"]), (text(&pod["metadata"]["uid"]), restarts))
+    });
+    Ok(facts.collect())
+}
+
+/// Version that a member reports, and the version of its cluster.
+fn versions(cluster: &Cluster, ns: &str, pod: &str) -> Result<String> {
+    let text = cluster.etcdctl(ns, pod, &["endpoint", "status", "-w", "json"])?;
+    let value: Value = serde_json::from_str(text.trim())?;
+    Ok(value[0]["Status"]["version"].as_str().unwrap_or_default().to_owned())
+}
+
+/// Fails unless a member holds every acknowledged key.
+fn holds_all(cluster: &Cluster, ns: &str, member: &str, written: usize) -> Result<()> {
+    let before = cluster.etcdctl(ns, member, &["get", "before", "--print-value-only"])?;
+    ensure!(before.trim() == "kept", "{member} lost a key: {before:?}");
+    let keys = cluster.etcdctl(ns, member, &["get", "w/", "--prefix", "--keys-only"])?;
+    let count = keys.lines().filter(|line| line.starts_with("w/")).count();
+    ensure!(count >= written, "{member} holds {count} of {written} acknowledged keys");
+    Ok(())
+}
+
+/// `spec.version` from 3.4 to 3.5: the image of each pod changes in place, so the node restarts each container once.
+#[test]
+fn an_etcd_upgrade_restarts_each_member_once_in_its_pod() {
+    const TEST: &str = "an_etcd_upgrade_restarts_each_member_once_in_its_pod";
+    let (own, next) = match (etcd::version(), etcd::next_version()) {
+        (Some(own), Ok(next)) => (own, next),
+        (None, _) => return olm_tests::skipped(TEST, "etcd is not installed"),
+        (_, Err(why)) => return olm_tests::skipped(TEST, &why),
+    };
+    scenario(TEST, async |cluster| {
+        if cluster.data_dir.is_none() {
+            olm_tests::skipped(TEST, "concerns the dev cluster's node");
+            return Ok(());
+        }
+        let ns = "minor";
+        let members = three_members(&cluster, ns, &own).await?;
+        cluster.etcdctl(ns, &members[0], &["put", "before", "kept"])?;
+
+        // A process that is killed comes back in its pod with its data.
+        let killed = &members[1];
+        cluster.olm_ok(&["dev", "fault", "kill", killed, "-n", ns])?;
+        eventually("the killed member to restart", LIMIT, async || {
+            Ok(pods(&cluster, ns)?.get(killed).is_some_and(|(_, restarts)| *restarts == 1).then_some(()))
+        })
+        .await?;
+        cluster.wait_members(ns, NAME, 3, LIMIT).await?;
+        let before = pods(&cluster, ns)?;
+
+        let writer = Writer::start(&cluster, ns, &format!("{NAME}-client"));
+        let patch = json!({ "spec": { "version": next } }).to_string();
+        cluster.kubectl(&["patch", "etcdcluster", NAME, "-n", ns, "--type=merge", "-p", &patch])?;
+        eventually("the upgrade to end", LIMIT, async || {
+            let status = get(&cluster, &["etcdcluster", NAME, "-n", ns])?["status"].clone();
+            let ready = status["members"]["ready"].as_array().map_or(0, Vec::len);
+            if status["currentVersion"] != next.as_str() || ready != 3 {
+                bail!("{status}");
+            }
+            Ok(Some(()))
+        })
+        .await?;
+        let (written, _, failures) = writer.finish();
+        ensure!(written > 3, "{written} keys written: {failures:?}");
+
+        let after = pods(&cluster, ns)?;
+        ensure!(after.len() == 3, "{after:?}");
+        for (pod, (uid, restarts)) in &before {
+            let (new_uid, new_restarts) = after.get(pod).with_context(|| format!("pod {pod}"))?;
+            ensure!(new_uid == uid, "pod {pod} was replaced");
+            ensure!(*new_restarts == restarts + 1, "{pod}: {restarts} restarts before, {new_restarts} after");
+            ensure!(versions(&cluster, ns, pod)? == next, "{pod} runs {}", versions(&cluster, ns, pod)?);
+            holds_all(&cluster, ns, pod, written)?;
+        }
+        let killing = get(&cluster, &["events", "-n", ns, "--field-selector=reason=Killing"])?;
+        let texts = killing["items"].as_array().context("items")?.iter();
+        let changed = texts
+            .filter(|event| event["message"].as_str().is_some_and(|m| m.contains("definition changed")))
+            .count();
+        ensure!(changed >= 3, "{changed} events of a changed definition: {killing}");
+        delete_namespace(&cluster, ns)
+    });
+}
+
+/// A member whose volume was emptied is replaced, and the new one has the data.
+#[test]
+fn a_member_without_its_data_is_replaced_on_the_dev_cluster() {
+    const TEST: &str = "a_member_without_its_data_is_replaced_on_the_dev_cluster";
+    if std::env::var_os("OLM_TEST_LONG").is_none() {
+        return olm_tests::skipped(TEST, "runs with OLM_TEST_LONG=1");
+    }
+    let Some(version) = etcd::version() else {
+        return olm_tests::skipped(TEST, "etcd is not installed");
+    };
+    scenario(TEST, async |cluster| {
+        if cluster.data_dir.is_none() {
+            olm_tests::skipped(TEST, "faults are the dev cluster's");
+            return Ok(());
+        }
+        let ns = "emptied";
+        let members = three_members(&cluster, ns, &version).await?;
+        cluster.etcdctl(ns, &members[0], &["put", "before", "kept"])?;
+        let writer = Writer::start(&cluster, ns, &format!("{NAME}-client"));
+        let ids = || -> Result<Value> {
+            Ok(get(&cluster, &["etcdcluster", NAME, "-n", ns])?["status"]["memberList"].clone())
+        };
+        let before = ids()?;
+        cluster.olm_ok(&["dev", "fault", "kill", &members[2], "--wipe", "-n", ns])?;
+        eventually("the member to be replaced", LIMIT, async || {
+            let now = ids()?;
+            let whole = now.as_array().is_some_and(|list| list.len() == 3);
+            Ok((whole && now != before).then_some(()))
+        })
+        .await?;
+        let after = cluster.wait_members(ns, NAME, 3, LIMIT).await?;
+        let (written, _, failures) = writer.finish();
+        ensure!(written > 3, "{written} keys written: {failures:?}");
+        for member in &after {
+            holds_all(&cluster, ns, member, written)?;
+        }
+        delete_namespace(&cluster, ns)
+    });
+}
