@@ -6,6 +6,7 @@ use cel::common::ast::{
 use std::sync::Arc;
 
 use super::expression::{JSON_PATCH, OBJECT};
+use super::functions;
 use super::parse::Parsed;
 use super::signatures;
 use super::types::{Bindings, Ty};
@@ -242,7 +243,12 @@ impl<'n> Checker<'n> {
             types.push(self.type_of(operand)?);
         }
         if let Some(result) = signatures::result(&name, target.is_some(), &types) {
-            return Ok(result);
+            return match call.args.first() {
+                Some(argument) if !literal_is_valid(&name, &argument.expr) => {
+                    Err((argument.id, format!("invalid {name} argument")))
+                }
+                _ => Ok(result),
+            };
         }
         if !signatures::is_known(&name) {
             return Err((at, format!("undeclared reference to '{name}' (in container '')")));
@@ -253,6 +259,18 @@ impl<'n> Checker<'n> {
             _ => format!("({})", shown.join(", ")),
         };
         Err((at, format!("found no matching overload for '{name}' applied to '{applied}'")))
+    }
+}
+
+/// Literals that functions could only fail on are refused when they are compiled, as by the `ASTValidators` of Kubernetes 1.29.
+fn literal_is_valid(function: &str, argument: &Expr) -> bool {
+    let Expr::Literal(literal) = argument else { return true };
+    match (function, literal) {
+        ("matches", LiteralValue::String(text)) => functions::compile(text.inner()).is_ok(),
+        ("duration", LiteralValue::String(text)) => functions::time::parse_span(text.inner()).is_some(),
+        ("duration", LiteralValue::Int(_)) => false,
+        ("timestamp", LiteralValue::String(text)) => functions::time::parse_time(text.inner()).is_some(),
+        _ => true,
     }
 }
 

@@ -6,7 +6,7 @@
 //! - [`parse`], [`check`], [`signatures`], [`types`]: from text to an expression that fits the schema;
 //! - [`eval`], [`value`], [`functions`]: what an expression makes of an object;
 //! - [`rule`]: a rule with its message, reason and field path;
-//! - [`validate`]: the rules of a whole object, with those that compare it with what it was before;
+//! - [`validate`](mod@validate): the rules of a whole object, with those that compare it with what it was before;
 //! - [`expression`]: expressions of others.
 
 mod check;

@@ -72,6 +72,7 @@ const SIGNATURES: &[&str] = &[
     "uint(uint) uint",
     "uint(int) uint",
     "uint(double) uint",
+    "uint(double) uint",
     "uint(string) uint",
     "string(string) string",
     "string(bool) string",
@@ -87,6 +88,7 @@ const SIGNATURES: &[&str] = &[
     "timestamp(int) time",
     "timestamp(time) time",
     "duration(string) span",
+    "duration(int) span",
     "duration(span) span",
     // sizes
     "size(string) int",
@@ -127,6 +129,14 @@ const SIGNATURES: &[&str] = &[
     // lists
     "list<A>.indexOf(A) int",
     "list<A>.lastIndexOf(A) int",
+    "list<A>.first() optional<A>",
+    "list<A>.last() optional<A>",
+    "list<A>.slice(int,int) list<A>",
+    "list<A>.distinct() list<A>",
+    "list<A>.reverse() list<A>",
+    "list<list<A>>.flatten() list<A>",
+    "list<dyn>.flatten(int) list<dyn>",
+    "lists/range(int) list<int>",
     "sets/contains(list<A>,list<A>) bool",
     "sets/equivalent(list<A>,list<A>) bool",
     "sets/intersects(list<A>,list<A>) bool",
@@ -142,6 +152,8 @@ const SIGNATURES: &[&str] = &[
     "optional<A>.value() A",
     "optional<A>.or(optional<A>) optional<A>",
     "optional<A>.orValue(A) A",
+    "optional/unwrap(list<optional<A>>) list<A>",
+    "list<optional<A>>.unwrapOpt() list<A>",
     // times
     "time.getFullYear() int",
     "time.getFullYear(string) int",
@@ -197,7 +209,7 @@ const SIGNATURES: &[&str] = &[
     // quantities
     "quantity(string) quantity",
     "isQuantity(string) bool",
-    "quantity.sign() int",
+    "sign(quantity) int",
     "quantity.isInteger() bool",
     "quantity.asInteger() int",
     "quantity.asApproximateFloat() double",
@@ -210,7 +222,9 @@ const SIGNATURES: &[&str] = &[
     "quantity.compareTo(quantity) int",
     // versions
     "semver(string) semver",
+    "semver(string,bool) semver",
     "isSemver(string) bool",
+    "isSemver(string,bool) bool",
     "semver.isGreaterThan(semver) bool",
     "semver.isLessThan(semver) bool",
     "semver.compareTo(semver) int",
@@ -252,31 +266,35 @@ type Table = HashMap<(String, bool), Vec<Signature>>;
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| {
     let mut table = Table::new();
-    let mut add = |text: &str| {
-        let (name, member, signature) = parse(text);
+    for text in texts() {
+        let (name, member, signature) = parse(&text);
         table.entry((name, member)).or_default().push(signature);
-    };
-    SIGNATURES.iter().for_each(|text| add(text));
+    }
+    table
+});
+
+/// [`SIGNATURES`], and those that exist for several types.
+fn texts() -> Vec<String> {
+    let mut texts: Vec<String> = SIGNATURES.iter().map(|text| (*text).to_owned()).collect();
     for of in ORDERED.iter().chain(&["span"]) {
         for name in ["_<_", "_<=_", "_>_", "_>=_"] {
-            add(&format!("{name}({of},{of}) bool"));
+            texts.push(format!("{name}({of},{of}) bool"));
         }
-        add(&format!("list<{of}>.isSorted() bool"));
-        add(&format!("list<{of}>.min() {of}"));
-        add(&format!("list<{of}>.max() {of}"));
+        texts.push(format!("list<{of}>.isSorted() bool"));
+        texts.push(format!("list<{of}>.sort() list<{of}>"));
+        texts.push(format!("list<{of}>.min() {of}"));
+        texts.push(format!("list<{of}>.max() {of}"));
     }
     for a in NUMBERS {
         for b in NUMBERS.into_iter().filter(|b| *b != a) {
             for name in ["_<_", "_<=_", "_>_", "_>=_"] {
-                add(&format!("{name}({a},{b}) bool"));
+                texts.push(format!("{name}({a},{b}) bool"));
             }
         }
     }
-    for name in FORMATS {
-        add(&format!("format/{name}() format"));
-    }
-    table
-});
+    texts.extend(FORMATS.iter().map(|name| format!("format/{name}() format")));
+    texts
+}
 
 fn parse(text: &str) -> (String, bool, Signature) {
     let (call, result) = text.rsplit_once(' ').expect("a signature ends in a type");
@@ -377,6 +395,8 @@ fn takes<'n>(param: &Ty<'static>, arg: &Ty<'n>, bound: &mut Bindings<'n>) -> boo
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
@@ -388,5 +408,22 @@ mod tests {
         assert!(result("_+_", false, &[list.clone(), Ty::List(Arc::new(Ty::Nothing))]).is_some());
         assert!(result("@in", false, &[Ty::Text, list]).is_none());
         assert!(is_known("ip.isCanonical") && !is_known("system"));
+    }
+
+    /// The functions of Kubernetes 1.36.2 that a rule of a CustomResourceDefinition can call: the first version that has it, and how it
+    /// is called. Recorded from `k8s.io/apiserver/pkg/cel/environment` for the versions 1.28 to 1.36, without operators and the
+    /// functions about authorizers.
+    const KUBERNETES: &str = include_str!("tests/kubernetes_functions.tsv");
+
+    #[test]
+    fn the_functions_are_those_of_kubernetes() {
+        let rows = KUBERNETES.lines().filter_map(|line| line.split_once('\t'));
+        let theirs: BTreeSet<String> = rows.map(|(_, signature)| signature.to_owned()).collect();
+        let is_function = |text: &String| !text.contains(['_', '@', '!']) && !text.starts_with('-');
+        let ours: BTreeSet<String> =
+            texts().into_iter().filter(is_function).map(|text| text.replace('/', ".")).collect();
+        let missing: Vec<_> = theirs.difference(&ours).collect();
+        let invented: Vec<_> = ours.difference(&theirs).collect();
+        assert!(missing.is_empty() && invented.is_empty(), "missing: {missing:#?}\ninvented: {invented:#?}");
     }
 }

@@ -203,7 +203,7 @@ fn scale(item: &Value, path: &str, errors: &mut Vec<FieldError>) -> Option<Scale
             if required {
                 errors.push(FieldError::required(path, ""));
             }
-        } else if !value.starts_with(prefix) || json_path::check(&value).is_err() || value.contains('[') {
+        } else if !value.starts_with(prefix) || !json_path::is_readable(&value) || value.contains('[') {
             let detail = format!("should be a json path under {prefix}");
             errors.push(FieldError::invalid(path, &*value, detail));
         }
@@ -263,7 +263,11 @@ fn selectable_fields(item: &Value, path: &str, errors: &mut Vec<FieldError>) -> 
         let path = format!("{path}.selectableFields[{index}].jsonPath");
         if field.is_empty() {
             errors.push(FieldError::required(path, ""));
-        } else if field.starts_with(".metadata") || field.contains('[') || json_path::check(&field).is_err() {
+        } else if !field.starts_with('.')
+            || field.starts_with(".metadata")
+            || field.contains('[')
+            || !json_path::is_readable(&field)
+        {
             let detail = "must be a simple path to a field outside of metadata";
             errors.push(FieldError::invalid(path, &*field, detail));
         } else if fields.contains(&field) {

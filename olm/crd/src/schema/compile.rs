@@ -5,7 +5,7 @@ mod lists;
 
 use std::collections::HashSet;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::{Additional, MAX_DEPTH, Node, Type, child_path, node::Rules, validate, walk};
 use crate::cel::{self, Cache, Rule};
@@ -26,6 +26,32 @@ enum Place {
 /// A keyword. As in the API server, null is as good as nothing.
 fn get<'a>(map: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
     map.get(key).filter(|value| !value.is_null())
+}
+
+/// Where a schema spells out that it is an int-or-string: the one place where value validations may carry types
+/// (`isIntOrStringAnyOfPattern` and `isIntOrStringAllOfPattern` of the API server).
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Spelt {
+    Not,
+    /// `anyOf: [{type: integer}, {type: string}]`.
+    Here,
+    /// That `anyOf` in the first schema of `allOf`.
+    InFirstAllOf,
+}
+
+impl Spelt {
+    fn of(schema: &Map<String, Value>) -> Self {
+        let spelt =
+            |any_of: Option<&Value>| any_of == Some(&json!([{"type": "integer"}, {"type": "string"}]));
+        if spelt(schema.get("anyOf")) {
+            Self::Here
+        } else if spelt(schema.get("allOf").and_then(|list| list.get(0)).and_then(|first| first.get("anyOf")))
+        {
+            Self::InFirstAllOf
+        } else {
+            Self::Not
+        }
+    }
 }
 
 struct Compiler {
@@ -63,7 +89,7 @@ impl Compiler {
             preserve_unknown: self.flag(map, "x-kubernetes-preserve-unknown-fields", path),
             embedded: self.flag(map, "x-kubernetes-embedded-resource", path),
             nullable: self.flag(map, "nullable", path),
-            default: map.get("default").cloned(),
+            default: get(map, "default").cloned(),
             ..Node::default()
         };
         self.forbidden_keywords(map, path, place);
@@ -71,9 +97,16 @@ impl Compiler {
         node.cel = Rule::read(map, path, &mut self.expressions, &mut self.errors);
         self.object(map, &mut node, path, place, depth);
         self.array(map, &mut node, path, place, depth);
-        let rules = self.rules(map, &node, path, depth);
+        let mut rules = self.rules(map, path, depth);
         if place != Place::Logic {
-            self.logic(&rules, &node, path, path, place == Place::Root);
+            let spelt = Spelt::of(map);
+            self.logic(&rules, (place == Place::Root).then_some(&node), path, path, spelt);
+            match spelt {
+                // What the type says already is not validated twice.
+                Spelt::Here if node.int_or_string => rules.any_of.clear(),
+                Spelt::InFirstAllOf if node.int_or_string => drop(rules.all_of.remove(0)),
+                _ => {}
+            }
         }
         node.rules = Some(Box::new(rules));
         node
@@ -152,31 +185,35 @@ impl Compiler {
                 None => self.errors.push(FieldError::not_supported(type_path.clone(), text, TYPES)),
             }
         }
-        match place {
-            Place::Logic => return,
-            Place::Root if text.is_empty() => {
-                self.errors.push(FieldError::required(type_path, "must not be empty at the root"));
-                return;
-            }
-            Place::Root if text != "object" => {
-                self.errors.push(FieldError::invalid(type_path, text, "must be object at the root"));
-                return;
-            }
-            Place::Field | Place::Item | Place::Root => {}
+        if place == Place::Logic {
+            return;
         }
-        if node.int_or_string {
-            if !text.is_empty() {
-                let detail = "must be empty if x-kubernetes-int-or-string is true";
-                self.errors.push(FieldError::forbidden(type_path, detail));
-            }
-        } else if text.is_empty() && !node.preserve_unknown {
-            let what = if place == Place::Item { "array items" } else { "object fields" };
-            let detail = format!("must not be empty for specified {what}");
-            self.errors.push(FieldError::required(type_path, detail));
-        }
-        if node.embedded && node.ty != Some(Type::Object) {
+        // As `validateStructuralInvariants` of the API server: a type beside x-kubernetes-int-or-string is allowed, and has no effect.
+        if node.embedded && text != "object" {
             let detail = "must be object if x-kubernetes-embedded-resource is true";
-            self.errors.push(FieldError::invalid(child_path(path, "type"), text, detail));
+            self.errors.push(match text {
+                "" => FieldError::required(type_path.clone(), detail),
+                _ => FieldError::invalid(type_path.clone(), text, detail),
+            });
+        } else if text.is_empty() && !node.int_or_string && !node.preserve_unknown {
+            let detail = match place {
+                Place::Root => "must not be empty at the root",
+                Place::Item => "must not be empty for specified array items",
+                Place::Field | Place::Logic => "must not be empty for specified object fields",
+            };
+            self.errors.push(FieldError::required(type_path.clone(), detail));
+        }
+        if place == Place::Root && !text.is_empty() && text != "object" {
+            self.errors.push(FieldError::invalid(type_path, text, "must be object at the root"));
+        }
+        for (flag, key) in [
+            (node.preserve_unknown, "x-kubernetes-preserve-unknown-fields"),
+            (node.embedded, "x-kubernetes-embedded-resource"),
+        ] {
+            if node.int_or_string && flag {
+                let detail = "must be false if x-kubernetes-int-or-string is true";
+                self.errors.push(FieldError::invalid(child_path(path, key), true, detail));
+            }
         }
     }
 
@@ -187,8 +224,8 @@ impl Compiler {
                 Some(properties) => {
                     for (key, schema) in properties {
                         let key_path = format!("{path}.properties[{key}]");
-                        if place == Place::Root && key == "metadata" {
-                            self.root_metadata(schema, &key_path);
+                        if place == Place::Root || (node.embedded && place != Place::Logic) {
+                            self.implicit(key, schema, &key_path, place == Place::Root);
                         }
                         let child = self.node(schema, &key_path, inner, depth + 1);
                         node.properties.insert(key.clone(), child);
@@ -205,15 +242,18 @@ impl Compiler {
         match get(map, "additionalProperties") {
             _ if place == Place::Logic => {}
             None => {}
+            Some(_) if place == Place::Root => {
+                self.errors.push(FieldError::forbidden(additional_path, "must not be used at the root"));
+            }
+            Some(_) if node.embedded => {
+                let detail = "must not be used if x-kubernetes-embedded-resource is set";
+                self.errors.push(FieldError::forbidden(additional_path, detail));
+            }
             Some(_) if !node.properties.is_empty() => {
                 let detail = "additionalProperties and properties are mutual exclusive";
                 self.errors.push(FieldError::forbidden(additional_path, detail));
             }
-            Some(Value::Bool(false)) => {
-                let detail = "additionalProperties cannot be set to false";
-                self.errors.push(FieldError::forbidden(additional_path, detail));
-            }
-            Some(Value::Bool(true)) => node.additional = Additional::Any,
+            Some(Value::Bool(_)) => node.additional = Additional::Any,
             Some(schema) => {
                 let child = self.node(schema, &additional_path, Place::Field, depth + 1);
                 node.additional = Additional::Values(Box::new(child));
@@ -225,7 +265,16 @@ impl Compiler {
                 "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields",
             ));
         }
-        match get(map, "x-kubernetes-map-type").and_then(Value::as_str) {
+        let map_type = get(map, "x-kubernetes-map-type").and_then(Value::as_str);
+        if map_type.is_some() && place != Place::Logic && node.ty != Some(Type::Object) {
+            let (type_path, detail) =
+                (child_path(path, "type"), "must be object if x-kubernetes-map-type is specified");
+            self.errors.push(match node.ty {
+                None => FieldError::required(type_path, detail),
+                Some(ty) => FieldError::invalid(type_path, ty.name(), detail),
+            });
+        }
+        match map_type {
             Some("atomic") => node.atomic_map = true,
             None | Some("granular") => {}
             Some(other) => self.errors.push(FieldError::not_supported(
@@ -236,10 +285,31 @@ impl Compiler {
         }
     }
 
-    /// Names are the only thing of the metadata that a schema may restrict.
-    fn root_metadata(&mut self, schema: &Value, path: &str) {
-        let properties = schema.get("properties").and_then(Value::as_object);
-        if properties.is_some_and(|p| p.keys().any(|k| k != "name" && k != "generateName")) {
+    /// What every object has: `apiVersion` and `kind` are strings, `metadata` is an object, of which a root may restrict the names alone.
+    fn implicit(&mut self, key: &str, schema: &Value, path: &str, is_root: bool) {
+        let Some(schema) = schema.as_object() else { return };
+        let text = get(schema, "type").and_then(Value::as_str).unwrap_or("");
+        let expected = match key {
+            "apiVersion" | "kind" => "string",
+            "metadata" => "object",
+            _ => return,
+        };
+        if text != expected {
+            let detail = format!("must be {expected}");
+            self.errors.push(FieldError::invalid(child_path(path, "type"), text, detail));
+        }
+        if key != "metadata" || !is_root {
+            return;
+        }
+        let is_name = |key: &String| key == "name" || key == "generateName";
+        let names_only =
+            get(schema, "properties").and_then(Value::as_object).is_none_or(|p| p.keys().all(is_name));
+        let rest = |(key, value): (&String, &Value)| {
+            !value.is_null()
+                && *value != Value::Bool(false)
+                && !["type", "properties", "default"].contains(&key.as_str())
+        };
+        if !names_only || schema.iter().any(rest) {
             let detail = "must not specify anything other than name and generateName, but metadata is implicitly specified";
             self.errors.push(FieldError::forbidden(path, detail));
         }
@@ -265,50 +335,46 @@ impl Compiler {
         self.list_type(map, node, path);
     }
 
-    /// What value validations mention must stand in the structure around them, and they may not carry types.
-    /// `path` is where the structure stands, `logic` where the validations stand.
-    fn logic(&mut self, rules: &Rules, outer: &Node, path: &str, logic: &str, is_root: bool) {
+    /// Value validations carry no types, and those of the root mention nothing that does not stand in the structure around them
+    /// (`validateStructuralCompleteness` looks at no other). `outer` is that structure, and stands at `path`; `logic` is where the
+    /// validations stand.
+    fn logic(&mut self, rules: &Rules, outer: Option<&Node>, path: &str, logic: &str, spelt: Spelt) {
         for (keyword, list) in [("allOf", &rules.all_of), ("anyOf", &rules.any_of), ("oneOf", &rules.one_of)]
         {
+            if keyword == "anyOf" && spelt == Spelt::Here {
+                continue;
+            }
             for (index, inner) in list.iter().enumerate() {
-                self.complete(inner, outer, path, &format!("{logic}.{keyword}[{index}]"), is_root);
+                let below = keyword == "allOf" && index == 0 && spelt == Spelt::InFirstAllOf;
+                let spelt = if below { Spelt::Here } else { Spelt::Not };
+                self.nested(inner, outer, path, &format!("{logic}.{keyword}[{index}]"), spelt);
             }
         }
         if let Some(inner) = &rules.not {
-            self.complete(inner, outer, path, &child_path(logic, "not"), is_root);
+            self.nested(inner, outer, path, &child_path(logic, "not"), Spelt::Not);
         }
     }
 
-    fn complete(&mut self, inner: &Node, outer: &Node, path: &str, logic: &str, is_root: bool) {
-        // An int-or-string is the one schema whose types may be spelt out there.
-        if inner.ty.is_some() && !outer.int_or_string {
+    fn nested(&mut self, inner: &Node, outer: Option<&Node>, path: &str, logic: &str, spelt: Spelt) {
+        if inner.ty.is_some() {
             let detail = "must be empty to be structural";
             self.errors.push(FieldError::forbidden(child_path(logic, "type"), detail));
         }
         if let Some(rules) = &inner.rules {
-            self.logic(rules, outer, path, logic, is_root);
+            self.logic(rules, outer, path, logic, spelt);
         }
-        for (key, child) in &inner.properties {
-            let (path, logic) = (format!("{path}.properties[{key}]"), format!("{logic}.properties[{key}]"));
-            match outer.child(key) {
-                Some(outer) => self.complete(child, outer, &path, &logic, false),
-                None if outer.preserve_unknown || matches!(outer.additional, Additional::Any) => {}
-                None if is_root && is_implicit(key) => {}
-                None => {
-                    let detail = format!("because it is defined in {logic}");
-                    self.errors.push(FieldError::required(path, detail));
-                }
+        let properties = inner.properties.iter().map(|(key, child)| {
+            (child, outer.map(|outer| outer.properties.get(key)), format!("properties[{key}]"))
+        });
+        let items = inner.items.as_deref();
+        let items = items.map(|child| (child, outer.map(|outer| outer.items.as_deref()), "items".to_owned()));
+        for (child, outer, place) in properties.chain(items) {
+            let (path, logic) = (child_path(path, &place), child_path(logic, &place));
+            if matches!(outer, Some(None)) {
+                let detail = format!("because it is defined in {logic}");
+                self.errors.push(FieldError::required(&*path, detail));
             }
-        }
-        if let Some(items) = &inner.items {
-            let (path, logic) = (child_path(path, "items"), child_path(logic, "items"));
-            match &outer.items {
-                Some(outer) => self.complete(items, outer, &path, &logic, false),
-                None => {
-                    let detail = format!("because it is defined in {logic}");
-                    self.errors.push(FieldError::required(path, detail));
-                }
-            }
+            self.nested(child, outer.flatten(), &path, &logic, Spelt::Not);
         }
     }
 
@@ -345,8 +411,4 @@ impl Compiler {
             self.defaults(items, &child_path(path, "items"));
         }
     }
-}
-
-fn is_implicit(key: &str) -> bool {
-    matches!(key, "apiVersion" | "kind" | "metadata")
 }

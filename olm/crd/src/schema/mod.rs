@@ -18,7 +18,7 @@ use serde_json::Value;
 pub(crate) use self::formats::{is_checked as is_checked_format, matches as matches_format};
 pub use self::keywords::unknown_keywords;
 pub use self::node::{Additional, ListType, Node, Type};
-pub(crate) use self::pattern::from_go as regex_of_go;
+pub(crate) use self::pattern::compile as compile_pattern;
 pub(crate) use self::validate::compare as compare_numbers;
 use crate::cel;
 use crate::field_error::{ErrorKind, FieldError};

@@ -10,7 +10,7 @@ pub(super) mod time;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use regex::{Regex, RegexBuilder};
+use regex::Regex;
 
 use super::value::{Fault, Outcome, Val, error, no_overload};
 use crate::quantity::Quantity;
@@ -41,6 +41,11 @@ impl Library {
                 weight(0).saturating_mul(weight(1).max(weight(2)).max(1))
             }
             "indexOf" | "lastIndexOf" => weight(0).saturating_mul(weight(1)),
+            "lists.range" => match args {
+                [Val::Int(count)] => u64::try_from(*count).unwrap_or(0),
+                _ => 0,
+            },
+            "distinct" => weight(0).saturating_mul(weight(0)),
             "size" | "type" | "dyn" | "hasValue" | "value" | "or" | "orValue" | "optional.of" => 0,
             _ => args.iter().map(Val::weight).sum(),
         }
@@ -96,12 +101,8 @@ impl Library {
 
 /// A pattern in Go's syntax.
 pub(super) fn compile(pattern: &str) -> Result<Regex, String> {
-    let regex = RegexBuilder::new(&crate::schema::regex_of_go(pattern)).size_limit(LARGEST_PATTERN).build();
-    regex.map_err(|reason| {
-        let reason = reason.to_string();
-        let reason = reason.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
-        format!("error parsing regexp: {reason}: `{pattern}`")
-    })
+    crate::schema::compile_pattern(pattern, LARGEST_PATTERN)
+        .map_err(|reason| format!("error parsing regexp: {reason}: `{pattern}`"))
 }
 
 fn optional<'a>(name: &str, args: &[Val<'a>]) -> Option<Outcome<'a>> {
@@ -158,8 +159,8 @@ fn quantity<'a>(name: &str, args: &[Val<'a>]) -> Option<Outcome<'a>> {
 fn version<'a>(name: &str, args: &[Val<'a>]) -> Option<Outcome<'a>> {
     let part = |part: u64| Ok(i64::try_from(part).map_or(Val::Int(i64::MAX), Val::Int));
     Some(match (name, args) {
-        ("isSemver", [Val::Text(text)]) => Ok(semver::Version::parse(text).is_ok().into()),
-        ("semver", [Val::Text(text)]) => semver::Version::parse(text)
+        ("isSemver", [Val::Text(text), normalize @ ..]) => Ok(parse_version(text, normalize).is_ok().into()),
+        ("semver", [Val::Text(text), normalize @ ..]) => parse_version(text, normalize)
             .map(|version| Val::Semver(Rc::new(version)))
             .map_err(|wrong| error(format!("failed to parse version: {wrong}"))),
         ("isGreaterThan", [Val::Semver(a), Val::Semver(b)]) => Ok(a.cmp_precedence(b).is_gt().into()),
@@ -170,4 +171,30 @@ fn version<'a>(name: &str, args: &[Val<'a>]) -> Option<Outcome<'a>> {
         ("patch", [Val::Semver(a)]) => part(a.patch),
         _ => return None,
     })
+}
+
+/// A semantic version; normalized, it may begin with `v`, have leading zeros, and leave the minor version and the patch away.
+fn parse_version(text: &str, normalize: &[Val<'_>]) -> Result<semver::Version, String> {
+    if !matches!(normalize, [Val::Bool(true)]) {
+        return semver::Version::parse(text).map_err(|wrong| wrong.to_string());
+    }
+    let text = text.strip_prefix('v').unwrap_or(text);
+    let mut parts: Vec<String> = text.splitn(3, '.').map(without_leading_zeros).collect();
+    if parts.len() < 3 && parts.last().is_some_and(|part| part.contains(['+', '-'])) {
+        return Err("short version cannot contain PreRelease/Build meta data".to_owned());
+    }
+    parts.resize(3, "0".to_owned());
+    semver::Version::parse(&parts.join(".")).map_err(|wrong| wrong.to_string())
+}
+
+fn without_leading_zeros(part: &str) -> String {
+    let rest = part.trim_start_matches('0');
+    let starts_with_digit = rest.starts_with(|c: char| c.is_ascii_digit());
+    if part.len() > 1 && !starts_with_digit {
+        format!("0{rest}")
+    } else if part.len() > 1 {
+        rest.to_owned()
+    } else {
+        part.to_owned()
+    }
 }

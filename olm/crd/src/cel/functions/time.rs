@@ -90,6 +90,7 @@ pub(super) fn call<'a>(name: &str, args: &[Val<'a>]) -> Option<Outcome<'a>> {
         ("timestamp", [Val::Int(seconds)]) => {
             Some(Timestamp::from_second(*seconds).map(Val::Time).map_err(|_| error("timestamp overflow")))
         }
+        ("duration", [Val::Int(nanos)]) => Some(Ok(Val::Span(SignedDuration::from_nanos(*nanos)))),
         ("duration", [Val::Text(text)]) => {
             let wrong = || {
                 error(format!(

@@ -77,7 +77,7 @@ fn quantities_and_versions() {
         "isQuantity('1.3Gi') && !isQuantity('1.3GiB')",
         "quantity('50000000G').isInteger() && quantity('50k').asInteger() == 50000 && quantity('1.5').asApproximateFloat() == 1.5",
         "quantity('150Mi').isGreaterThan(quantity('100Mi')) && quantity('50M').isLessThan(quantity('100M')) && quantity('200M').compareTo(quantity('0.2G')) == 0",
-        "quantity('50k').add(quantity('20')) == quantity('50020') && quantity('50k').sub(20000) == quantity('30k') && quantity('-1').sign() == -1",
+        "quantity('50k').add(quantity('20')) == quantity('50020') && quantity('50k').sub(20000) == quantity('30k') && sign(quantity('-1')) == -1",
         "isSemver('1.2.3') && !isSemver('v1.2') && semver('1.2.3').isLessThan(semver('1.10.0')) && semver('1.2.3').minor() == 2",
     ]);
 }
@@ -115,4 +115,30 @@ fn formats() {
         "!format.labelValue().validate('').hasValue() && !format.qualifiedName().validate('example.com/name').hasValue()",
         "!format.dns1035LabelPrefix().validate('a-').hasValue()",
     ]);
+}
+
+#[test]
+fn functions_of_kubernetes_1_33_and_1_34() {
+    all_true(&[
+        "[1, 2].first().value() == 1 && [1, 2].last().value() == 2 && ![].first().hasValue()",
+        "[1, 2, 3].slice(1, 3) == [2, 3] && [1, 2].slice(1, 1).size() == 0",
+        "[2, 1, 2].distinct() == [2, 1] && [1, 2].reverse() == [2, 1] && ['b', 'a'].sort() == ['a', 'b']",
+        "[[1], [2, 3]].flatten() == [1, 2, 3] && [dyn([1]), dyn([[2]])].flatten(2) == [1, 2]",
+        "lists.range(3) == [0, 1, 2] && lists.range(-1).size() == 0",
+        "optional.unwrap([optional.of(1), optional.none()]) == [1] && [optional.of(2)].unwrapOpt() == [2]",
+        "semver('v1.2', true) == semver('1.2.0') && semver('01.02.3', true).minor() == 2 && !isSemver('v1', false)",
+        "isSemver('1', true) && !isSemver('1.2-rc.1', true) && duration(int('1000000000')) == duration('1s') && uint(1.9) == 1u",
+    ]);
+    for (expression, fault) in [
+        ("[1].slice(0, 2) == [1]", "cannot slice(0, 2), list is length 1"),
+        ("[1].slice(1, 0) == [1]", "cannot slice(1, 0), start index must be less than or equal to end index"),
+        ("[1].slice(-1, 0) == [1]", "cannot slice(-1, 0), negative indexes not supported"),
+        ("[[1]].flatten(-1) == [1]", "level must be non-negative"),
+    ] {
+        let error = holds(expression).unwrap_err();
+        assert!(error.contains(fault), "{expression}: {error}");
+    }
+    // what a call makes is paid for before it is made
+    let error = holds("lists.range(9223372036854775807).size() == 0").unwrap_err();
+    assert!(error.contains("cost"), "{error}");
 }

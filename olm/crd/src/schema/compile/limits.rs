@@ -5,11 +5,11 @@ use serde_json::{Map, Number, Value};
 use super::{Compiler, Place, get};
 use crate::{
     field_error::FieldError,
-    schema::{Node, Type, child_path, node::Rules, pattern::Pattern},
+    schema::{child_path, node::Rules, pattern::Pattern},
 };
 
 impl Compiler {
-    pub(super) fn rules(&mut self, map: &Map<String, Value>, node: &Node, path: &str, depth: usize) -> Rules {
+    pub(super) fn rules(&mut self, map: &Map<String, Value>, path: &str, depth: usize) -> Rules {
         let mut rules = Rules {
             enumeration: get(map, "enum").and_then(Value::as_array).cloned(),
             minimum: self.number(map, "minimum", path),
@@ -26,6 +26,10 @@ impl Compiler {
             format: get(map, "format").and_then(Value::as_str).filter(|f| !f.is_empty()).map(str::to_owned),
             ..Rules::default()
         };
+        // Such an object has no properties at all: `properties` beside it are refused.
+        if get(map, "additionalProperties") == Some(&Value::Bool(false)) {
+            rules.max_properties = Some(0);
+        }
         if let Some(required) = get(map, "required").and_then(Value::as_array) {
             rules.required = required.iter().filter_map(Value::as_str).map(str::to_owned).collect();
         }
@@ -44,17 +48,6 @@ impl Compiler {
         }
         if let Some(schema) = get(map, "not") {
             rules.not = Some(Box::new(self.node(schema, &child_path(path, "not"), Place::Logic, depth + 1)));
-        }
-        if node.int_or_string {
-            // `anyOf: [{type: integer}, {type: string}]` is how int-or-string is spelt for other readers.
-            let spelt = |list: &[Node]| matches!(list, [a, b, ..] if a.ty == Some(Type::Integer) && b.ty == Some(Type::String));
-            if spelt(&rules.any_of) {
-                rules.any_of.clear();
-            } else if let Some(first) = rules.all_of.first()
-                && first.rules.as_deref().is_some_and(|r| spelt(&r.any_of))
-            {
-                rules.all_of.remove(0);
-            }
         }
         rules
     }
@@ -82,9 +75,7 @@ impl Compiler {
 
     fn pattern(&mut self, text: &str, path: &str) -> Option<Pattern> {
         if !self.patterns.contains(text) {
-            if let Err(error) = Pattern::check(text) {
-                let reason = error.to_string();
-                let reason = reason.lines().last().unwrap_or_default();
+            if let Err(reason) = Pattern::check(text) {
                 let detail = format!("must be a valid regular expression, but isn't: {reason}");
                 self.errors.push(FieldError::invalid(child_path(path, "pattern"), text, detail));
                 return None;
