@@ -6,7 +6,7 @@
 //! - [`Catalog::summaries`], [`Catalog::search`] and the `nearest_*` functions find things in it,
 //!   [`Catalog::package`] reads one package;
 //! - [`build`] makes one of a folder of bundles;
-//! - [`shipped`] is the one in this program.
+//! - [`shipped`](mod@shipped) is the one in this program.
 
 mod assemble;
 pub mod build;

@@ -1,7 +1,7 @@
 //! Forms for custom resources, from the structural schema of the CRD and what the operator says about its fields.
 //!
 //! There is one document, the object; the form is a view of some of its fields. [`fields`] decides what is asked, with
-//! which widget and in which order; [`read`] puts answers into the document; [`show`] draws. Names of inputs are JSON
+//! which widget and in which order; [`read`](mod@read) puts answers into the document; [`show`](mod@show) draws. Names of inputs are JSON
 //! pointers, and so are the places of errors.
 
 mod descriptor;

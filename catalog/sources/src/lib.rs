@@ -1,7 +1,7 @@
 //! Where catalogs and bundles come from: every kind of source becomes a local folder, whole and checked or
 //! not at all.
 //!
-//! - [`fetch`] reads a catalog, [`bundle`] reads a bundle, of any [`Source`], as [`Options`] say;
+//! - [`fetch`](mod@fetch) reads a catalog, [`bundle`] reads a bundle, of any [`Source`], as [`Options`] say;
 //! - [`copy_image`] copies an image into a folder, for where there is no network;
 //! - [`Revision`] is what was read; given back, it makes the next fetch a question of a few hundred bytes;
 //! - [`SourceError`] says what failed, why, and what to do;

@@ -4,7 +4,7 @@
 //! - [`Bundle::validate`] says what is wrong with it, finding by finding; [`check_dir`] and [`check_files`] say so even
 //!   of what cannot be read;
 //! - [`render_fbc`] turns it into a document of a file-based catalog;
-//! - [`render`] turns it into the objects that install it, in phases;
+//! - [`render`](mod@render) turns it into the objects that install it, in phases;
 //! - [`permissions`] says what these objects may do.
 //!
 //! Nothing here talks to a cluster; only `from_dir` and `check_dir` touch the disk. No input takes more memory than

@@ -18,8 +18,8 @@ pub use watch::patient;
 
 /// A client for the API server that the configuration names.
 ///
-/// Whoever stops answering, without a word, is noticed within [`SILENCE`](connection::SILENCE), requests and watches alike, and
-/// all errors are a `Status` with a reason.
+/// A server that stops answering is noticed within 30 seconds, for requests and watches alike, and all errors are a `Status`
+/// with a reason.
 ///
 /// # Errors
 /// What the configuration asks for cannot be had: a credential that cannot be read, a proxy.

@@ -1,6 +1,6 @@
 //! Controllers that turn subscriptions into running operators, and the one engine behind every change.
 //!
-//! * [`run`]: all controllers and the HTTP port, until shutdown
+//! * [`run`](mod@run): all controllers and the HTTP port, until shutdown
 //! * [`manifests`]: everything that puts `olm` on a cluster
 //! * [`engine`]: what a Subscription would change, as a plan
 //! * [`ops`]: what console buttons and commands do: install, approve, upgrade, uninstall, list, status

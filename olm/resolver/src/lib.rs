@@ -1,6 +1,6 @@
 //! Chooses bundles for requests, and can say why.
 //!
-//! [`resolve`] is a pure function: [`Universe`] (what catalogs offer) + [`Request`]s (what Subscriptions want) +
+//! [`resolve`](mod@resolve) is a pure function: [`Universe`] (what catalogs offer) + [`Request`]s (what Subscriptions want) +
 //! [`Facts`] (what the cluster has) give a [`Resolution`]: for every request what was chosen, or an [`Explanation`] of
 //! why nothing can be.
 

@@ -4,7 +4,7 @@
 //!   `dependencies.yaml` are written in;
 //! - [`precedence`]: order of versions without their build metadata;
 //! - [`parse_lenient`]: versions as people write them (`v1.2`);
-//! - [`suggest`]: the nearest names for an unknown one.
+//! - [`suggest`](mod@suggest): the nearest names for an unknown one.
 
 mod range;
 mod suggest;

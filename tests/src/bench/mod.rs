@@ -1,5 +1,5 @@
 //! The parts of `make bench` that need no nodes: the full community catalog, loaded, stored, looked up and searched
-//! ([`rows`]), and resolved ([`resolver`]); installing and upgrading ([`lifecycle`]), also in many namespaces ([`many`],
+//! ([`rows`](mod@rows)), and resolved ([`resolver`]); installing and upgrading ([`lifecycle`]), also in many namespaces ([`many`],
 //! [`scale`]); the etcd operator ([`etcd`]); what the manager takes, and how long nobody leads ([`manager`]).
 
 mod backup;

@@ -2,7 +2,7 @@
 //!
 //! [`Rights::of`] reads rendered objects: roles with what binds them, and the pods of Deployments. [`Rights::rules`]
 //! puts them in words, each with a [`Level`] and the reason for it; [`Rights::beyond`] says what one version may do and
-//! another may not. [`score`] makes one number of it, [`percentile`] compares that with others, and [`risk`] is the
+//! another may not. [`score`](mod@score) makes one number of it, [`percentile`] compares that with others, and [`risk`] is the
 //! score of a bundle that is installed in the way it is installed when nobody says otherwise.
 
 mod grade;

@@ -116,10 +116,10 @@ pub struct RegistryArgs {
     /// Also trust the certificate authorities in this PEM file; may be repeated.
     #[arg(long, value_name = "FILE")]
     pub ca_file: Vec<PathBuf>,
-    /// Speak to this HOST[:PORT] without TLS; may be repeated.
+    /// Use plain HTTP for this registry (HOST or HOST:PORT); may be repeated.
     #[arg(long, value_name = "HOST")]
     pub plain_http: Vec<String>,
-    /// Do not check the certificate of this HOST[:PORT]; may be repeated.
+    /// Skip TLS verification for this registry (HOST or HOST:PORT); may be repeated.
     #[arg(long, value_name = "HOST")]
     pub skip_tls_verify: Vec<String>,
 }

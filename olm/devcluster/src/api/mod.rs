@@ -5,7 +5,7 @@
 //! * a request: [`server`] → [`request`] → [`authn`] → [`authz`] → [`rest`], [`list`], [`watch`], [`delete`], [`eviction`], [`scale`],
 //!   [`reviews`], [`nodes`], [`faults`], [`rights`], [`aggregation`]
 //! * an object on its way in: [`prepare`], [`defaults`], [`strategy`], [`admission`], [`validate`], [`commit`], [`hooks`],
-//!   [`crds`], [`service`], [`storage`], [`jobs`], [`webhooks`]; on its way out: [`convert`], [`format`], [`table`], [`columns`]
+//!   [`crds`], [`service`], [`storage`], [`jobs`], [`webhooks`]; on its way out: [`convert`], [`format`](mod@format), [`table`], [`columns`]
 //! * what the server calls itself: [`outbound`], [`trust`]
 
 mod admission;

@@ -1,6 +1,6 @@
 //! Taking over from OLM v0: in place, and never beside one that runs.
 //!
-//! * [`rival`]: whether another OLM runs (pure over what it leaves to see)
+//! * [`rival`](mod@rival): whether another OLM runs (pure over what it leaves to see)
 //! * [`guard`]: controllers run only while none does
 //! * [`take_over`]: what it left becomes ours: rights under our names, then those under its names away, then the fields that
 //!   it owned

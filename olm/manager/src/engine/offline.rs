@@ -45,7 +45,7 @@ pub struct Draft<'a> {
     pub bundle: &'a Bundle,
     /// The bundle that is installed.
     pub previous: Option<&'a Bundle>,
-    /// What is installed along ([`wanted_along`]), with the bundles.
+    /// Operators that are installed along with it, and their bundles.
     pub along: &'a [(Wanted, Bundle)],
 }
 

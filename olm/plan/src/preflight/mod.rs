@@ -1,7 +1,7 @@
 //! What could stand in the way of an install or an upgrade: everything at once.
 //!
 //! Each module looks at one thing. All are functions of the plan's input, the live objects and the facts; what is not
-//! known gives no finding, and where it matters one line of [`FindingCode::NotChecked`].
+//! known gives no finding, and where it matters one line of [`FindingCode::NotChecked`](crate::FindingCode::NotChecked).
 
 mod access;
 mod apis;

@@ -1,6 +1,6 @@
 //! `EtcdBackup`: snapshots of etcd clusters, taken once or again and again.
 //!
-//! One look at an object: [`schedule`] says when, [`source`] from which member, [`run`] brings the snapshot into the
+//! One look at an object: [`schedule`] says when, [`source`] from which member, [`run`](mod@run) brings the snapshot into the
 //! store, [`status`] tells of it. Schedule and source are pure; [`controller`] alone talks to Kubernetes.
 
 mod board;

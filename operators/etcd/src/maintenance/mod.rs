@@ -1,5 +1,5 @@
 //! Housekeeping of the members' databases: how large they may become, what etcd forgets by itself, and when the space of
-//! what was forgotten is given back. [`due`] decides, purely; [`next`] brings it into the plan, after everything else.
+//! what was forgotten is given back. [`due`](mod@due) decides, purely; [`next`](mod@next) brings it into the plan, after everything else.
 
 mod due;
 mod next;

@@ -1,4 +1,4 @@
-//! TLS between members and towards clients: with certificates of the user's ([`check`]) or the operator's own ([`auto`]).
+//! TLS between members and towards clients: with certificates of the user's ([`check`](mod@check)) or the operator's own ([`auto`]).
 //!
 //! Both end up as three Secrets with the keys of coreos/etcd-operator, so everything behind them is the same: members mount
 //! them ([`pod`]), the operator connects with one of them ([`Access`]). etcd reads certificates and keys anew for

@@ -2,7 +2,7 @@
 //!
 //! * [`local`]: the APIServices of what this server serves itself
 //! * [`remote`]: those of others, ready to be reached; [`availability`]: whether they answer; [`proxy`]: requests to them
-//! * [`front`]: how they recognise this server; [`discovery`]: what they offer; [`rules`]: what APIServices look like
+//! * [`front`]: how they recognise this server; [`discovery`]: what they offer; [`rules`](mod@rules): what APIServices look like
 
 mod availability;
 mod discovery;

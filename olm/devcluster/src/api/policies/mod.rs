@@ -1,7 +1,7 @@
 //! Admission policies: rules in CEL, kept as objects, that change requests or refuse them.
 //!
 //! * [`policy`]: compiled policies and their bindings; [`params`]: the objects that bindings hand to them
-//! * [`mutate`] and [`validate`]: what they do to a request, before the webhooks of the same round
+//! * [`mutate`](mod@mutate) and [`validate`](mod@validate): what they do to a request, before the webhooks of the same round
 //! * [`rules`]: what policies and bindings must look like
 //!
 //! As Kubernetes, but for the `authorizer` variable, which expressions do not have, and audit annotations, which are checked

@@ -2,7 +2,7 @@
 //!
 //! * [`hook`]: a compiled webhook; [`matching`]: which requests it is asked about; [`conditions`]: its `matchConditions`
 //! * [`review`]: what it is sent and what its answer means
-//! * [`mutate`] and [`validate`]: the two rounds; [`update`]: both, for a change of an
+//! * [`mutate`](mod@mutate) and [`validate`](mod@validate): the two rounds; [`update`]: both, for a change of an
 //!   object; [`subresource`]: both, for what is posted to one
 //! * [`rules`]: what webhook configurations must look like
 

@@ -1,6 +1,6 @@
 //! Whether a cluster is well, as far as `olm` has to do with it.
 //!
-//! [`facts`] looks (and says what it may not look at), the checks are pure functions of what was seen, [`cure`] does what is safe
+//! [`facts`] looks (and says what it may not look at), the checks are pure functions of what was seen, [`cure`](mod@cure) does what is safe
 //! to do without asking anybody: it removes what nothing answers for any more.
 
 mod ailment;

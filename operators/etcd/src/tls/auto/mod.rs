@@ -7,12 +7,12 @@
 //! Certificates are replaced in place: etcd reads them anew for every connection. An authority is handed over, because
 //! what etcd trusts it reads only when it starts:
 //!
-//! 1. [`Step::Prepare`]: the next authority is made, and published beside the present one;
+//! 1. [`Step::Prepare`](next::Step::Prepare): the next authority is made, and published beside the present one;
 //! 2. members that started before are restarted, one by one ([`restart_before`]);
-//! 3. [`Step::Switch`]: when all trust it, it signs; certificates are issued anew;
-//! 4. [`Step::Drop`]: the old one goes when it has expired, and with it everything that it signed.
+//! 3. [`Step::Switch`](next::Step::Switch): when all trust it, it signs; certificates are issued anew;
+//! 4. [`Step::Drop`](next::Step::Drop): the old one goes when it has expired, and with it everything that it signed.
 //!
-//! [`next`] says from what is there which step is due, so an operator that is killed between two of them carries on.
+//! [`next`](mod@next) says from what is there which step is due, so an operator that is killed between two of them carries on.
 
 mod held;
 mod mint;
