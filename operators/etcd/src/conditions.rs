@@ -20,7 +20,12 @@ pub(crate) struct Facts<'a> {
 pub(crate) fn all(facts: &Facts<'_>, conditions: &mut Conditions<'_>) {
     available(facts, conditions);
     progressing(facts, conditions);
-    degraded(facts, conditions);
+    let deleting = deleting_volumes(facts);
+    degraded(facts, deleting.as_deref(), conditions);
+    match &deleting {
+        Some(text) => conditions.set("DataAtRisk", true, "VolumeDeleting", text),
+        None => conditions.set("DataAtRisk", false, "AsExpected", ""),
+    }
     scaling(facts, conditions);
     upgrading(facts, conditions);
     recovering(facts, conditions);
@@ -74,12 +79,27 @@ fn progressing(facts: &Facts<'_>, conditions: &mut Conditions<'_>) {
     conditions.set("Progressing", active, reason, facts.message);
 }
 
-fn degraded(facts: &Facts<'_>, conditions: &mut Conditions<'_>) {
+fn degraded(facts: &Facts<'_>, deleting: Option<&str>, conditions: &mut Conditions<'_>) {
     let lost = (facts.decision.progress == Progress::Healing).then_some("MemberLost");
-    match facts.decision.blocked.or(lost) {
-        Some(reason) => conditions.set("Degraded", true, reason, facts.message),
-        None => conditions.set("Degraded", false, "AsExpected", ""),
+    match (facts.decision.blocked.or(lost), deleting) {
+        (Some(reason), _) => conditions.set("Degraded", true, reason, facts.message),
+        (None, Some(text)) => conditions.set("Degraded", true, "VolumeDeleting", text),
+        (None, None) => conditions.set("Degraded", false, "AsExpected", ""),
     }
+}
+
+/// Which volumes are lost when a pod ends, and what to do about it. A function of the look alone: it holds while the cluster is
+/// paused, too.
+fn deleting_volumes(facts: &Facts<'_>) -> Option<String> {
+    let names = facts.seen.deleting_volumes();
+    let (namespace, name) = (&facts.cluster.namespace, &facts.cluster.name);
+    (!names.is_empty()).then(|| {
+        format!(
+            "PersistentVolumeClaims of members are being deleted: {}. Each volume is lost when the pod of the same name ends. \
+             hint: do not delete these pods; take an EtcdBackup of cluster {namespace}/{name}",
+            names.join(", ")
+        )
+    })
 }
 
 fn scaling(facts: &Facts<'_>, conditions: &mut Conditions<'_>) {

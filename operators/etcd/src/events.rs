@@ -160,6 +160,7 @@ pub(crate) fn of_status(old: &EtcdClusterStatus, new: &EtcdClusterStatus) -> Vec
         tell("Upgrading", trigger, true, "UpgradeBlocked");
     }
     tell("BackedUp", "BackupOverdue", true, "BackupOverdue");
+    tell("DataAtRisk", "VolumeDeleting", true, "VolumeDeleting");
     for trigger in [
         "ForeignMember",
         "SplitBootstrap",
@@ -259,6 +260,27 @@ mod tests {
         let told = of_status(&old, &new);
         assert_eq!((told.len(), told[0].reason, told[0].warning), (1, "Blocked", true));
         assert!(of_status(&new, &new).is_empty());
+    }
+
+    #[test]
+    fn deleting_volumes_are_an_event_once_per_transition() {
+        let status = |status: &str, reason: &str, message: &str| EtcdClusterStatus {
+            conditions: vec![crate::crd::Condition {
+                type_: "DataAtRisk".into(),
+                status: status.into(),
+                reason: reason.into(),
+                message: message.into(),
+                ..crate::crd::Condition::default()
+            }],
+            ..EtcdClusterStatus::default()
+        };
+        let (well, one) = (status("False", "AsExpected", ""), status("True", "VolumeDeleting", "orders-a"));
+        let both = status("True", "VolumeDeleting", "orders-a, orders-b");
+        let notes = of_status(&well, &one);
+        assert_eq!((notes.len(), notes[0].reason, notes[0].warning), (1, "VolumeDeleting", true));
+        assert_eq!(notes[0].text, "orders-a");
+        assert!(of_status(&one, &both).is_empty() && of_status(&both, &well).is_empty());
+        assert_eq!(of_status(&well, &both).len(), 1);
     }
 
     #[test]

@@ -44,6 +44,7 @@ struct Cluster {
     revision: i64,
     db_size: u64,
     db_in_use: u64,
+    deleting_volumes: usize,
     leader: u64,
     leader_changes: u64,
     /// When the first certificate expires, in seconds since 1970.
@@ -82,6 +83,7 @@ impl Metrics {
         let mut inner = self.lock();
         let cluster = inner.clusters.entry(key.to_owned()).or_default();
         cluster.expires = expires;
+        cluster.deleting_volumes = seen.deleting_volumes().len();
         let said = seen.endpoints.values();
         cluster.revision = said.clone().map(|e| e.revision).max().unwrap_or(cluster.revision);
         cluster.db_size = said.clone().map(|e| e.db_size).max().unwrap_or(cluster.db_size);
@@ -162,7 +164,7 @@ impl Inner {
             writeln!(out, "{duration}_count{{ClusterName=\"{key}\"}} {}", cluster.count)?;
         }
         type Read = fn(&Cluster) -> Option<i64>;
-        let gauges: [(&str, &str, &str, Read); 8] = [
+        let gauges: [(&str, &str, &str, Read); 9] = [
             ("members", "gauge", "Members with a vote.", |c| Some(c.members)),
             ("healthy_members", "gauge", "Members that serve.", |c| Some(c.ready)),
             ("has_quorum", "gauge", "1 while the cluster serves.", |c| Some(i64::from(c.quorum))),
@@ -170,6 +172,9 @@ impl Inner {
             ("db_size_bytes", "gauge", "Largest database of a member.", |c| i64::try_from(c.db_size).ok()),
             ("db_in_use_bytes", "gauge", "Of that, what holds something.", |c| {
                 i64::try_from(c.db_in_use).ok()
+            }),
+            ("deleting_volumes", "gauge", "Members whose PersistentVolumeClaim is being deleted.", |c| {
+                i64::try_from(c.deleting_volumes).ok()
             }),
             ("leader_changes", "counter", "Changes of the leader that were seen.", |c| {
                 i64::try_from(c.leader_changes).ok()
@@ -236,6 +241,31 @@ mod tests {
         ] {
             assert!(text.lines().any(|l| l == line), "{line} in\n{text}");
         }
+    }
+
+    #[test]
+    fn deleting_volumes_are_counted_while_pods_use_them() {
+        let (metrics, key) = (Metrics::default(), "shop/orders");
+        let line = |count: usize| {
+            format!("\netcd_operator_cluster_deleting_volumes{{ClusterName=\"shop/orders\"}} {count}\n")
+        };
+        let claim = |name: &str, deleting| crate::observed::ClaimView {
+            name: name.into(),
+            deleting,
+            ..crate::observed::ClaimView::default()
+        };
+        let pod = crate::observed::PodView {
+            name: "a".into(),
+            volume: true,
+            ..crate::observed::PodView::default()
+        };
+        // The claim of `b` goes at once: no pod uses it.
+        let claims = vec![claim("a", true), claim("b", true)];
+        let seen = Observed { pods: vec![pod], claims, ..Observed::default() };
+        metrics.seen(key, &seen, None);
+        assert!(metrics.render().contains(&line(1)));
+        metrics.seen(key, &Observed { claims: vec![claim("a", false)], ..seen }, None);
+        assert!(metrics.render().contains(&line(0)));
     }
 
     #[test]

@@ -277,6 +277,21 @@ impl Observed {
         self.claims.iter().find(|claim| claim.name == name)
     }
 
+    /// Whether the data of a member goes with its pod although it is on a volume: the claim is being deleted, and Kubernetes
+    /// keeps it only as long as the pod uses it.
+    #[must_use]
+    pub fn volume_deleting(&self, name: &str) -> bool {
+        self.claim(name).is_some_and(|claim| claim.deleting)
+            && self.pod(name).is_some_and(|pod| pod.volume && !pod.deleting && !pod.ended)
+    }
+
+    /// Names of the members whose claims are being deleted while their pods use them.
+    #[must_use]
+    pub fn deleting_volumes(&self) -> Vec<&str> {
+        let names = self.claims.iter().map(|claim| claim.name.as_str());
+        names.filter(|name| self.volume_deleting(name)).collect()
+    }
+
     /// Whether what a member wrote is still there, as far as Kubernetes knows.
     #[must_use]
     pub fn holds_data(&self, name: &str) -> bool {

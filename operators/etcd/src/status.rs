@@ -495,6 +495,52 @@ mod tests {
     }
 
     #[test]
+    fn claims_that_are_being_deleted_degrade_the_cluster_also_while_it_is_paused() {
+        let old =
+            EtcdClusterStatus { cluster_id: Some("abc".into()), size: 3, ..EtcdClusterStatus::default() };
+        let names = ["orders-a", "orders-b", "orders-c"];
+        let pods =
+            names.map(|name| PodView { name: name.into(), volume: true, ..PodView::default() }).to_vec();
+        let claims = |deleting: &[&str]| {
+            let claim = |name: &str| crate::observed::ClaimView {
+                name: name.into(),
+                deleting: deleting.contains(&name),
+                ..Default::default()
+            };
+            names.map(claim).to_vec()
+        };
+        for paused in [false, true] {
+            let cluster = validate(&cluster(serde_json::json!({ "size": 3, "paused": paused }))).unwrap();
+            let progress = if paused { Progress::Paused } else { Progress::Steady };
+            let look = |deleting: &[&str], pods: &[PodView], decision: Decision| {
+                let seen = Observed { pods: pods.to_vec(), claims: claims(deleting), ..nothing_seen() };
+                let new = status(&old, &cluster, &seen, &decision);
+                let told = |type_: &str| {
+                    let condition = new.condition(type_).unwrap();
+                    (format!("{} {}", condition.status, condition.reason), condition.message.clone())
+                };
+                (told("Degraded"), told("DataAtRisk"))
+            };
+            let calm = || Decision::wait(progress, "all members are healthy");
+            let (degraded, at_risk) = look(&[], &pods, calm());
+            assert_eq!((degraded.0.as_str(), at_risk.0.as_str()), ("False AsExpected", "False AsExpected"));
+            let (degraded, at_risk) = look(&["orders-a", "orders-c"], &pods, calm());
+            assert_eq!(
+                (degraded.0.as_str(), at_risk.0.as_str()),
+                ("True VolumeDeleting", "True VolumeDeleting")
+            );
+            assert!(degraded.1.contains("orders-a, orders-c.") && degraded.1 == at_risk.1, "{}", degraded.1);
+            // Another reason keeps its place, and the claims are reported all the same.
+            let other = Decision::blocked(progress, "NoSpace", "the database is full");
+            let (degraded, at_risk) = look(&["orders-a"], &pods, other);
+            assert_eq!((degraded.0.as_str(), at_risk.0.as_str()), ("True NoSpace", "True VolumeDeleting"));
+            // The claim of a member that was removed goes after its pod.
+            let (degraded, _) = look(&["orders-c"], &pods[..2], calm());
+            assert_eq!(degraded.0, "False AsExpected");
+        }
+    }
+
+    #[test]
     fn backups_are_told_of() {
         let cluster = validate(&cluster(serde_json::json!({ "size": 1 }))).unwrap();
         let at = |text: &str| Some(text.parse().unwrap());
