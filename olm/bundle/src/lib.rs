@@ -14,6 +14,7 @@
 mod csv;
 mod error;
 mod fbc;
+pub mod fields;
 mod kinds;
 mod load;
 mod model;

@@ -133,7 +133,7 @@ impl Load {
         for path in self.list(tree, "metadata") {
             for (document, spot) in self.read(tree, &path) {
                 let file = tree.shown(&path);
-                let problems = self.metadata.add(&file, &document, spot, &mut self.provenance);
+                let problems = self.metadata.add(&file, document.value, spot, &mut self.provenance);
                 self.problems.extend(problems);
             }
         }
@@ -206,14 +206,19 @@ impl Load {
         read
     }
 
-    fn add_object(&mut self, place: Place, object: Value, spot: Option<Spot>) {
+    fn add_object(&mut self, place: Place, mut object: Value, spot: Option<Spot>) {
         let text =
             |field: &str| object.get(field).and_then(Value::as_str).is_some_and(|text| !text.is_empty());
         let missing = match (object.is_object(), text("apiVersion"), text("kind")) {
             (false, ..) => "this is not a manifest: it is not a map",
             (_, false, _) => "this is not a manifest: apiVersion is missing",
             (_, _, false) => "this is not a manifest: kind is missing",
-            _ => return self.objects.push((object, spot)),
+            _ => {
+                if kind(&object) != "CustomResourceDefinition" {
+                    fill_null_texts(&mut object);
+                }
+                return self.objects.push((object, spot));
+            }
         };
         if self.problems.len() < MOST_PROBLEMS {
             self.problems.push(BundleError::Shape { place, message: missing.to_owned() });
@@ -253,11 +258,31 @@ impl Load {
         });
         let Metadata { annotations, properties, dependencies, .. } = self.metadata;
         self.provenance.csv = spot;
+        self.provenance.incomplete =
+            self.problems.iter().any(|problem| !matches!(problem, BundleError::Layout { .. }));
         let (objects, spots): (Vec<Value>, Vec<Option<Spot>>) = objects.into_iter().unzip();
         self.provenance.objects = spots.into_iter().flatten().collect();
         let provenance = Arc::new(self.provenance);
         let bundle = Bundle { csv, csv_raw, objects, annotations, properties, dependencies, provenance };
         Loaded { bundle: Some(bundle), problems: self.problems }
+    }
+}
+
+/// Go reads null in a map of texts as the empty text: real manifests have annotations without a value.
+fn fill_null_texts(value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(fill_null_texts),
+        Value::Object(map) => {
+            for (key, value) in map {
+                if key == "annotations" || key == "labels" {
+                    let texts = value.as_object_mut().into_iter().flat_map(|texts| texts.values_mut());
+                    texts.filter(|text| text.is_null()).for_each(|text| *text = "".into());
+                } else {
+                    fill_null_texts(value);
+                }
+            }
+        }
+        _ => {}
     }
 }
 

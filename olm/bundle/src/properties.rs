@@ -4,7 +4,11 @@ use olm_constraint::Gvk;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::fields::{self, Shape};
 use crate::model::{Bundle, Property};
+
+/// A property as metadata and catalogs list it.
+pub(crate) static PROPERTY: Shape = Shape(&[("type", None), ("value", None)]);
 
 /// A package that must be installed in a version of a range (`olm.package.required`).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -105,7 +109,11 @@ pub(crate) fn api_service(description: &Value) -> Gvk {
 /// The annotation `olm.properties` of the ClusterServiceVersion; one that does not parse is a finding.
 fn annotated(bundle: &Bundle) -> Vec<Property> {
     let text = bundle.csv_annotation("olm.properties").unwrap_or("[]");
-    serde_json::from_str(text).unwrap_or_default()
+    let mut listed: Value = serde_json::from_str(text).unwrap_or_default();
+    match fields::rename(&mut listed, &PROPERTY) {
+        Ok(()) => serde_json::from_value(listed).unwrap_or_default(),
+        Err(_) => Vec::new(),
+    }
 }
 
 /// A dependency as the property that it becomes.

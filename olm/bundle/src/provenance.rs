@@ -56,6 +56,8 @@ pub(crate) struct Provenance {
     /// With the field path of each in its document.
     pub dependencies: Vec<(Spot, String)>,
     pub properties: Vec<(Spot, String)>,
+    /// Whether a file of the bundle could not be read, so that what is missing may be in it.
+    pub incomplete: bool,
     /// What was remarked while reading.
     pub notes: Vec<Finding>,
 }

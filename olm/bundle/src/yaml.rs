@@ -205,6 +205,10 @@ fn options() -> serde_saphyr::Options {
     budget.max_depth = tracked::MOST_LEVELS;
     budget.max_events = 4_000_000;
     budget.max_nodes = tracked::LARGEST_DOCUMENT;
+    // Aliases are bounded by what they expand to (`tracked`), not by their number: real manifests have hundreds of few
+    // anchors.
+    budget.max_aliases = tracked::LARGEST_DOCUMENT;
+    budget.enforce_alias_anchor_ratio = false;
     serde_saphyr::options! {
         budget: Some(budget),
         duplicate_keys: DuplicateKeyPolicy::LastWins,
@@ -221,13 +225,32 @@ fn syntax_error(file: &str, first_line: usize, error: &serde_saphyr::Error) -> B
         }
         _ => (first_line, 1),
     };
-    let message = error.without_snippet().to_string();
+    let message = limit(error.without_snippet()).unwrap_or_else(|| error.without_snippet().to_string());
     let message = message.lines().next().unwrap_or_default();
     let message = match message.rfind(" at line ") {
         Some(end) => &message[..end],
         None => message,
     };
     BundleError::Syntax { place: Place { file: file.to_owned(), line, column }, message: message.to_owned() }
+}
+
+/// The limit that a document is beyond, where that is why it is refused.
+fn limit(error: &serde_saphyr::Error) -> Option<String> {
+    use serde_saphyr::Error;
+    match error {
+        Error::Budget { breach: serde_saphyr::budget::BudgetBreach::Depth { .. }, .. } => {
+            Some(format!("the document is nested more than {} levels deep", tracked::MOST_LEVELS))
+        }
+        Error::Budget { .. } => Some(format!(
+            "the document has more than {} values, aliases or anchors",
+            tracked::LARGEST_DOCUMENT
+        )),
+        Error::AliasReplayLimitExceeded { .. }
+        | Error::AliasReplayStackDepthExceeded { .. }
+        | Error::AliasReplayCounterOverflow { .. } => Some(tracked::EXPANDED.to_owned()),
+        // The parser adds where the anchor is.
+        _ => error.to_string().starts_with(tracked::EXPANDED).then(|| tracked::EXPANDED.to_owned()),
+    }
 }
 
 #[cfg(test)]

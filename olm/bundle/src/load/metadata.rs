@@ -5,15 +5,21 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use crate::error::{BundleError, Place};
+use crate::fields::{self, Shape};
 use crate::model::Property;
+use crate::properties::PROPERTY;
 use crate::provenance::{Provenance, Spot};
 use crate::validate::{Finding, Severity, note};
-use crate::yaml::{Document, join};
+use crate::yaml::join;
 
 /// What upstream reads out of the files of `metadata/`; each is expected in a file of its name.
 const SECTIONS: [&str; 3] = ["annotations", "dependencies", "properties"];
 /// Remarks on one document; more do not help anybody, and must not fill the memory.
 const MOST_REMARKS: usize = 50;
+
+/// The fields of the files of `metadata/`. The keys of the annotations are data.
+static FILE: Shape =
+    Shape(&[("annotations", None), ("dependencies", Some(&PROPERTY)), ("properties", Some(&PROPERTY))]);
 
 #[derive(Default)]
 pub(super) struct Metadata {
@@ -77,12 +83,16 @@ impl Metadata {
     pub fn add(
         &mut self,
         file: &str,
-        document: &Document,
+        mut value: Value,
         spot: Spot,
         provenance: &mut Provenance,
     ) -> Vec<BundleError> {
         let mut remarks = Remarks::default();
-        let Some(map) = document.value.as_object() else {
+        if let Err(ambiguous) = fields::rename(&mut value, &FILE) {
+            remarks.problem(String::new(), ambiguous.to_string());
+            return remarks.finish(spot, provenance);
+        }
+        let Some(map) = value.as_object() else {
             // Upstream overlooks the file, and with it what its author wanted to say; so do we, but not silently.
             let text = "it has no annotations, properties or dependencies: it is not a map".to_owned();
             let fix = "write what the file is for, such as `dependencies: [...]`, or remove it".to_owned();
@@ -135,6 +145,8 @@ impl Metadata {
         for (key, value) in annotations {
             let text = match value {
                 Value::String(text) => text.clone(),
+                // As Go reads it.
+                Value::Null => String::new(),
                 // Numbers and booleans are what YAML makes of an unquoted `4.6` or `true`.
                 Value::Bool(_) | Value::Number(_) => {
                     let text =

@@ -40,6 +40,61 @@ fn every_section_is_read_from_every_metadata_file() {
     assert_eq!(bundle.objects.iter().map(kind).collect::<Vec<_>>(), ["Service", "ConfigMap"]);
 }
 
+/// As in upstream's decoder, where a null in a map of texts is the empty text (flink-kubernetes-operator 1.0.1).
+#[test]
+fn null_is_the_empty_text_of_an_annotation() {
+    let csv = CSV
+        .replace("{name: p.v1.0.0}", "\n  name: p.v1.0.0\n  annotations:\n    support:\n  labels: {a: ~}\n");
+    let annotations = format!("{ANNOTATIONS}  com.example.empty:\n");
+    let (_dir, bundle) = bundle(&[("metadata/annotations.yaml", &annotations), ("manifests/csv.yaml", &csv)]);
+    let bundle = bundle.unwrap();
+    assert_eq!(bundle.csv_annotation("support"), Some(""));
+    assert_eq!(bundle.csv_raw["metadata"]["labels"]["a"], "");
+    assert_eq!(bundle.annotations["com.example.empty"], "");
+}
+
+#[test]
+fn metadata_is_read_in_the_spelling_of_upstreams_structures() {
+    let (_dir, bundle) = bundle(&[
+        ("metadata/annotations.yaml", &ANNOTATIONS.replace("annotations:", "Annotations:")),
+        (
+            "metadata/dependencies.yaml",
+            "Dependencies:\n- Type: olm.package\n  Value: {packageName: q, version: '1'}\n",
+        ),
+        ("manifests/csv.yaml", CSV),
+    ]);
+    let bundle = bundle.unwrap();
+    assert_eq!((bundle.package(), bundle.dependencies[0].type_.as_str()), (Some("p"), "olm.package"));
+}
+
+/// A file with a comment alone before the marker of its document, as in nxrm-operator-certified.
+#[test]
+fn a_manifest_behind_an_empty_document_is_the_only_one_of_its_file() {
+    let csv = format!("# DO NOT MODIFY. This is produced by template.\n---\n{CSV}");
+    let (_dir, bundle) = bundle(&[("metadata/annotations.yaml", ANNOTATIONS), ("manifests/csv.yaml", &csv)]);
+    let bundle = bundle.unwrap();
+    assert_eq!(bundle.name(), "p.v1.0.0");
+    assert!(bundle.provenance.notes.is_empty(), "{:?}", bundle.provenance.notes);
+}
+
+#[test]
+fn what_may_be_in_an_unreadable_file_is_not_missing() {
+    let csv =
+        format!("{CSV}  customresourcedefinitions: {{owned: [{{name: as.b.c, kind: A, version: v1}}]}}\n")
+            .replace("spec: {version: 1.0.0}\n", "spec:\n  version: 1.0.0\n");
+    let loaded = read_files(
+        "p",
+        [
+            ("metadata/annotations.yaml", ANNOTATIONS.as_bytes()),
+            ("manifests/csv.yaml", csv.as_bytes()),
+            ("manifests/crd.yaml", b"a: [\n".as_slice()),
+        ],
+    );
+    let findings = loaded.bundle.unwrap().validate();
+    assert!(!findings.iter().any(|finding| finding.code == "crd-missing"), "{findings:?}");
+    assert_eq!(loaded.problems.len(), 1);
+}
+
 #[test]
 fn what_is_wrong_is_named() {
     let cases: [(&[(&str, &str)], &str); 7] = [

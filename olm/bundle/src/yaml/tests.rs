@@ -61,6 +61,23 @@ fn an_anchor_bomb_is_refused() {
     assert!(message(&bomb).starts_with("test.yaml:"));
 }
 
+/// As in the CustomResourceDefinitions of t8c-certified: hundreds of aliases of a few small anchors.
+#[test]
+fn aliases_are_bounded_by_what_they_expand_to() {
+    let mut text =
+        String::from("common: &common {type: object, description: the same everywhere}\nproperties:\n");
+    text.extend((0..600).map(|n| format!("  property{n}: *common\n")));
+    let values = values(&text);
+    assert_eq!(values[0]["properties"]["property599"]["type"], "object");
+    let mut text = format!("a: &a [{}]\nb: [", "x, ".repeat(1_000));
+    text += &"*a, ".repeat(1_000);
+    text += "]\n";
+    assert_eq!(
+        message(&text),
+        "test.yaml:2:37: the aliases of the document expand to more than 64 bytes of memory for each byte of its text"
+    );
+}
+
 #[test]
 fn deep_nesting_is_refused_not_a_crash() {
     let text = "[".repeat(100_000);

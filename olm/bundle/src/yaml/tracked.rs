@@ -13,6 +13,9 @@ pub(super) const LARGEST_DOCUMENT: usize = 1_000_000;
 const WEIGHT_PER_BYTE: usize = 64;
 /// What the documents of one file may weigh beyond that together, so that short ones may use aliases freely.
 const FREE_WEIGHT: usize = 256 << 10;
+/// What a document is refused for that weighs more: without aliases none does.
+pub(super) const EXPANDED: &str =
+    "the aliases of the document expand to more than 64 bytes of memory for each byte of its text";
 /// A value without its text.
 const NODE: usize = size_of::<Value>();
 /// A key without its text: the string, its hash and its slot.
@@ -62,7 +65,7 @@ fn spend<E: Error>(weight: usize) -> Result<(), E> {
         Some(_) => Ok(()),
         None => {
             LIMIT_HIT.set(true);
-            Err(E::custom("the document takes too much memory for its size; do aliases multiply in it?"))
+            Err(E::custom(EXPANDED))
         }
     }
 }
