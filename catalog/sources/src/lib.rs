@@ -31,6 +31,7 @@ mod registry;
 mod retry;
 mod source;
 mod stage;
+mod trust;
 mod unpack;
 mod web;
 

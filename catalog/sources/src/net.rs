@@ -8,6 +8,7 @@ use crate::{
     error::{Exceeded, SourceError, chain},
     options::{Options, Proxy},
     retry::Failure,
+    trust,
 };
 
 /// Blobs are often one redirect away; no honest server needs more than a few.
@@ -50,26 +51,16 @@ impl<'a> Http<'a> {
             let builder = self.builder()?.tls_danger_accept_invalid_certs(true);
             return builder.build().map_err(bad("no HTTP client could be made"));
         }
-        let mut authorities = Vec::new();
-        for bundle in &self.options.ca_certificates {
-            let found = reqwest::Certificate::from_pem_bundle(bundle)
-                .map_err(bad("the CA certificates are not PEM"))?;
-            if found.is_empty() {
-                return Err(SourceError::Options {
-                    reason: "the CA certificates hold none: they must be PEM".to_owned(),
-                });
-            }
-            authorities.extend(found);
+        if !self.options.ca_certificates.is_empty() {
+            let config = trust::config(&self.options.ca_certificates)?;
+            let client = self.builder()?.tls_backend_preconfigured(config).build();
+            return client.map_err(bad("no HTTP client could be made"));
         }
-        match self.builder()?.tls_certs_merge(authorities.clone()).build() {
+        match self.builder()?.build() {
             Ok(client) => Ok(client),
-            // A bare container has no authorities. What needs none works all the same, and so does what the given ones
-            // vouch for; any other server is refused, as it is not known.
-            Err(_) => self
-                .builder()?
-                .tls_certs_only(authorities)
-                .build()
-                .map_err(bad("no HTTP client could be made")),
+            // A bare container has no authorities. What needs none works all the same; any server is refused, as it is
+            // not known.
+            Err(_) => self.builder()?.tls_certs_only([]).build().map_err(bad("no HTTP client could be made")),
         }
     }
 
@@ -126,7 +117,12 @@ pub(crate) fn failure(what: &str, error: reqwest::Error) -> Failure {
     if let Some(tls) = cause::<rustls::Error>(&error)
         && matches!(tls, rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented)
     {
-        return Failure::Fatal(SourceError::Untrusted { what: what.to_owned(), reason: tls.to_string() });
+        // The library's word for it is that of its own enum.
+        let reason = match tls.to_string() {
+            text if text.contains("CaUsedAsEndEntity") => "it is self-signed".to_owned(),
+            text => text,
+        };
+        return Failure::Fatal(SourceError::Untrusted { what: what.to_owned(), reason });
     }
     if error.is_redirect() || error.is_builder() {
         return Failure::Fatal(SourceError::malformed(what, chain(&error)));

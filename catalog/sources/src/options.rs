@@ -9,7 +9,8 @@ use crate::credentials::Credentials;
 pub struct Options {
     /// Log-ins for registries; none unless they are added, also those of this user's own.
     pub credentials: Credentials,
-    /// Further certificate authorities to trust beside the system's, as PEM bundles.
+    /// Certificates to trust beside the system's authorities, as PEM bundles: those of authorities, and those of servers
+    /// themselves.
     pub ca_certificates: Vec<Vec<u8>>,
     /// Hosts (`host` or `host:port`) that are spoken to without TLS.
     pub plain_http: Vec<String>,

@@ -299,6 +299,40 @@ async fn a_private_registry_takes_the_pull_secret() {
     assert_eq!(files(&dest), catalog_files());
 }
 
+/// `openssl req -x509`: curl and skopeo accept it as an authority of its own, too.
+#[tokio::test]
+async fn a_self_signed_certificate_is_trusted_when_it_is_given() {
+    let name = "a_self_signed_certificate_is_trusted_when_it_is_given";
+    let Some(server) = Server::start(name, |folder| {
+        let (certificate, key) = (folder.join("tls.crt"), folder.join("tls.key"));
+        let made = Command::new("openssl")
+            .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=registry"])
+            .args(["-addext", "subjectAltName=IP:127.0.0.1", "-out"])
+            .args([&certificate, Path::new("-keyout"), &key])
+            .stderr(Stdio::null())
+            .status();
+        assert!(made.expect("openssl is installed").success());
+        fs::create_dir(folder.join("certs")).expect("a folder");
+        fs::copy(&certificate, folder.join("certs/ca.crt")).expect("a file");
+        let tls = format!("  tls: {{certificate: {}, key: {}}}\n", certificate.display(), key.display());
+        (tls, String::new())
+    }) else {
+        return;
+    };
+    let certs = server.path("certs").display().to_string();
+    server.push(&catalog(), "org/catalog:v1", &["--dest-cert-dir", &certs]);
+    let (source, dest) = (server.image("org/catalog:v1"), server.path("dest"));
+    let stranger = Options { plain_http: Vec::new(), ..options(&server.host) };
+    let error = fetch(&source, &stranger, None, &dest).await.expect_err("not trusted");
+    assert_eq!(error.code(), "CertificateNotTrusted", "{error}");
+    assert!(error.to_string().contains("it is self-signed"), "{error}");
+
+    let own = fs::read(server.path("tls.crt")).expect("a file");
+    let knowing = Options { ca_certificates: vec![own], ..stranger };
+    fetched(&source, &knowing, &dest).await;
+    assert_eq!(files(&dest), catalog_files());
+}
+
 #[tokio::test]
 async fn a_private_authority_is_trusted_when_it_is_given() {
     // Given a registry with a certificate of an authority that nobody knows
