@@ -297,7 +297,7 @@ impl Assembly {
     }
 
     fn icon(&mut self, document: &Document, icon: &serde_json::Value) -> Option<icon::Icon> {
-        const FIX: &str = "give a PNG, JPEG, GIF or SVG picture in base64, or leave the icon out";
+        const FIX: &str = "give a PNG, JPEG, GIF, SVG or ICO picture in base64, or leave the icon out";
         match icon::decode(icon) {
             Ok((icon, remark)) => {
                 if let Some(remark) = remark {

@@ -10,6 +10,8 @@ use serde::de::{
     self, DeserializeSeed, Deserializer, EnumAccess, MapAccess, SeqAccess, VariantAccess, Visitor,
 };
 
+use crate::spelling;
+
 /// What was noticed on the way.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Remarks {
@@ -17,6 +19,8 @@ pub(crate) struct Remarks {
     pub duplicates: Vec<String>,
     /// A merge key (`<<`) of YAML, which only a tree can resolve.
     pub merges: bool,
+    /// A key is spelled as a field in another case ([`spelling::differs`]).
+    pub respelled: bool,
 }
 
 /// More of them say nothing new.
@@ -51,6 +55,7 @@ impl<'de> Look<'de> {
 
     /// Notes a key whose value is of no interest.
     pub fn key(&mut self, key: Cow<'de, str>) {
+        self.0.remarks.respelled |= spelling::differs(&key);
         self.0.entries.push((key, 0));
     }
 
@@ -232,6 +237,7 @@ impl<'de> Visitor<'de> for Seed<'_, 'de, '_> {
         let (first, start) = (writer.entries.len(), writer.length());
         while let Some(key) = map.next_key_seed(KeySeed)? {
             writer.remarks.merges |= key == "<<";
+            writer.remarks.respelled |= spelling::differs(&key);
             let place = writer.length();
             writer.entries.push((key.clone(), place));
             writer.json(key.as_ref())?;

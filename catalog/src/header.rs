@@ -73,11 +73,12 @@ impl<'de> Visitor<'de> for HeaderVisitor<'_, 'de> {
         // What is not text is left to the check of the document's shape, which can say more about it.
         let text = |value: &RawValue| serde_json::from_str::<String>(value.get()).unwrap_or_default();
         while let Some(key) = map.next_key::<Cow<'de, str>>()? {
-            let slot = match key.as_ref() {
-                "schema" => &mut header.schema,
-                "package" => &mut header.package,
-                "name" => &mut header.name,
-                _ => {
+            let is = |field: &str| key.eq_ignore_ascii_case(field);
+            let slot = match () {
+                () if is("schema") => &mut header.schema,
+                () if is("package") => &mut header.package,
+                () if is("name") => &mut header.name,
+                () => {
                     match &mut self.0 {
                         Some(look) => map.next_value_seed(look.value(key))?,
                         None => _ = map.next_value::<IgnoredAny>()?,

@@ -10,7 +10,8 @@ const LARGEST: usize = 512 * 1024;
 /// A picture that is one: its bytes were looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Icon {
-    /// As the bytes say, whatever the catalog says: `image/png`, `image/jpeg`, `image/gif` or `image/svg+xml`.
+    /// As the bytes say, whatever the catalog says: `image/png`, `image/jpeg`, `image/gif`,
+    /// `image/svg+xml` or `image/vnd.microsoft.icon`.
     pub mediatype: String,
     /// The picture.
     pub data: Vec<u8>,
@@ -51,11 +52,11 @@ pub(crate) fn decode(icon: &Value) -> Result<(Icon, Option<NoIcon>), NoIcon> {
         .decode(compact)
         .map_err(|error| problem("icon-not-base64", format!("the icon is not base64: {error}")))?;
     let Some(kind) = olm_bundle::sniff(&data) else {
-        let text = "the icon is not a PNG, JPEG, GIF or SVG picture".to_owned();
+        let text = "the icon is not a PNG, JPEG, GIF, SVG or ICO picture".to_owned();
         return Err(problem("icon-not-image", text));
     };
     let mediatype = kind.mediatype();
-    let remark = (mediatype != claimed)
+    let remark = (!kind.is(claimed))
         .then(|| problem("icon-mediatype", format!("the icon says {claimed:?} and is {mediatype}")));
     Ok((Icon { mediatype: mediatype.to_owned(), data }, remark))
 }
@@ -75,10 +76,19 @@ mod tests {
         let svg = b"<?xml version='1.0'?>\n<!-- x -->\n<svg xmlns='x'/>";
         let (decoded, remark) = decode(&icon(svg, "image/svg+xml")).unwrap();
         assert_eq!((decoded.mediatype.as_str(), remark), ("image/svg+xml", None));
+        let ico = b"\0\0\x01\0\x01\0\x10\x10\0\0\x01\0\x20\0\x04\0\0\0\x16\0\0\0rest";
+        for claimed in ["image/x-icon", "image/vnd.microsoft.icon"] {
+            let (decoded, remark) = decode(&icon(ico, claimed)).unwrap();
+            assert_eq!((decoded.mediatype.as_str(), remark), ("image/vnd.microsoft.icon", None));
+        }
+        let (decoded, remark) = decode(&icon(ico, "image/png")).unwrap();
+        assert_eq!((decoded.data.as_slice(), remark.unwrap().code), (ico.as_slice(), "icon-mediatype"));
         let (decoded, remark) = decode(&icon(b"\x89PNG\r\n\x1a\nrest", "image/svg+xml")).unwrap();
         assert_eq!((decoded.mediatype.as_str(), remark.unwrap().code), ("image/png", "icon-mediatype"));
         for (value, code) in [
             (icon(b"<html><script>alert(1)</script></html>", "image/svg+xml"), "icon-not-image"),
+            (icon(b"\0\0\x01\0\0\0", "image/x-icon"), "icon-not-image"),
+            (icon(&ico[..25], "image/x-icon"), "icon-not-image"),
             (icon(&vec![0xff; LARGEST + 10], "image/jpeg"), "icon-large"),
             (json!({"base64data": "%%%", "mediatype": "image/png"}), "icon-not-base64"),
             (json!({}), "icon-empty"),

@@ -29,6 +29,7 @@ mod scan;
 mod search;
 mod shape;
 mod shipped;
+mod spelling;
 mod spool;
 mod store;
 mod summary;

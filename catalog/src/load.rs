@@ -20,6 +20,7 @@ use crate::model::{Catalog, Group, Package};
 use crate::parallel;
 use crate::problem::{self, Place, Problem, Severity};
 use crate::scan::{Entry, Scan};
+use crate::spelling;
 use crate::store::Shelf;
 use crate::summary::Summary;
 
@@ -210,6 +211,7 @@ fn read(scan: &Scan<'_>, name: &str, entries: &[&Entry], old: Option<&Group>, ke
     let text = Arc::new(text);
     let assembly = Assembly::of(name, &text, &located, if kept { Depth::Check } else { Depth::Glance });
     flaws.extend(assembly.flaws);
+    let replaced = assembly.package.as_ref().filter(|_| kept).map(Package::replaced);
     let summary = if kept { Summary::of } else { Summary::counts };
     let (summary, words) = assembly.package.as_ref().map(summary).unzip();
     let mut group = Group {
@@ -218,6 +220,7 @@ fn read(scan: &Scan<'_>, name: &str, entries: &[&Entry], old: Option<&Group>, ke
         documents: listed,
         summary,
         words: words.unwrap_or_default(),
+        replaced: replaced.unwrap_or_default(),
         flaws,
         ..Group::default()
     };
@@ -266,13 +269,19 @@ fn document(
     }
     let read = || -> Result<_, Box<dyn std::error::Error>> {
         // Where nothing is kept, the document was looked at already.
-        if !canonical && !entry.repeats {
+        if !canonical && !entry.irregular {
             return Ok((String::from_utf8(text)?, Remarks::default()));
         }
         let mut reader = serde_json::Deserializer::from_slice(&text);
         let mut json = Vec::with_capacity(text.len());
         // JSON cannot grow, but a number may be written in more digits than it had.
         let remarks = canonical::write(&mut reader, &mut json, text.len() * 16 + 1024)?;
+        if remarks.respelled {
+            let mut value: serde_json::Value = serde_json::from_slice(&json)?;
+            spelling::correct(&mut value)?;
+            value.sort_all_objects();
+            return Ok((value.to_string(), remarks));
+        }
         Ok((String::from_utf8(json)?, remarks))
     };
     match read() {

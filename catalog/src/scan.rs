@@ -33,8 +33,8 @@ pub(crate) struct Entry {
     pub input: usize,
     pub line: usize,
     pub column: usize,
-    /// Whether a map in it has a key twice, as far as was looked.
-    pub repeats: bool,
+    /// Whether a map in it has a key twice, or a field in another case, as far as was looked.
+    pub irregular: bool,
     /// In the spool, or else in the input.
     spooled: bool,
     offset: u64,
@@ -232,14 +232,14 @@ impl Part {
             let (error, length) = match read {
                 Ok((header, length, remarks)) if length <= LARGEST_DOCUMENT => {
                     let place = Place { path: path.to_owned(), line, column };
-                    let repeats = !remarks.duplicates.is_empty();
+                    let irregular = !remarks.duplicates.is_empty() || remarks.respelled;
                     self.remark(&place, &header, remarks);
                     self.entries.push(Entry {
                         header,
                         input: unit.input,
                         line,
                         column,
-                        repeats,
+                        irregular,
                         spooled: false,
                         offset: window.offset(),
                         length,
@@ -362,6 +362,7 @@ impl Part {
                 let header = Header::read(&json).map(|(header, _)| header).unwrap_or_default();
                 let line = line + first;
                 let place = Place { path: path.to_owned(), line, column: 1 };
+                let irregular = remarks.respelled;
                 self.remark(&place, &header, remarks);
                 let offset = spool.append(&json)?;
                 self.entries.push(Entry {
@@ -369,7 +370,7 @@ impl Part {
                     input: unit.input,
                     line,
                     column: 1,
-                    repeats: false,
+                    irregular,
                     spooled: true,
                     offset,
                     length: json.len(),

@@ -25,7 +25,7 @@ use crate::model::{Catalog, Group};
 use crate::problem::Problem;
 
 /// Raised when an older index means something else; the catalogs are then read anew.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// The store cannot do what it should.
 #[derive(Debug, thiserror::Error)]

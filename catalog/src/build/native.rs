@@ -62,7 +62,8 @@ impl Native {
         let at = path.display().to_string();
         let read = folder::read(&path).map_err(|error| error.to_string()).and_then(|bytes| {
             let documents = yaml::documents(&at, &bytes).map_err(|error| error.to_string())?;
-            Ok((documents.into_iter().map(|document| document.value).collect::<Vec<_>>(), bytes))
+            let spelled = documents.into_iter().map(|document| template::spelled(document.value));
+            Ok((spelled.collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string())?, bytes))
         });
         let (documents, bytes) = match read {
             Ok(read) => read,
@@ -105,7 +106,7 @@ impl Native {
 
     /// The package: the template's channels with the bundles that are there.
     pub fn assemble(
-        self,
+        &self,
         name: &str,
         path: &str,
         sources: Vec<Source>,

@@ -96,6 +96,36 @@ fn nothing_at_all_is_a_problem_not_a_crash() {
     assert_eq!(codes(&Catalog::from_bytes("x", b"\xff")), ["syntax"]);
 }
 
+/// Upstream's decoder matches fields without regard to case.
+#[test]
+fn fields_are_read_in_any_case() {
+    let yaml = "Schema: olm.package\nName: p\nDefaultChannel: stable\n---\nSchema: olm.channel\nPackage: p\nName: stable\nEntries:\n- Name: p.v1.0.0\n  SkipRange: <1.0.0\n---\nschema: olm.bundle\npackage: p\nname: p.v1.0.0\nimage: r.test/p:1\nproperties:\n- Type: olm.package\n  Value: {PackageName: p, version: 1.0.0}\n";
+    let json = r#"{"SCHEMA":"olm.package","name":"p","defaultchannel":"stable"}
+{"schema":"olm.channel","package":"p","name":"stable","entries":[{"name":"p.v1.0.0","skiprange":"<1.0.0"}]}
+{"schema":"olm.bundle","Package":"p","name":"p.v1.0.0","Image":"r.test/p:1","properties":[{"type":"olm.package","value":{"packagename":"p","version":"1.0.0"}}]}"#;
+    let [yaml, json] = [yaml, json].map(|text| {
+        let catalog = Catalog::from_bytes("c", text.as_bytes());
+        assert_eq!(catalog.problems, []);
+        let package = catalog.package("p").unwrap().unwrap();
+        assert_eq!(package.default_channel, "stable");
+        assert_eq!(package.channels["stable"].entries[0].skip_range.as_deref(), Some("<1.0.0"));
+        assert_eq!(package.bundles["p.v1.0.0"].version.as_ref().unwrap().to_string(), "1.0.0");
+        assert_eq!(package.bundles["p.v1.0.0"].image.as_deref(), Some("r.test/p:1"));
+
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("catalog.yaml"), text).unwrap();
+        let checked = Catalog::check(dir.path());
+        assert_eq!((checked.problems.as_slice(), checked.len()), ([].as_slice(), 1));
+        catalog.digest
+    });
+    assert_eq!(yaml, json);
+
+    let twice = r#"{"schema":"olm.package","name":"p","Name":"q","defaultChannel":"stable"}"#;
+    let catalog = Catalog::from_bytes("c", twice.as_bytes());
+    assert_eq!(codes(&catalog), ["syntax"]);
+    assert_eq!(catalog.problems[0].text, "\"Name\" and \"name\" are one field, expected it once");
+}
+
 #[test]
 fn a_check_finds_what_loading_finds() {
     let json = |properties: &str| {

@@ -200,3 +200,19 @@ fn a_disk_that_cannot_be_written_to_leaves_the_old_catalog() {
     let catalog = store.get("ns/name").unwrap().unwrap();
     assert_eq!((catalog.digest.as_str(), head(&catalog, "a")), (digest.as_str(), "a.v1.0.0".to_owned()));
 }
+
+#[test]
+fn a_question_for_what_is_replaced_reads_the_packages_that_do_alone() {
+    let given = Given::packages(&[("a", "1.0.0"), ("b", "1.0.0"), ("c", "1.0.0")]);
+    let channel = "\"entries\":[{\"name\":\"b.v1.0.0\",\"replaces\":\"b.v0.9.0\",\"skips\":[\"x\"]}]";
+    let text = package("b", "1.0.0").replace("\"entries\":[{\"name\":\"b.v1.0.0\"}]", channel);
+    fs::write(given.dir.path().join("b.json"), text).unwrap();
+    given.refresh(&given.open());
+    // also after a restart, of what the index has alone
+    let catalog = given.open().get("ns/name").unwrap().unwrap();
+    let replacing = |name: &str| catalog.replacing(name).map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(replacing("b.v0.9.0"), ["b"]);
+    assert_eq!(replacing("x"), ["b"]);
+    assert_eq!(replacing("b.v1.0.0"), Vec::<String>::new());
+    assert_eq!(replacing(""), ["a", "c"]);
+}

@@ -1,5 +1,7 @@
 //! Why a template is not rendered.
 
+use olm_bundle::fields::Ambiguous;
+
 use crate::problem::Problem;
 
 /// Why a template is not rendered.
@@ -19,6 +21,9 @@ pub enum TemplateError {
     /// A field that is not in the schema.
     #[error("unknown field {0:?} in the template; a wrong name would be ignored silently, so take it out")]
     UnknownField(String),
+    /// A field is there in two spellings.
+    #[error("the template is ambiguous: {0}")]
+    Ambiguous(#[from] Ambiguous),
     /// A field has another shape.
     #[error("{field} in the template is not {wanted}")]
     Shape {

@@ -12,11 +12,14 @@ mod error;
 mod semver;
 mod substitutes;
 
+use olm_bundle::fields::{self, Shape};
 use olm_bundle::{Bundle, Manifests, render_fbc_with, yaml};
 use olm_version::Version;
 use serde_json::Value;
 
 pub use error::TemplateError;
+
+use crate::spelling;
 
 /// The schema of a catalog whose bundles are images.
 pub const BASIC: &str = "olm.template.basic";
@@ -114,9 +117,29 @@ fn parse(input: &[u8]) -> Result<Value, TemplateError> {
     let mut documents =
         yaml::documents("template", input).map_err(|error| TemplateError::Syntax(error.to_string()))?;
     match documents.len() {
-        1 => Ok(documents.remove(0).value),
+        1 => spelled(documents.remove(0).value),
         count => Err(TemplateError::Documents(count)),
     }
+}
+
+static META: Shape = Shape(&[("schema", None)]);
+static ENTRIES: Shape = Shape(&[("entries", None), ("substitutions", Some(&SUBSTITUTION))]);
+static SUBSTITUTION: Shape = Shape(&[("name", None), ("base", None)]);
+
+/// A template with its fields in their own spelling: upstream's examples write `Schema` and `GenerateMajorChannels`.
+/// Any other document of a catalog is spelled as the loader reads it.
+pub(crate) fn spelled(mut document: Value) -> Result<Value, TemplateError> {
+    fields::rename(&mut document, &META)?;
+    match schema(&document) {
+        SEMVER => fields::rename(&mut document, &semver::SHAPE)?,
+        BASIC | SUBSTITUTES => {
+            fields::rename(&mut document, &ENTRIES)?;
+            let entries = document.get_mut("entries").and_then(Value::as_array_mut);
+            entries.into_iter().flatten().try_for_each(spelling::correct)?;
+        }
+        _ => spelling::correct(&mut document)?,
+    }
+    Ok(document)
 }
 
 fn schema(document: &Value) -> &str {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use olm_bundle::fields::Shape;
 use olm_version::{Version, precedence};
 use serde_json::{Value, json};
 
@@ -10,9 +11,18 @@ use super::{BundleResolver, Identity, Resolved, TemplateError, list, resolve, te
 /// The lists of a template, from the least to the most mature.
 const LISTS: [&str; 3] = ["candidate", "fast", "stable"];
 
-/// What else is in a template.
-const FIELDS: [&str; 4] =
-    ["schema", "generateMajorChannels", "generateMinorChannels", "defaultChannelTypePreference"];
+/// The fields of a template.
+pub(super) static SHAPE: Shape = Shape(&[
+    ("schema", None),
+    ("generateMajorChannels", None),
+    ("generateMinorChannels", None),
+    ("defaultChannelTypePreference", None),
+    ("candidate", Some(&BUNDLES)),
+    ("fast", Some(&BUNDLES)),
+    ("stable", Some(&BUNDLES)),
+]);
+static BUNDLES: Shape = Shape(&[("bundles", Some(&IMAGE))]);
+static IMAGE: Shape = Shape(&[("image", None)]);
 
 /// The two kinds of channels; the greater one is preferred where nothing else decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,7 +47,7 @@ impl Template {
     pub fn parse(template: Value) -> Result<Self, TemplateError> {
         let fields = template.as_object().into_iter().flatten();
         for (key, _) in fields {
-            if !FIELDS.contains(&key.as_str()) && !LISTS.contains(&key.as_str()) {
+            if !SHAPE.0.iter().any(|(name, _)| name == key) {
                 return Err(TemplateError::UnknownField(key.clone()));
             }
         }

@@ -70,6 +70,33 @@ fn default_channel(documents: &[Value]) -> &str {
         .map_or("", |p| text(p, "defaultChannel"))
 }
 
+/// Upstream's decoder is not particular about the case of fields, and its own examples are written like this.
+#[test]
+fn fields_may_be_spelled_as_upstream_spells_them() {
+    let template = "---\nSchema: olm.semver\nGenerateMajorChannels: true\nGenerateMinorChannels: false\nDefaultChannelTypePreference: major\nFast:\n  Bundles:\n  - Image: r/a-v1.0.0\nStable:\n  Bundles:\n  - Image:\n      r/a-v1.0.0\n  - Image: r/a-v1.1.0\nCandidate:\n  Bundles:\n";
+    assert_eq!(references(template.as_bytes()).unwrap(), ["r/a-v1.0.0", "r/a-v1.1.0"]);
+    let documents = render_text(template).unwrap();
+    assert_eq!(channels(&documents), ["fast-v1: 1.0.0", "stable-v1: 1.0.0, 1.1.0<1.0.0"]);
+    assert_eq!(default_channel(&documents), "stable-v1");
+
+    let basic = "Schema: olm.template.basic\nEntries:\n- Schema: olm.channel\n  Package: a\n  Name: stable\n  Entries: [{Name: a-v1.0.0}]\n- Schema: olm.bundle\n  Image: r/a-v1.0.0\n";
+    let documents = render_text(basic).unwrap();
+    assert_eq!(channels(&documents), ["stable: 1.0.0"]);
+    assert_eq!(schema(&documents[1]), "olm.bundle");
+
+    let substitutes = "Schema: olm.template.substitutes\nEntries: []\nSubstitutions: [{Name: r/a-v1.0.1, Base: a-v1.0.0}]\n";
+    assert_eq!(references(substitutes.as_bytes()).unwrap(), ["r/a-v1.0.1"]);
+
+    assert_eq!(
+        message("schema: olm.semver\nstable: {bundles: []}\nStable: {bundles: []}\n"),
+        "the template is ambiguous: \"stable\" and \"Stable\" are one field, expected it once"
+    );
+    assert_eq!(
+        message("Schema: olm.semver\nStabel: {}\n").split(';').next(),
+        Some("unknown field \"Stabel\" in the template")
+    );
+}
+
 const MAJOR: &str = "generateMajorChannels: true\n";
 const MINOR: &str = "generateMinorChannels: true\n";
 

@@ -10,7 +10,8 @@ use super::text;
 use crate::names::quoted;
 
 /// What the loader recognises by its bytes; nothing else is sent as a picture.
-const PICTURES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/svg+xml"];
+const PICTURES: [&str; 5] =
+    ["image/png", "image/jpeg", "image/gif", "image/svg+xml", "image/vnd.microsoft.icon"];
 
 /// An SVG runs no script inside `<img>`; this is for those who open the address itself.
 const POLICY: HeaderValue =

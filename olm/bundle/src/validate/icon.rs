@@ -20,6 +20,8 @@ pub enum ImageKind {
     Gif,
     /// SVG
     Svg,
+    /// ICO, as favicons are.
+    Ico,
 }
 
 impl ImageKind {
@@ -31,7 +33,14 @@ impl ImageKind {
             Self::Jpeg => "image/jpeg",
             Self::Gif => "image/gif",
             Self::Svg => "image/svg+xml",
+            Self::Ico => "image/vnd.microsoft.icon",
         }
+    }
+
+    /// Whether a media type is one of the format's: ICO has the registered one and an older one in wide use.
+    #[must_use]
+    pub fn is(self, mediatype: &str) -> bool {
+        mediatype == self.mediatype() || (self == Self::Ico && mediatype == "image/x-icon")
     }
 }
 
@@ -47,7 +56,21 @@ pub fn sniff(data: &[u8]) -> Option<ImageKind> {
     if data.starts_with(b"GIF87a") || data.starts_with(b"GIF89a") {
         return Some(ImageKind::Gif);
     }
+    if is_ico(data) {
+        return Some(ImageKind::Ico);
+    }
     is_svg(data).then_some(ImageKind::Svg)
+}
+
+/// A directory of pictures: its count, and for each an entry of 16 bytes that says where in the file it is.
+fn is_ico(data: &[u8]) -> bool {
+    let Some(rest) = data.strip_prefix(&[0, 0, 1, 0]) else { return false };
+    let Some((count, rest)) = rest.split_first_chunk() else { return false };
+    let count = usize::from(u16::from_le_bytes(*count));
+    let number = |bytes: &[u8]| bytes.iter().rev().fold(0_u64, |sum, byte| sum << 8 | u64::from(*byte));
+    let (entries, []) = rest.get(..count * 16).unwrap_or_default().as_chunks::<16>() else { return false };
+    let within = |entry: &[u8; 16]| number(&entry[8..12]) + number(&entry[12..]) <= data.len() as u64;
+    entries.len() == count && count > 0 && entries.iter().all(within)
 }
 
 /// An SVG is text whose first element is `svg`, behind declarations, comments and doctypes.
@@ -96,10 +119,10 @@ pub(super) fn check(bundle: &Bundle, findings: &mut Findings) {
         return csv.warn("icon-not-base64", field, text, "write the output of `base64 ICON`");
     };
     let Some(kind) = sniff(&data) else {
-        let text = "it is not a PNG, JPEG, GIF or SVG picture and cannot be shown";
+        let text = "it is not a PNG, JPEG, GIF, SVG or ICO picture and cannot be shown";
         return csv.warn("icon-not-image", field, text, "encode a picture of one of these formats");
     };
-    if kind.mediatype() != text("mediatype") {
+    if !kind.is(text("mediatype")) {
         let text = format!("it says {} and the picture is {}", quote(text("mediatype")), kind.mediatype());
         csv.warn("icon-mediatype", "spec.icon[0].mediatype", text, format!("write {}", kind.mediatype()));
     }
