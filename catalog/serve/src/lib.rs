@@ -3,8 +3,9 @@
 //! - [`router`] has the HTTP API of any number of catalogs: their documents (`/api/v1/all`, `/api/v1/metas`),
 //!   the package index, search and icons;
 //! - [`registry`] is `api.Registry` over one catalog, with health and reflection;
-//! - [`Server`] binds and runs both for one catalog; [`serve`] does it in one call.
+//! - [`Server`] binds and runs both for one catalog, which may be replaced ([`Current`]); [`serve`] does it in one call.
 
+mod current;
 mod grpc;
 mod http;
 mod names;
@@ -13,6 +14,7 @@ mod server;
 #[cfg(test)]
 mod fixture;
 
+pub use current::Current;
 pub use grpc::registry;
 pub use http::router;
 pub use server::{Addresses, ServeError, Server, serve};

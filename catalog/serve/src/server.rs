@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use tonic::service::Routes;
 use tonic::transport::server::TcpIncoming;
 
+use crate::current::Current;
 use crate::{grpc, http, names};
 
 /// How long calls in flight may go on when the server is told to stop.
@@ -65,6 +66,7 @@ pub struct Server {
     http: Option<(TcpListener, axum::Router)>,
     grpc: Option<(TcpListener, Routes)>,
     bound: Addresses,
+    current: Current,
 }
 
 impl Server {
@@ -74,19 +76,21 @@ impl Server {
     /// When the name is none that a catalog may have, or an address cannot be had.
     pub async fn bind(catalog: Arc<Catalog>, name: &str, addresses: Addresses) -> Result<Self, ServeError> {
         names::catalog(name).map_err(ServeError::Name)?;
-        let mut server = Self { http: None, grpc: None, bound: Addresses::default() };
+        let current = Current::new(catalog);
+        let mut server =
+            Self { http: None, grpc: None, bound: Addresses::default(), current: current.clone() };
         if let Some(address) = addresses.http {
             let (listener, bound) = listen(address, "HTTP").await?;
-            let (catalog, name) = (Arc::clone(&catalog), name.to_owned());
+            let (current, name) = (current.clone(), name.to_owned());
             let find = move |namespace: Option<&str>, wanted: &str| {
-                (namespace.is_none() && wanted == name).then(|| Arc::clone(&catalog))
+                (namespace.is_none() && wanted == name).then(|| current.get())
             };
             server.http = Some((listener, http::router(find)));
             server.bound.http = Some(bound);
         }
         if let Some(address) = addresses.grpc {
             let (listener, bound) = listen(address, "gRPC").await?;
-            server.grpc = Some((listener, grpc::registry(catalog).await?));
+            server.grpc = Some((listener, grpc::registry(current).await?));
             server.bound.grpc = Some(bound);
         }
         Ok(server)
@@ -96,6 +100,12 @@ impl Server {
     #[must_use]
     pub fn addresses(&self) -> Addresses {
         self.bound
+    }
+
+    /// What it serves, to be replaced while it runs.
+    #[must_use]
+    pub fn current(&self) -> Current {
+        self.current.clone()
     }
 
     /// Serves until `shutdown` is over. Calls in flight then have a few seconds to end.

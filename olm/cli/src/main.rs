@@ -76,8 +76,8 @@ fn completes() -> bool {
 const fn logged(serving: bool, verbose: u8) -> &'static str {
     match (serving, verbose) {
         (true, 0) => "info,kube=warn,hyper=warn,kube_client::client=off",
-        (false, 0) => "error,kube_client::client=off",
-        (false, 1) => "info,kube=warn,kube_client::client=off",
+        (false, 0) => "error,kube_client::client=off,rustls_platform_verifier=off",
+        (false, 1) => "info,kube=warn,kube_client::client=off,rustls_platform_verifier=off",
         _ => {
             "debug,hyper=info,h2=info,rustls=info,kube_client::client=off,kube_client::client::builder=debug"
         }
@@ -90,7 +90,8 @@ fn init_tracing(args: &args::Args) {
     let serving = args.command.is_server();
     let filter = EnvFilter::try_from_env("OLM_LOG")
         .unwrap_or_else(|_| EnvFilter::new(logged(serving, args.global.verbose)));
-    let builder = fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let color = args.global.color.enabled_on_stderr();
+    let builder = fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(color);
     if serving && args.command.log_format() == args::LogFormat::Json {
         builder.json().flatten_event(true).init();
     } else {

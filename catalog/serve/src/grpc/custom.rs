@@ -1,7 +1,6 @@
 //! `api.ExperimentalRegistry`: documents of schemas that the catalog format does not define.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use olm_catalog::{Catalog, Filter};
 use olm_registry_api::{
@@ -12,17 +11,18 @@ use serde_json::Value as Json;
 use tonic::{Request, Response, Status};
 
 use super::packages::{Answer, unreadable};
+use crate::current::Current;
 
 /// These are what the other service is for.
 const FORMAT: [&str; 4] = ["olm.package", "olm.channel", "olm.bundle", "olm.deprecations"];
 
 /// A catalog's custom documents.
 pub(super) struct Experimental {
-    catalog: Arc<Catalog>,
+    catalog: Current,
 }
 
 impl Experimental {
-    pub fn new(catalog: Arc<Catalog>) -> Self {
+    pub fn new(catalog: Current) -> Self {
         Self { catalog }
     }
 }
@@ -51,7 +51,7 @@ impl ExperimentalRegistry for Experimental {
             return Ok(Response::new(Box::pin(futures::stream::empty())));
         }
         // Few and small, and of one package.
-        let catalog = Arc::clone(&self.catalog);
+        let catalog = self.catalog.get();
         let read = tokio::task::spawn_blocking(move || documents(&catalog, schema, package_name));
         let found = read.await.map_err(|error| {
             tracing::error!(%error, "failed to read custom documents");

@@ -10,14 +10,12 @@ mod entries;
 mod packages;
 mod service;
 
-use std::sync::Arc;
-
-use olm_catalog::Catalog;
 use olm_registry_api::FILE_DESCRIPTOR_SET;
 use olm_registry_api::experimental_registry_server::ExperimentalRegistryServer;
 use olm_registry_api::registry_server::RegistryServer;
 use tonic::service::{Routes, RoutesBuilder};
 
+use crate::current::Current;
 use custom::Experimental;
 use service::Service;
 
@@ -26,7 +24,7 @@ use service::Service;
 ///
 /// # Errors
 /// When the descriptions for reflection cannot be decoded, which a build of this crate never has.
-pub async fn registry(catalog: Arc<Catalog>) -> Result<Routes, tonic_reflection::server::Error> {
+pub async fn registry(catalog: Current) -> Result<Routes, tonic_reflection::server::Error> {
     let reflection = || {
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
@@ -39,7 +37,7 @@ pub async fn registry(catalog: Arc<Catalog>) -> Result<Routes, tonic_reflection:
 
     let mut routes = RoutesBuilder::default();
     routes
-        .add_service(RegistryServer::new(Service::new(Arc::clone(&catalog))))
+        .add_service(RegistryServer::new(Service::new(catalog.clone())))
         .add_service(ExperimentalRegistryServer::new(Experimental::new(catalog)))
         .add_service(health)
         .add_service(reflection().build_v1()?)

@@ -14,32 +14,32 @@ use tonic::{Request, Response, Status};
 use super::bundle::{Purpose, message};
 use super::entries::{self, Api};
 use super::packages::{Answer, each, read};
+use crate::current::Current;
 
 /// A catalog as `api.Registry`.
 pub(super) struct Service {
-    catalog: Arc<Catalog>,
+    catalog: Current,
 }
 
 impl Service {
-    pub fn new(catalog: Arc<Catalog>) -> Self {
+    pub fn new(catalog: Current) -> Self {
         Self { catalog }
     }
 
     async fn package(&self, name: &str) -> Result<Arc<Package>, Status> {
-        let package = read(&self.catalog, name).await?;
+        let package = read(&self.catalog.get(), name).await?;
         package.ok_or_else(|| Status::not_found(format!("package {name:?} not found")))
     }
+}
 
-    fn names(&self) -> impl Iterator<Item = String> {
-        self.catalog.summaries().map(|summary| summary.name.clone())
-    }
+fn names(catalog: &Catalog) -> Vec<String> {
+    catalog.summaries().map(|summary| summary.name.clone()).collect()
+}
 
-    /// The packages that may provide an API: some bundle of theirs does.
-    fn providers(&self, api: &Api) -> impl Iterator<Item = String> {
-        let provides =
-            self.catalog.summaries().filter(|summary| summary.provides.iter().any(|gvk| api.is(gvk)));
-        provides.map(|summary| summary.name.clone())
-    }
+/// The packages that may provide an API: some bundle of theirs does.
+fn providers(catalog: &Catalog, api: &Api) -> Vec<String> {
+    let provides = catalog.summaries().filter(|summary| summary.provides.iter().any(|gvk| api.is(gvk)));
+    provides.map(|summary| summary.name.clone()).collect()
 }
 
 fn channel<'a>(package: &'a Package, name: &str) -> Result<&'a Channel, Status> {
@@ -87,7 +87,8 @@ impl Registry for Service {
         &self,
         _request: Request<ListPackageRequest>,
     ) -> Result<Response<Answer<PackageName>>, Status> {
-        let names: Vec<_> = self.names().map(|name| Ok(PackageName { name })).collect();
+        let names: Vec<_> =
+            names(&self.catalog.get()).into_iter().map(|name| Ok(PackageName { name })).collect();
         Ok(Response::new(Box::pin(futures::stream::iter(names))))
     }
 
@@ -147,8 +148,10 @@ impl Registry for Service {
     ) -> Result<Response<Answer<ChannelEntry>>, Status> {
         let name = request.into_inner().csv_name;
         let none = Status::not_found(format!("no channel entries found that replace {name}"));
+        let catalog = self.catalog.get();
+        let packages: Vec<String> = catalog.replacing(&name).map(str::to_owned).collect();
         let messages = move |package: Arc<Package>| entries::that_replace(&package, &name);
-        Ok(Response::new(each(Arc::clone(&self.catalog), self.names(), messages, Some(none))))
+        Ok(Response::new(each(catalog, packages, messages, Some(none))))
     }
 
     async fn get_bundle_that_replaces(
@@ -172,9 +175,10 @@ impl Registry for Service {
     ) -> Result<Response<Answer<ChannelEntry>>, Status> {
         let GetAllProvidersRequest { group, version, kind, .. } = request.into_inner();
         let api = Api { group, version, kind };
-        let (providers, none) = (self.providers(&api).collect::<Vec<_>>(), api.not_provided());
+        let catalog = self.catalog.get();
+        let (providers, none) = (providers(&catalog, &api), api.not_provided());
         let messages = move |package: Arc<Package>| entries::that_provide(&package, &api);
-        Ok(Response::new(each(Arc::clone(&self.catalog), providers, messages, Some(none))))
+        Ok(Response::new(each(catalog, providers, messages, Some(none))))
     }
 
     async fn get_latest_channel_entries_that_provide(
@@ -183,9 +187,10 @@ impl Registry for Service {
     ) -> Result<Response<Answer<ChannelEntry>>, Status> {
         let GetLatestProvidersRequest { group, version, kind, .. } = request.into_inner();
         let api = Api { group, version, kind };
-        let (providers, none) = (self.providers(&api).collect::<Vec<_>>(), api.not_provided());
+        let catalog = self.catalog.get();
+        let (providers, none) = (providers(&catalog, &api), api.not_provided());
         let messages = move |package: Arc<Package>| entries::latest_that_provide(&package, &api);
-        Ok(Response::new(each(Arc::clone(&self.catalog), providers, messages, Some(none))))
+        Ok(Response::new(each(catalog, providers, messages, Some(none))))
     }
 
     async fn get_default_bundle_that_provides(
@@ -194,10 +199,11 @@ impl Registry for Service {
     ) -> Result<Response<Bundle>, Status> {
         let GetDefaultProviderRequest { group, version, kind, .. } = request.into_inner();
         let api = Api { group, version, kind };
+        let catalog = self.catalog.get();
         let mut in_other_channels = false;
         // By name: of several packages the first one is the answer.
-        for name in self.providers(&api).collect::<Vec<_>>() {
-            let Some(package) = read(&self.catalog, &name).await? else { continue };
+        for name in providers(&catalog, &api) {
+            let Some(package) = read(&catalog, &name).await? else { continue };
             if let Some((channel, head)) = entries::default_that_provides(&package, &api) {
                 return answer(&package, channel, head);
             }
@@ -210,6 +216,8 @@ impl Registry for Service {
         &self,
         _request: Request<ListBundlesRequest>,
     ) -> Result<Response<Answer<Bundle>>, Status> {
-        Ok(Response::new(each(Arc::clone(&self.catalog), self.names(), listed, None)))
+        let catalog = self.catalog.get();
+        let names = names(&catalog);
+        Ok(Response::new(each(catalog, names, listed, None)))
     }
 }

@@ -1,9 +1,10 @@
 //! The gRPC API over a socket. The answers expected on the fixture are those of `opm serve`, in our order.
 
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 
 use futures::{Stream, StreamExt, TryStreamExt};
-use olm_catalog::Store;
+use olm_catalog::{Catalog, Store};
 use olm_registry_api::experimental_registry_client::ExperimentalRegistryClient;
 use olm_registry_api::registry_client::RegistryClient;
 use olm_registry_api::{
@@ -18,7 +19,6 @@ use tokio::sync::oneshot;
 use tonic::transport::Channel;
 use tonic::{Code, Request, Status};
 
-use super::*;
 use crate::{Addresses, Server, fixture};
 
 /// A server that stops when this goes away.
@@ -278,6 +278,29 @@ async fn the_csv_is_made_of_its_metadata() {
         (&spec["displayName"], &spec["version"], spec.get("icon")),
         (&json!(""), &json!("2.0.0"), None)
     );
+}
+
+/// Packages that have nothing to do with a bundle are not read: their texts are not even there.
+#[tokio::test]
+async fn entries_that_replace_are_found_without_reading_other_packages() {
+    let (root, dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let text: String = fixture::documents().iter().map(|document| format!("{document}\n")).collect();
+    std::fs::write(dir.path().join("catalog.json"), text).unwrap();
+    let store = Store::open(root.path()).unwrap();
+    let catalog = store.refresh_dir("c", "test", dir.path()).unwrap().catalog;
+    for package in std::fs::read_dir(root.path().join("packages")).unwrap() {
+        let path = package.unwrap().path();
+        if !std::fs::read_to_string(&path).unwrap().contains("\"package\":\"p\"") {
+            std::fs::remove_file(path).unwrap();
+        }
+    }
+    let running = start(catalog).await;
+    let mut client = running.registry();
+    let request = |name: &str| GetAllReplacementsRequest { csv_name: name.into() };
+    let found = all(client.get_channel_entries_that_replace(request("p.v1")).await).await.unwrap();
+    assert_eq!(found, entries(&["p s p.v2 p.v1"]));
+    let none = all(client.get_channel_entries_that_replace(request("p.v4")).await).await;
+    assert_eq!(refusal(none).0, Code::NotFound);
 }
 
 #[tokio::test]

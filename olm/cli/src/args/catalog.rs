@@ -1,6 +1,6 @@
 //! Catalogs: checking, making, reading and serving them.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 
@@ -284,8 +284,18 @@ pub struct ServeArgs {
     /// Read the source again when it changes.
     #[arg(long)]
     pub watch: bool,
+    /// How often --watch asks a registry or a server whether the source has changed.
+    #[arg(long, default_value = "1m", value_parser = interval, requires = "watch")]
+    pub interval: Duration,
     #[command(flatten)]
     pub registry: RegistryArgs,
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    match super::duration(text)? {
+        Duration::ZERO => Err("expected at least 1s".to_owned()),
+        interval => Ok(interval),
+    }
 }
 
 /// Which images are copied.

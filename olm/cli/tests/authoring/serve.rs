@@ -3,7 +3,7 @@
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::TcpStream,
-    process::{Child, ChildStdout, Stdio},
+    process::{Child, ChildStdout, Command, Stdio},
 };
 
 use nix::{
@@ -34,6 +34,8 @@ impl Drop for Server {
 impl Server {
     fn start(source: &str, flags: &[&str]) -> Self {
         let mut command = program();
+        // Colours would have to be left out without it, too.
+        command.env_remove("NO_COLOR");
         command
             .args(["catalog", "serve", source, "--address", "127.0.0.1:0", "--grpc", "127.0.0.1:0"])
             .args(flags);
@@ -114,6 +116,107 @@ fn a_changed_file_is_noticed_with_watch() {
     let line = server.next_line();
     assert!(line.starts_with("read again: 1 package,"), "{line}");
     assert!(server.get("/catalogs/catalog/api/v1/all").contains("another"));
+}
+
+/// A registry of this test's own, stopped when it is dropped.
+struct Registry {
+    process: Child,
+    host: String,
+    folder: tempfile::TempDir,
+}
+
+impl Drop for Registry {
+    fn drop(&mut self) {
+        _ = self.process.kill();
+        _ = self.process.wait();
+    }
+}
+
+impl Registry {
+    fn start(test: &str) -> Option<Self> {
+        for tool in ["docker-registry", "skopeo"] {
+            let found =
+                Command::new(tool).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+            if found.is_err() {
+                println!("skipped: {test}: {tool} is not installed");
+                return None;
+            }
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let config = format!(
+            "version: 0.1\nlog: {{level: info}}\nstorage: {{filesystem: {{rootdirectory: {}}}}}\nhttp: {{addr: '127.0.0.1:0'}}\n",
+            folder.path().join("data").display()
+        );
+        let path = folder.path().join("config.yml");
+        std::fs::write(&path, config).unwrap();
+        let mut process = Command::new("docker-registry")
+            .args(["serve".as_ref(), path.as_os_str()])
+            .env("OTEL_TRACES_EXPORTER", "none")
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // It logs the port that it got.
+        let mut log = BufReader::new(process.stderr.take().unwrap()).lines().map_while(Result::ok);
+        let port = log.find_map(|line| {
+            let (_, rest) = line.split_once("listening on 127.0.0.1:")?;
+            Some(rest.chars().take_while(char::is_ascii_digit).collect::<String>())
+        });
+        std::thread::spawn(move || log.for_each(drop));
+        Some(Self { process, host: format!("127.0.0.1:{}", port.unwrap()), folder })
+    }
+
+    /// Pushes a catalog under a tag, in the place of what was there.
+    fn push(&self, catalog: &str, tag: &str) {
+        let (dir, layout) = (folder(&[("catalog.yaml", catalog)]), self.folder.path().join("layout"));
+        _ = std::fs::remove_dir_all(&layout);
+        let to = format!("oci:{}", layout.display());
+        let made = olm(&["catalog", "mirror", dir.path().to_str().unwrap(), "--to", &to, "--images", "list"]);
+        assert_eq!(made.code, Some(0), "{}", made.err);
+        let pushed = Command::new("skopeo")
+            .args(["copy", "--dest-tls-verify=false"])
+            .args([format!("{to}:localhost/catalog:latest"), format!("docker://{}/{tag}", self.host)])
+            .output()
+            .unwrap();
+        assert!(pushed.status.success(), "{}", String::from_utf8_lossy(&pushed.stderr));
+    }
+}
+
+#[test]
+fn a_moved_tag_is_noticed_with_watch() {
+    let Some(registry) = Registry::start("a_moved_tag_is_noticed_with_watch") else { return };
+    // given a catalog in a registry that is served
+    registry.push(CATALOG, "catalog:v1");
+    let source = format!("{}/catalog:v1", registry.host);
+    let mut server =
+        Server::start(&source, &["--plain-http", &registry.host, "--watch", "--interval", "1s", "-vv"]);
+    assert!(server.get("/catalogs/catalog/api/v1/packages").contains("\"demo\""));
+    let mut stderr = server.child.stderr.take().unwrap();
+    let log = std::thread::spawn(move || {
+        let mut log = String::new();
+        stderr.read_to_string(&mut log).map(|_| log)
+    });
+    // when the tag is moved
+    registry.push(&CATALOG.replace("demo", "another"), "catalog:v1");
+    // then the new catalog takes the place of the old one
+    let line = server.next_line();
+    assert!(line.starts_with("read again: 1 package,"), "{line}");
+    assert!(server.get("/catalogs/catalog/api/v1/packages").contains("\"another\""));
+    // and a log that goes to a file has no colours
+    server.signal(Signal::SIGTERM);
+    let log = log.join().unwrap().unwrap();
+    assert!(log.contains("DEBUG") && !log.contains('\x1b'), "{log:?}");
+}
+
+#[test]
+fn an_interval_needs_watch_and_some_time() {
+    let dir = folder(&[("catalog.yaml", CATALOG)]);
+    let path = dir.path().to_str().unwrap();
+    for flags in [&["--interval", "5s"][..], &["--watch", "--interval", "0"], &["--watch", "--interval", "x"]]
+    {
+        let ran = olm(&[&["catalog", "serve", path], flags].concat());
+        assert!(ran.code == Some(2) && ran.err.contains("--interval"), "{flags:?}: {}", ran.err);
+    }
 }
 
 #[test]

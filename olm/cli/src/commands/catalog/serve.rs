@@ -25,17 +25,8 @@ use crate::{
     source::{self, Named, Opened, blocking},
 };
 
-/// How often local files are looked at with `--watch`.
-const LOOK: Duration = Duration::from_secs(1);
-
-/// How often a server is asked with `--watch`; when nothing is new that is one small request.
-const ASK: Duration = Duration::from_secs(60);
-
-/// How often a port is tried that the server before is about to leave: longer than it lets calls in flight go on.
-const ATTEMPTS: u32 = 400;
-
-/// The wait between two such tries.
-const BETWEEN: Duration = Duration::from_millis(20);
+/// How often the names and times of local files are compared with `--watch`.
+const LOCAL_INTERVAL: Duration = Duration::from_secs(1);
 
 pub async fn run(args: ServeArgs) -> Result<(), Failure> {
     let mut stop = Box::pin(terminated());
@@ -59,6 +50,7 @@ pub async fn run(args: ServeArgs) -> Result<(), Failure> {
     // Before anybody is told that the signal does something: until then it would end the program.
     let mut hangups = signal(SignalKind::hangup())?;
     say(&usage(&catalog, &args.name, bound))?;
+    let current = server.current();
     let mut serving = Serving::start(server);
     loop {
         let changed = tokio::select! {
@@ -77,7 +69,7 @@ pub async fn run(args: ServeArgs) -> Result<(), Failure> {
             Ok(Some(catalog)) => {
                 let packages = count(catalog.len(), "package");
                 let digest = catalog.digest.clone();
-                serving = serving.replace(catalog, &args.name, bound).await?;
+                current.set(catalog);
                 say(&format!("read again: {packages}, {digest}"))?;
             }
             Ok(None) => say("read again: nothing has changed")?,
@@ -127,24 +119,6 @@ impl Serving {
         Self { task: tokio::spawn(server.run(until)), stop }
     }
 
-    /// Serves another catalog on the same ports. Who is being answered gets the old one to its end.
-    async fn replace(self, catalog: Arc<Catalog>, name: &str, bound: Addresses) -> Result<Self, Failure> {
-        _ = self.stop.send(true);
-        let mut attempt = 0;
-        loop {
-            match Server::bind(Arc::clone(&catalog), name, bound).await {
-                Ok(server) => return Ok(Self::start(server)),
-                Err(ServeError::Bind { source, .. })
-                    if source.kind() == std::io::ErrorKind::AddrInUse && attempt < ATTEMPTS =>
-                {
-                    attempt += 1;
-                    tokio::time::sleep(BETWEEN).await;
-                }
-                Err(error) => return Err(refused(error)),
-            }
-        }
-    }
-
     async fn stop(self) -> Result<(), Failure> {
         _ = self.stop.send(true);
         Self::ended(self.task.await)
@@ -165,6 +139,8 @@ impl Serving {
 struct Reader {
     named: Named,
     options: Options,
+    /// Between two requests for the digest of a tag, or for an `ETag`.
+    interval: Duration,
     store: Store,
     /// What the source was when it was read last.
     seen: Seen,
@@ -188,7 +164,7 @@ impl Reader {
         let folder = tempfile::Builder::new().prefix("olm-serve-").tempdir()?;
         let store = Store::open(&folder.path().join("store"))
             .map_err(|error| Failure::new(Code::Unexpected, error.to_string()))?;
-        Ok(Self { named, options, store, seen: Seen::default(), folder })
+        Ok(Self { named, options, interval: args.interval, store, seen: Seen::default(), folder })
     }
 
     /// The catalog, where it is another than before.
@@ -221,7 +197,7 @@ impl Reader {
             && self.seen.files.is_none()
         {
             loop {
-                tokio::time::sleep(ASK).await;
+                tokio::time::sleep(self.interval).await;
                 let found = Opened::fetched(wanted, &self.options, self.seen.revision.as_ref()).await?;
                 if let Some(opened) = found {
                     return self.take(opened).await;
@@ -233,7 +209,7 @@ impl Reader {
         }
         let mut before = None;
         loop {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(LOCAL_INTERVAL).await;
             let now = self.files().await?;
             // Whoever is writing gets the time to end.
             if now != self.seen.files && before.as_ref() == Some(&now) {
