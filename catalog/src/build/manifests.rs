@@ -4,15 +4,16 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use olm_bundle::{Bundle, yaml};
+use olm_bundle::{Bundle, fields, yaml};
 use serde_json::Value;
 
 use super::folder::{self, Listing};
 use super::graph::{Node, graph_of_heads};
-use super::repository::Made;
 use super::source::Source;
+use super::workers::Made;
 use super::{Built, BuiltPackage, Options, package, problem};
 use crate::problem::{Problem, Severity};
+use crate::spelling::PACKAGE_MANIFEST;
 
 /// The annotation that a bundle's folder would name its package by.
 const PACKAGE: &str = "operators.operatorframework.io.bundle.package.v1";
@@ -27,14 +28,15 @@ struct Manifest {
 }
 
 impl Manifest {
-    fn of(value: &Value) -> Option<Self> {
+    fn of(mut value: Value) -> Option<Self> {
+        fields::rename(&mut value, &PACKAGE_MANIFEST).ok()?;
         let text = |value: &Value, key: &str| {
             value.get(key).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned)
         };
         let channels = value.get("channels").and_then(Value::as_array).into_iter().flatten();
         Some(Self {
-            name: text(value, "packageName")?,
-            default_channel: text(value, "defaultChannel"),
+            name: text(&value, "packageName")?,
+            default_channel: text(&value, "defaultChannel"),
             heads: channels
                 .filter_map(|channel| Some((text(channel, "name")?, text(channel, "currentCSV")?)))
                 .collect(),
@@ -58,7 +60,7 @@ pub(super) fn operator(dir: &Path, listing: &Listing, options: &Options) -> Made
     let mut manifests = Vec::new();
     for path in listing.files.iter().filter(|path| is_package_file(path)) {
         let documents = documents(path, &mut made.problems);
-        manifests.extend(documents.iter().filter_map(Manifest::of).map(|manifest| (path, manifest)));
+        manifests.extend(documents.into_iter().filter_map(Manifest::of).map(|manifest| (path, manifest)));
     }
     let Some((path, manifest)) = manifests.first() else {
         let text = "no package.yaml names a packageName; the package is left out".to_owned();
@@ -181,7 +183,7 @@ pub fn from_config_map(origin: &str, data: &BTreeMap<String, String>, options: &
     let [crds, csvs, packages] = ["customResourceDefinitions", "clusterServiceVersions", "packages"]
         .map(|key| section(origin, data, key, &mut built.problems));
     let manifests: Vec<Manifest> = packages
-        .iter()
+        .into_iter()
         .filter_map(|value| {
             let manifest = Manifest::of(value);
             if manifest.is_none() {

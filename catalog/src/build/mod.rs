@@ -22,6 +22,7 @@ mod options;
 mod package;
 mod repository;
 mod source;
+mod workers;
 mod write;
 
 use std::path::Path;
@@ -33,7 +34,9 @@ pub use graph::Mode;
 pub use layout::Layout;
 pub use manifests::from_config_map;
 pub use options::Options;
-pub use repository::{from_bundle_repository, load, write_bundle_repository};
+pub use repository::{
+    Progress, from_bundle_repository, load, write_bundle_repository, write_bundle_repository_with_progress,
+};
 pub(crate) use source::icon;
 pub use write::Format;
 

@@ -82,6 +82,57 @@ fn every_layout_of_a_checkout_is_found() {
     assert!(gone.starts_with("failed to read "), "{gone}");
 }
 
+/// The template of the real operators clusterpulse, kairos-operator and others has this spelling.
+#[test]
+fn a_template_in_upstreams_spelling_makes_the_channels() {
+    let dir = two_bundles();
+    let ci = "updateGraph: replaces-mode\nfbc:\n  enabled: true\n  catalog_mapping:\n  - {template_name: semver.yaml, catalog_names: [v4.20], type: olm.semver}\n";
+    write(dir.path(), "operators/p/ci.yaml", ci);
+    let template = "---\nSchema: olm.semver\nGenerateMajorChannels: true\nGenerateMinorChannels: false\nCandidate:\n  Bundles:\n  - Image: quay.io/x/p:1.9.0\n  - Image: quay.io/x/p:1.10.0\n";
+    write(dir.path(), "operators/p/catalog-templates/semver.yaml", template);
+    let built = build(dir.path());
+    assert_eq!(codes(&built), Vec::<&str>::new());
+    let package = built.catalog().package("p").unwrap().unwrap();
+    assert_eq!(package.channels.keys().collect::<Vec<_>>(), ["candidate-v1"]);
+    assert_eq!(package.channels["candidate-v1"].entries[1].replaces.as_deref(), Some("p.v1.9.0"));
+    assert_eq!(package.default_channel, "candidate-v1");
+}
+
+/// Bundles are read in any order, by several threads; what comes of it is always the same.
+#[test]
+fn a_build_reports_its_progress_and_does_not_depend_on_its_threads() {
+    let dir = two_bundles();
+    for version in 0..20 {
+        write_bundle(dir.path(), "operators/q", &format!("1.{version}.0"), "stable", "");
+    }
+    write(dir.path(), "operators/q/ci.yaml", "updateGraph: semver-mode\n");
+    write(dir.path(), "operators/a/1.0.0/manifests/csv.yaml", "a: [");
+    let first = build(dir.path());
+    assert_eq!(codes(&first), ["bundle-unreadable", "package-duplicate"]);
+    let package = &first.packages[0];
+    assert_eq!((first.packages.len(), package.name.as_str(), package.documents.len()), (1, "p", 5));
+    for _ in 0..10 {
+        let again = build(dir.path());
+        assert_eq!((&again.packages, &again.problems), (&first.packages, &first.problems));
+        let out = tempfile::tempdir().unwrap();
+        let seen = std::sync::Mutex::new(Vec::new());
+        let problems = write_bundle_repository_with_progress(
+            dir.path(),
+            &Options::default(),
+            out.path(),
+            Format::Json,
+            &|progress| seen.lock().unwrap().push(progress),
+        );
+        assert_eq!(problems.unwrap(), first.problems);
+        let written = fs::read_to_string(out.path().join("p/catalog.json")).unwrap();
+        assert_eq!(written, package.text(Format::Json));
+        let mut seen = seen.into_inner().unwrap();
+        seen.sort_by_key(|progress| progress.bundles);
+        assert_eq!(seen.len(), 23);
+        assert_eq!(seen.last().unwrap(), &Progress { packages: (3, 3), bundles: (23, 23) });
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn links_out_of_the_checkout_are_not_followed() {

@@ -52,10 +52,15 @@ impl BuiltPackage {
     /// # Errors
     /// [`BuildError::Write`]
     pub fn write(&self, dir: &Path, format: Format) -> Result<(), BuildError> {
+        self.write_text(&self.text(format), dir, format)
+    }
+
+    /// [`Self::write`] of a text that is made already.
+    pub(super) fn write_text(&self, text: &str, dir: &Path, format: Format) -> Result<(), BuildError> {
         let folder = dir.join(&self.name);
         let path = folder.join(format.file());
         let written = fs::create_dir_all(&folder)
-            .and_then(|()| fs::write(&path, self.text(format)))
+            .and_then(|()| fs::write(&path, text))
             .and_then(|()| remove(&folder.join(format.other())));
         written.map_err(|source| BuildError::Write { path, source })
     }

@@ -10,14 +10,14 @@ use futures::{StreamExt as _, TryStreamExt as _};
 use olm_bundle::Bundle;
 use olm_catalog::{
     Catalog, Problem, Severity,
-    build::{BuildError, BuiltPackage, Format, Options, write_bundle_repository},
+    build::{BuildError, BuiltPackage, Format, Options, write_bundle_repository_with_progress},
     template::{self, Resolved},
 };
 use olm_catalog_sources::Source;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::{diff, validate::problem_line};
+use super::{diff, reporter::Reporter, validate::problem_line};
 use crate::{
     args::BuildArgs,
     exit::{Code, Failure},
@@ -67,7 +67,13 @@ async fn make(args: &BuildArgs) -> Result<TempDir, Failure> {
         ..Options::default()
     };
     let (from, to, format) = (repository.clone(), folder.path().to_owned(), format(args.format));
-    match blocking(move || write_bundle_repository(&from, &options, &to, format)).await? {
+    let reporter = Reporter::new();
+    let build = move || {
+        write_bundle_repository_with_progress(&from, &options, &to, format, &|progress| {
+            reporter.report(progress)
+        })
+    };
+    match blocking(build).await? {
         Ok(problems) => tell(&problems, args.warnings),
         Err(BuildError::Problems(problems)) => {
             tell(&problems, args.warnings);

@@ -6,6 +6,7 @@ mod graph;
 mod list;
 mod mirror;
 mod render;
+mod reporter;
 mod serve;
 mod validate;
 

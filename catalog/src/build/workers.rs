@@ -1,0 +1,279 @@
+//! Folders of packages, read by all cores: the work is shared bundle by bundle.
+//!
+//! The bundles of a package follow each other, so that no more packages are in memory than there are threads. The
+//! largest ones come first: at the end every thread has something to do. The result does not depend on either.
+
+use std::cmp::Reverse;
+use std::num::NonZero;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::thread;
+
+use olm_bundle::Bundle;
+
+use super::ci::Ci;
+use super::folder::{self, Listing};
+use super::graph::{Node, graph};
+use super::layout;
+use super::native::Native;
+use super::repository::Progress;
+use super::source::Source;
+use super::{BuildError, BuiltPackage, Options, check, manifests, package, problem};
+use crate::parallel;
+use crate::problem::{Problem, Severity};
+
+/// What came of one folder.
+pub(super) struct Finished<R> {
+    pub packages: Vec<Taken<R>>,
+    pub problems: Vec<Problem>,
+}
+
+/// What became of a package.
+pub(super) struct Taken<R> {
+    pub name: String,
+    /// What the loader refuses in it; looked for by [`Options::strict`] alone.
+    pub problems: Vec<Problem>,
+    pub taken: Result<R, BuildError>,
+}
+
+/// The packages of one folder.
+#[derive(Default)]
+pub(super) struct Made {
+    pub packages: Vec<BuiltPackage>,
+    pub problems: Vec<Problem>,
+}
+
+/// Makes the packages of all folders; the results are in the order of the folders.
+pub(super) fn run<R: Send>(
+    folders: &[PathBuf],
+    options: &Options,
+    progress: &(dyn Fn(Progress) + Sync),
+    take: &(impl Fn(usize, BuiltPackage) -> Result<R, BuildError> + Sync),
+) -> Vec<Finished<R>> {
+    let operators: Vec<Operator<'_>> = folders.iter().map(|dir| Operator::list(dir)).collect();
+    let mut order: Vec<usize> = (0..operators.len()).collect();
+    order.sort_by_key(|index| Reverse(operators[*index].tasks()));
+    let tasks: Vec<(usize, usize)> = order
+        .into_iter()
+        .flat_map(|index| (0..operators[index].tasks()).map(move |version| (index, version)))
+        .collect();
+    let (packages, bundles) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let threads = thread::available_parallelism().map_or(1, NonZero::get);
+    let mut finished = parallel::map(threads, &tasks, |(index, version)| {
+        let operator = &operators[*index];
+        let last = operator.read(*version, options);
+        let finished = last.then(|| {
+            let finished = finish(operator, *index, options, take);
+            packages.fetch_add(1, Ordering::AcqRel);
+            (*index, finished)
+        });
+        let read = bundles.fetch_add(1, Ordering::AcqRel) + 1;
+        progress(Progress {
+            packages: (packages.load(Ordering::Acquire), operators.len()),
+            bundles: (read, tasks.len()),
+        });
+        finished
+    });
+    finished.sort_by_key(|finished| finished.as_ref().map(|(index, _)| *index));
+    finished.into_iter().flatten().map(|(_, finished)| finished).collect()
+}
+
+fn finish<R>(
+    operator: &Operator<'_>,
+    index: usize,
+    options: &Options,
+    take: &(impl Fn(usize, BuiltPackage) -> Result<R, BuildError> + Sync),
+) -> Finished<R> {
+    let Made { packages, problems } = guarded(operator.dir, || operator.made(options))
+        .unwrap_or_else(|crashed| Made { packages: Vec::new(), problems: vec![*crashed] });
+    let origin = operator.dir.display().to_string();
+    let take = |package: BuiltPackage| Taken {
+        name: package.name.clone(),
+        problems: if options.strict { check(&package, &origin) } else { Vec::new() },
+        taken: take(index, package),
+    };
+    Finished { packages: packages.into_iter().map(take).collect(), problems }
+}
+
+/// A parser that panics costs the folder that it reads alone.
+fn guarded<T>(dir: &Path, work: impl FnOnce() -> T) -> Result<T, Box<Problem>> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(|_| {
+        let text = "reading this folder failed unexpectedly; it is left out".to_owned();
+        let fix = "report it with the folder attached";
+        Box::new(problem(Severity::Error, &dir.display().to_string(), "", "package-crashed", text, fix))
+    })
+}
+
+/// A folder of a package.
+struct Operator<'a> {
+    dir: &'a Path,
+    form: Form,
+    /// What is read once for all bundles.
+    setup: OnceLock<Setup>,
+    /// What was read of each bundle.
+    read: Mutex<Vec<Option<Read>>>,
+    left: AtomicUsize,
+}
+
+enum Form {
+    /// These are the folders of its bundles.
+    Bundles(Vec<PathBuf>),
+    /// Package manifests, which are read as one.
+    Manifests(Listing),
+    /// It could not be listed.
+    Unreadable(String),
+}
+
+struct Setup {
+    ci: Ci,
+    native: Option<Native>,
+    problems: Vec<Problem>,
+}
+
+#[derive(Default)]
+struct Read {
+    source: Option<Source>,
+    problems: Vec<Problem>,
+}
+
+impl<'a> Operator<'a> {
+    fn list(dir: &'a Path) -> Self {
+        let form = if layout::is_bundle(dir) {
+            Form::Bundles(vec![dir.to_owned()])
+        } else {
+            match folder::list(dir) {
+                Err(error) => Form::Unreadable(error.to_string()),
+                Ok(listing) if manifests::is_package(&listing) => Form::Manifests(listing),
+                Ok(Listing { folders, .. }) => {
+                    Form::Bundles(folders.into_iter().filter(|path| layout::is_bundle(path)).collect())
+                }
+            }
+        };
+        let tasks = form.tasks();
+        let read = Mutex::new(std::iter::repeat_with(|| None).take(tasks).collect());
+        Self { dir, form, setup: OnceLock::new(), read, left: AtomicUsize::new(tasks) }
+    }
+
+    fn tasks(&self) -> usize {
+        self.form.tasks()
+    }
+
+    /// Reads a bundle; true when it is the last one.
+    fn read(&self, version: usize, options: &Options) -> bool {
+        if let Form::Bundles(versions) = &self.form
+            && let Some(at) = versions.get(version)
+        {
+            let read = guarded(at, || self.bundle(at, options))
+                .unwrap_or_else(|crashed| Read { source: None, problems: vec![*crashed] });
+            self.read.lock().unwrap_or_else(PoisonError::into_inner)[version] = Some(read);
+        }
+        self.left.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+
+    fn setup(&self, options: &Options) -> &Setup {
+        self.setup.get_or_init(|| {
+            let mut problems = Vec::new();
+            let ci = Ci::read(self.dir, &mut problems);
+            let native = Native::read(self.dir, &ci, options, &mut problems);
+            Setup { ci, native, problems }
+        })
+    }
+
+    fn bundle(&self, at: &Path, options: &Options) -> Read {
+        let mut read = Read::default();
+        let native = self.setup(options).native.as_ref();
+        match Bundle::from_dir(at) {
+            Ok(bundle) => {
+                let image = native.and_then(|native| native.image_of(&bundle, at));
+                read.source = Source::of(&bundle, at, image, options, &mut read.problems);
+            }
+            Err(error) => {
+                let (at, text) = (at.display().to_string(), format!("{error}; the bundle is left out"));
+                let fix = "correct the bundle";
+                read.problems.push(problem(Severity::Error, &at, "", "bundle-unreadable", text, fix));
+            }
+        }
+        read
+    }
+
+    /// The package, of the bundles that were read.
+    fn made(&self, options: &Options) -> Made {
+        match &self.form {
+            Form::Bundles(_) => self.assembled(options),
+            Form::Manifests(listing) => manifests::operator(self.dir, listing, options),
+            Form::Unreadable(error) => {
+                let path = self.dir.display().to_string();
+                let text = format!("{error}; the package is left out");
+                let fix = "make the folder readable";
+                let problem = problem(Severity::Error, &path, "", "package-unreadable", text, fix);
+                Made { packages: Vec::new(), problems: vec![problem] }
+            }
+        }
+    }
+
+    fn assembled(&self, options: &Options) -> Made {
+        let setup = self.setup(options);
+        let mut made = Made { packages: Vec::new(), problems: setup.problems.clone() };
+        let mut sources: Vec<Source> = Vec::new();
+        let read = std::mem::take(&mut *self.read.lock().unwrap_or_else(PoisonError::into_inner));
+        for Read { source, problems } in read.into_iter().flatten() {
+            sources.extend(source);
+            made.problems.extend(problems);
+        }
+        let path = self.dir.display().to_string();
+        let Some(name) = package_name(self.dir, &sources) else {
+            if made.problems.is_empty() {
+                let text = "there is no bundle in this folder; the package is left out".to_owned();
+                let (fix, folder) = ("add VERSION/manifests and VERSION/metadata", folder::name(self.dir));
+                let empty = problem(Severity::Warning, &path, &folder, "package-empty", text, fix);
+                made.problems.push(empty);
+            }
+            return made;
+        };
+        sources.retain(|source| {
+            let belongs = source.package == name;
+            if !belongs {
+                made.problems.push(misplaced(source, &name));
+            }
+            belongs
+        });
+        let package = match &setup.native {
+            Some(native) => native.assemble(&name, &path, sources, &mut made.problems),
+            None => {
+                let nodes: Vec<Node> = sources.iter().map(|source| source.node.clone()).collect();
+                let graph = graph(setup.ci.mode, &nodes, options.bridge_gaps);
+                package::assemble(&name, &path, sources, graph, &mut made.problems)
+            }
+        };
+        made.packages.extend(package);
+        made
+    }
+}
+
+impl Form {
+    /// At least one, so that every folder is finished by a task.
+    fn tasks(&self) -> usize {
+        match self {
+            Self::Bundles(versions) => versions.len().max(1),
+            Self::Manifests(_) | Self::Unreadable(_) => 1,
+        }
+    }
+}
+
+/// The folder's name where any bundle says it, else what the first bundle says.
+fn package_name(dir: &Path, sources: &[Source]) -> Option<String> {
+    let folder = folder::name(dir);
+    let mut named = sources.iter().map(|source| &source.package);
+    if named.clone().any(|name| *name == folder) { Some(folder) } else { named.next().cloned() }
+}
+
+fn misplaced(source: &Source, package: &str) -> Problem {
+    let Source { node, package: said, path, .. } = source;
+    let text = format!(
+        "{} is left out: metadata/annotations.yaml says package {said}, its folder is package {package}",
+        node.name
+    );
+    problem(Severity::Error, path, package, "package-mismatch", text, "keep one package to a folder")
+}
