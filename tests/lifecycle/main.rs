@@ -15,6 +15,7 @@ mod catalogs;
 mod certificates;
 mod csvs;
 mod deletions;
+mod doctor;
 mod existing;
 mod faults;
 mod groups;

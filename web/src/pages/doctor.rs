@@ -49,7 +49,7 @@ pub(crate) async fn cure(posted: Posted) -> Result<Response, WebError> {
 
 fn view(report: &Report, csrf: &str) -> Markup {
     let of = |severity| report.ailments.iter().filter(|a| a.severity == severity).count();
-    let (errors, warnings) = (of(Severity::Error), of(Severity::Warning));
+    let (errors, warnings, unchecked) = (of(Severity::Error), of(Severity::Warning), report.unchecked());
     html! {
         div.head {
             div.head-text {
@@ -59,7 +59,8 @@ fn view(report: &Report, csrf: &str) -> Markup {
                     @match (&report.manager, &report.namespace) {
                         (Some(version), Some(namespace)) => { "manager " (clean(version)) " in namespace " (clean(namespace)) },
                         (None, Some(namespace)) => { "manager in namespace " (clean(namespace)) },
-                        _ => "no manager to be seen",
+                        _ if !report.manager_checked => "manager not checked",
+                        _ => "no manager",
                     }
                     "; " (parts::plural(report.objects, "object")) " looked at"
                 }
@@ -67,7 +68,10 @@ fn view(report: &Report, csrf: &str) -> Markup {
             div.row {
                 @if errors > 0 { (parts::chip(Tone::Bad, Tone::Bad.glyph(), &parts::plural(errors, "error"))) }
                 @if warnings > 0 { (parts::chip(Tone::Warn, Tone::Warn.glyph(), &parts::plural(warnings, "warning"))) }
-                @if errors + warnings == 0 { (parts::chip(Tone::Good, Tone::Good.glyph(), "All is well")) }
+                @if errors + warnings + unchecked == 0 { (parts::chip(Tone::Good, Tone::Good.glyph(), "All is well")) }
+                @if unchecked > 0 {
+                    (parts::chip(Tone::Info, Tone::Info.glyph(), &format!("{} not made", parts::plural(unchecked, "check"))))
+                }
             }
         }
         @if report.ailments.is_empty() {

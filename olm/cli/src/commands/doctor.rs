@@ -76,6 +76,7 @@ fn text(outcome: &Outcome<'_>) -> String {
         let manager = match (&report.manager, &report.namespace) {
             (Some(version), Some(namespace)) => format!("manager {version} in namespace {namespace}"),
             (None, Some(namespace)) => format!("manager in namespace {namespace}"),
+            _ if !report.manager_checked => "manager not checked".to_owned(),
             _ => "no manager".to_owned(),
         };
         _ = writeln!(
@@ -100,9 +101,14 @@ fn text(outcome: &Outcome<'_>) -> String {
     }
     let of = |severity| report.ailments.iter().filter(|a| a.severity == severity).count();
     let (errors, warnings) = (of(Severity::Error), of(Severity::Warning));
+    let unchecked = match report.unchecked() {
+        0 => String::new(),
+        n => format!("; {} not made, see NotChecked", count(n, "check")),
+    };
     out += &match (errors, warnings) {
-        (0, 0) => "all is well\n".to_owned(),
-        _ => format!("{}, {}\n", count(errors, "error"), count(warnings, "warning")),
+        (0, 0) if unchecked.is_empty() => "all is well\n".to_owned(),
+        (0, 0) => format!("nothing found{unchecked}\n"),
+        _ => format!("{}, {}{unchecked}\n", count(errors, "error"), count(warnings, "warning")),
     };
     for object in outcome.removed.iter().flatten() {
         _ = writeln!(out, "removed: {}", printable(object));
@@ -131,6 +137,7 @@ mod tests {
             program: "0.1.0".into(),
             manager: None,
             namespace: Some("olm".into()),
+            manager_checked: true,
             objects: 1,
             ailments: vec![ailment],
         };
@@ -140,6 +147,40 @@ mod tests {
             "Kubernetes v1.33.0, manager in namespace olm, olm 0.1.0; 1 object looked at\n\
              ✖ WebhookUnanswered ValidatingWebhookConfiguration a: no pod is ready\n    kubectl get pods\n\
              1 error, no warnings\nremoved: ClusterRole b\n"
+        );
+    }
+    #[test]
+    fn what_was_not_checked_is_never_called_well() {
+        let unchecked = |why: &str| Ailment {
+            code: Ill::NotChecked,
+            severity: Severity::Info,
+            object: None,
+            why: why.into(),
+            fix: None,
+            cure: None,
+        };
+        let report = Report {
+            kubernetes: Some("v1.33.0".into()),
+            program: "0.1.0".into(),
+            manager: None,
+            namespace: None,
+            manager_checked: false,
+            objects: 2,
+            ailments: vec![
+                unchecked("Deployments in namespace x: forbidden"),
+                unchecked("APIServices: forbidden"),
+            ],
+        };
+        assert_eq!(
+            text(&Outcome { report: &report, removed: None }),
+            "Kubernetes v1.33.0, manager not checked, olm 0.1.0; 2 objects looked at\n\
+             · NotChecked Deployments in namespace x: forbidden\n· NotChecked APIServices: forbidden\n\
+             nothing found; 2 checks not made, see NotChecked\n"
+        );
+        let well = Report { manager_checked: true, ailments: Vec::new(), ..report };
+        assert!(
+            text(&Outcome { report: &well, removed: None })
+                .ends_with("no manager, olm 0.1.0; 2 objects looked at\nall is well\n")
         );
     }
 }

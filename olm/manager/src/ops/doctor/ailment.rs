@@ -65,8 +65,12 @@ codes! {
     OtherOlmRunning: Error,
     /// A CustomResourceDefinition of ours is not there, or not served.
     CrdMissing: Error,
-    /// A CustomResourceDefinition of ours is older than this program.
+    /// A CustomResourceDefinition of ours lacks fields of this version.
     CrdOutdated: Warning,
+    /// A CustomResourceDefinition of ours differs from the one of this version.
+    CrdDiffers: Error,
+    /// Another object of the installation is missing or was changed.
+    InstallationDiffers: Error,
     /// The manager is not on the cluster.
     ManagerMissing: Error,
     /// The manager has no pod that is ready.
@@ -93,6 +97,10 @@ codes! {
     PlanWaiting: Info,
     /// An operator does not run.
     OperatorUnhealthy: Error,
+    /// A pod of an operator or of `olm` cannot start.
+    PodNotStarting: Error,
+    /// A custom resource of an operator reports a problem.
+    OperandUnhealthy: Error,
     /// A certificate of an operator was not renewed in time.
     CertificateNotRotated: Error,
     /// A namespace with operators has no OperatorGroup.

@@ -1,6 +1,9 @@
 //! What there is to see of a cluster.
 
-use std::{collections::BTreeMap, fmt::Debug};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Debug,
+};
 
 use k8s_openapi::{
     api::{
@@ -21,10 +24,19 @@ use olm_api::{CatalogSource, ClusterServiceVersion, InstallPlan, OperatorGroup, 
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use super::{
+    objects::{self, Compared},
+    operands::{self, Operand},
+    pods::{self, Unavailable},
+};
 use crate::{
     adoption::{Rival, rival},
     controllers::orphans::orphans,
-    manifests::{MANAGER, home, installation},
+    manifests::{
+        MANAGER, home,
+        installation::{self, Installation},
+    },
+    ops::Error,
     ownership::Owned,
     resources::short,
 };
@@ -36,6 +48,8 @@ pub(super) struct Manager {
     pub(super) version: Option<String>,
     pub(super) deployment: Option<Deployment>,
     pub(super) lease: Option<Lease>,
+    /// The Lease could not be read.
+    pub(super) lease_unseen: bool,
     pub(super) role: Option<ClusterRole>,
 }
 
@@ -62,6 +76,15 @@ pub(super) struct Facts {
     /// Services that webhooks name, and whether somebody answers there.
     pub(super) answers: BTreeMap<(String, String), bool>,
     pub(super) orphans: Vec<Owned>,
+    /// Deployments of operators and of `olm` whose pods are not all available.
+    pub(super) unavailable: Vec<Unavailable>,
+    /// Custom resources of operators that report a problem.
+    pub(super) operands: Vec<Operand>,
+    pub(super) operands_read: usize,
+    /// Objects of the installation.
+    pub(super) installation: Vec<Compared>,
+    /// Plurals of the kinds of the API whose objects could not be listed: nothing is concluded from their absence.
+    pub(super) unlisted: BTreeSet<String>,
     /// What could not be looked at, and why.
     pub(super) not_seen: Vec<String>,
 }
@@ -76,6 +99,13 @@ impl Facts {
             + self.groups.len()
             + self.webhooks.len()
             + self.api_services.len()
+            + self.operands_read
+            + self.installation.len()
+    }
+
+    /// Whether all objects of a kind of the API were listed.
+    pub(super) fn listed(&self, plural: &str) -> bool {
+        !self.unlisted.contains(plural)
     }
 
     pub(super) async fn read(client: &Client, namespace: Option<&str>) -> Self {
@@ -91,6 +121,7 @@ impl Facts {
         facts.manager(client).await;
         facts.rival = match rival(client).await {
             Ok(rival) => rival,
+            Err(Error::Forbidden { .. }) => facts.unseen("Deployments of another OLM: forbidden".to_owned()),
             Err(error) => facts.unseen(error.to_string()),
         };
         let seen = tokio::join!(
@@ -100,15 +131,23 @@ impl Facts {
             list(client, namespace),
             list(client, namespace),
         );
-        facts.catalogs = facts.seen(seen.0);
-        facts.subscriptions = facts.seen(seen.1);
-        facts.plans = facts.seen(seen.2);
-        facts.csvs = facts.seen(seen.3);
-        facts.groups = facts.seen(seen.4);
+        facts.catalogs = facts.items(seen.0);
+        facts.subscriptions = facts.items(seen.1);
+        facts.plans = facts.items(seen.2);
+        facts.csvs = facts.items(seen.3);
+        facts.groups = facts.items(seen.4);
+        let home = facts.manager.as_ref().map(|manager| manager.namespace.clone());
+        let ((unavailable, pods_unread), operands) = tokio::join!(
+            pods::read(client, namespace, home.as_deref()),
+            operands::read(client, &facts.csvs, &facts.groups),
+        );
+        facts.unavailable = unavailable;
+        (facts.operands, facts.operands_read) = (operands.operands, operands.count);
+        facts.not_seen.extend(pods_unread.into_iter().chain(operands.unread));
         facts.serving(client).await;
         facts.orphans = match orphans(client).await {
             Ok(orphans) => orphans,
-            Err(error) => facts.unseen(format!("orphans: {}", short(&error))),
+            Err(error) => facts.unseen(format!("objects without an owner: {}", cause(&error))),
         };
         facts.not_seen.sort();
         facts.not_seen.dedup();
@@ -124,12 +163,22 @@ impl Facts {
         result.unwrap_or_else(|why| self.unseen(why))
     }
 
+    fn items<K: Resource<DynamicType = ()>>(&mut self, result: Result<Vec<K>, String>) -> Vec<K> {
+        result.unwrap_or_else(|why| {
+            self.unlisted.insert(K::plural(&()).into_owned());
+            self.unseen(why)
+        })
+    }
+
     async fn kinds(&mut self, client: &Client) {
         let api = Api::<CustomResourceDefinition>::all(client.clone());
         for ours in olm_api::crds() {
             let name = ours.name_any();
             match api.get_opt(&name).await {
                 Ok(found) => drop(self.crds.insert(name, found)),
+                Err(error) if is_forbidden(&error) => {
+                    return self.unseen("CustomResourceDefinitions of olm: forbidden".to_owned());
+                }
                 Err(error) => {
                     self.not_seen.push(format!("CustomResourceDefinition {name}: {}", short(&error)));
                 }
@@ -142,24 +191,32 @@ impl Facts {
             Ok(found) => found,
             Err(error) => {
                 self.manager_unseen = true;
-                return self.unseen(format!("the manager: {error}"));
+                let cause = if error.is_forbidden() { "forbidden".to_owned() } else { error.to_string() };
+                self.unseen(format!("the manager's Deployment in all namespaces: {cause}"))
             }
         };
         let Some(found) = found else {
-            // Made by other means, or by hand.
+            // Made by other means, or by hand; or the caller has rights in this namespace alone.
             let api = Api::<Deployment>::namespaced(client.clone(), home());
             if let Ok(Some(deployment)) = api.get_opt(MANAGER).await {
                 self.manager = Some(self.parts(client, home(), None, Some(deployment)).await);
             }
             return;
         };
+        self.installation(client, &found).await;
         let api = Api::<Deployment>::namespaced(client.clone(), &found.namespace);
         let deployment = api
             .get_opt(MANAGER)
             .await
-            .map_err(|error| format!("the manager's Deployment: {}", short(&error)));
+            .map_err(|error| format!("the manager's Deployment: {}", cause(&error)));
         let deployment = self.seen(deployment);
         self.manager = Some(self.parts(client, &found.namespace, found.version, deployment).await);
+    }
+
+    async fn installation(&mut self, client: &Client, found: &Installation) {
+        let (compared, unread) = objects::read(client, found).await;
+        self.installation = compared;
+        self.not_seen.extend(unread);
     }
 
     async fn parts(
@@ -170,13 +227,14 @@ impl Facts {
         deployment: Option<Deployment>,
     ) -> Manager {
         let lease = Api::<Lease>::namespaced(client.clone(), namespace).get_opt(MANAGER).await;
-        let lease = lease.map_err(|error| format!("the manager's Lease: {}", short(&error)));
+        let lease = lease.map_err(|error| format!("the manager's Lease: {}", cause(&error)));
         let role = Api::<ClusterRole>::all(client.clone()).get_opt(MANAGER).await;
-        let role = role.map_err(|error| format!("the manager's ClusterRole: {}", short(&error)));
+        let role = role.map_err(|error| format!("the manager's ClusterRole: {}", cause(&error)));
         Manager {
             namespace: namespace.to_owned(),
             version,
             deployment,
+            lease_unseen: lease.is_err(),
             lease: self.seen(lease),
             role: self.seen(role),
         }
@@ -194,7 +252,7 @@ impl Facts {
             .map(|list| list.items.iter().map(|w| typed("MutatingWebhookConfiguration", w)).collect());
         for list in [validating, mutating] {
             let list: Result<Vec<Value>, kube::Error> = list;
-            let list = self.seen(list.map_err(|error| format!("webhook configurations: {}", short(&error))));
+            let list = self.seen(list.map_err(|error| format!("webhook configurations: {}", cause(&error))));
             self.webhooks.extend(list);
         }
         let gvk = GroupVersionKind::gvk("apiregistration.k8s.io", "v1", "APIService");
@@ -205,7 +263,7 @@ impl Facts {
             Ok(list) => list.items.iter().map(|object| json!(object)).collect(),
             // A cluster without aggregation.
             Err(kube::Error::Api(status)) if status.is_not_found() => Vec::new(),
-            Err(error) => self.unseen(format!("APIServices: {}", short(&error))),
+            Err(error) => self.unseen(format!("APIServices: {}", cause(&error))),
         };
         let services: Vec<(String, String)> =
             self.webhooks.iter().flat_map(super::serving::services).collect();
@@ -222,7 +280,7 @@ impl Facts {
                 }
                 Err(error) => {
                     self.not_seen
-                        .push(format!("EndpointSlices of Service {namespace}/{name}: {}", short(&error)));
+                        .push(format!("EndpointSlices of Service {namespace}/{name}: {}", cause(&error)));
                 }
             }
         }
@@ -245,8 +303,22 @@ where
     };
     match api.list(&ListParams::default()).await {
         Ok(list) => Ok(list.items),
-        // The kind is missing, which is told by itself.
+        // The kind is missing, which has a code of its own.
         Err(kube::Error::Api(status)) if status.is_not_found() => Ok(Vec::new()),
-        Err(error) => Err(format!("{}: {}", K::plural(&()), short(&error))),
+        Err(error) => Err(format!("{}s {}: {}", K::kind(&()), place(namespace), cause(&error))),
     }
+}
+
+/// `in namespace x`, or `in all namespaces`.
+pub(super) fn place(namespace: Option<&str>) -> String {
+    namespace.map_or_else(|| "in all namespaces".to_owned(), |namespace| format!("in namespace {namespace}"))
+}
+
+/// Why something could not be read, in few words.
+pub(super) fn cause(error: &kube::Error) -> String {
+    if is_forbidden(error) { "forbidden".to_owned() } else { short(error) }
+}
+
+fn is_forbidden(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.is_forbidden())
 }

@@ -84,6 +84,9 @@ fn of_manager(manager: &Manager, idles: bool, now: Timestamp) -> Vec<Ailment> {
 
 /// A manager that leads renews its lease every few seconds.
 fn lease(manager: &Manager, now: Timestamp) -> Option<Ailment> {
+    if manager.lease_unseen {
+        return None;
+    }
     let object = Some(format!("Lease {}/{MANAGER}", manager.namespace));
     let fix = format!("kubectl logs -n {} -l app.kubernetes.io/name={MANAGER} --tail=50", manager.namespace);
     let Some(lease) = &manager.lease else {

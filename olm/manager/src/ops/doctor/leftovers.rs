@@ -38,7 +38,8 @@ pub(super) fn check(facts: &Facts) -> Vec<Ailment> {
                 .cure(cure_of("ClusterServiceVersion", csv)),
         );
     }
-    for group in facts.groups.iter().filter(|g| unused(g, facts)) {
+    let listed = facts.listed("subscriptions") && facts.listed("clusterserviceversions");
+    for group in facts.groups.iter().filter(|g| listed && unused(g, facts)) {
         let why = "a plan made it, and no operator is in its namespace any more";
         out.push(
             Ailment::new(Code::UnusedOperatorGroup, named("OperatorGroup", group), why)

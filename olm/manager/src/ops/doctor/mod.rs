@@ -10,7 +10,10 @@ mod cure;
 mod facts;
 mod installation;
 mod leftovers;
+mod objects;
+mod operands;
 mod operators;
+mod pods;
 mod serving;
 #[cfg(test)]
 mod tests;
@@ -39,6 +42,8 @@ pub struct Report {
     /// Namespace of the manager.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
+    /// Whether the caller may see the manager: without the right to, `manager` and `namespace` are absent.
+    pub manager_checked: bool,
     /// How many objects were looked at.
     pub objects: usize,
     /// What is not as it should be, worst first.
@@ -50,6 +55,12 @@ impl Report {
     #[must_use]
     pub fn is_ill(&self) -> bool {
         self.ailments.iter().any(|a| a.severity == Severity::Error)
+    }
+
+    /// How many checks could not be made, each with a [`Code::NotChecked`].
+    #[must_use]
+    pub fn unchecked(&self) -> usize {
+        self.ailments.iter().filter(|a| a.code == Code::NotChecked).count()
     }
 
     /// Whether the API server did not answer: then nothing else is known.
@@ -73,8 +84,11 @@ fn report(facts: &Facts, now: Timestamp) -> Report {
         None => {
             let mut all = installation::check(facts, now);
             all.extend(crds::check(facts));
+            all.extend(objects::check(&facts.installation));
             all.extend(catalogs::check(facts, now));
             all.extend(operators::check(facts, now));
+            all.extend(pods::check(&facts.unavailable));
+            all.extend(operands::check(&facts.operands, now));
             all.extend(serving::check(facts));
             all.extend(leftovers::check(facts));
             all.extend(facts.not_seen.iter().map(|why| Ailment::new(Code::NotChecked, None, why.clone())));
@@ -87,6 +101,7 @@ fn report(facts: &Facts, now: Timestamp) -> Report {
         program: env!("CARGO_PKG_VERSION").to_owned(),
         manager: facts.manager.as_ref().and_then(|m| m.version.clone()),
         namespace: facts.manager.as_ref().map(|m| m.namespace.clone()),
+        manager_checked: facts.unreachable.is_none() && (facts.manager.is_some() || !facts.manager_unseen),
         objects: facts.count(),
         ailments,
     }

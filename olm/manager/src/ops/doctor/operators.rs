@@ -24,8 +24,13 @@ pub(super) fn check(facts: &Facts, now: Timestamp) -> Vec<Ailment> {
     out.extend(facts.plans.iter().filter_map(|p| plan(p, now)));
     let own = |csv: &&ClusterServiceVersion| !csv.labels().contains_key(names::LABEL_COPIED_FROM);
     out.extend(facts.csvs.iter().filter(own).flat_map(|csv| version(csv, now)));
-    out.extend(facts.csvs.iter().filter(own).filter_map(|csv| unmanaged(csv, &facts.subscriptions)));
-    out.extend(groups(facts));
+    // Nothing is concluded from the absence of what could not be listed.
+    if facts.listed("subscriptions") {
+        out.extend(facts.csvs.iter().filter(own).filter_map(|csv| unmanaged(csv, &facts.subscriptions)));
+    }
+    if facts.listed("operatorgroups") {
+        out.extend(groups(facts));
+    }
     out
 }
 

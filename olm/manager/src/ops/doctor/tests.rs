@@ -14,6 +14,9 @@ use super::{
     Report,
     ailment::{Code, Severity},
     facts::{Facts, Manager},
+    objects::Compared,
+    operands::Operand,
+    pods::Unavailable,
     report,
 };
 use crate::{
@@ -51,6 +54,7 @@ fn well() -> Facts {
         lease: Some(read::<Lease>(
             json!({ "spec": { "holderIdentity": "a", "leaseDurationSeconds": 15, "renewTime": "2026-01-01T11:59:57.000000Z" } }),
         )),
+        lease_unseen: false,
         role: Some(read::<ClusterRole>(role)),
     };
     Facts {
@@ -103,6 +107,22 @@ fn orphan() -> Owned {
         resource: kube::api::ApiResource::from_gvk_with_plural(&gvk, "clusterroles"),
         metadata: read(json!({ "name": "gone-x", "uid": "u", "labels": labels })),
     }
+}
+
+fn binding() -> Value {
+    json!({ "kind": "ClusterRoleBinding", "metadata": { "name": "olm-manager" } })
+}
+
+fn deployment() -> Deployment {
+    read(
+        json!({ "metadata": { "name": "thing", "namespace": "ns" }, "spec": { "selector": {}, "template": {} } }),
+    )
+}
+
+fn pod_without_image() -> k8s_openapi::api::core::v1::Pod {
+    read(json!({ "metadata": { "name": "thing-1", "namespace": "ns" }, "status": { "containerStatuses": [{
+        "name": "main", "image": "x", "imageID": "", "ready": false, "restartCount": 0,
+        "state": { "waiting": { "reason": "ErrImagePull", "message": "not found" } } }] } }))
 }
 
 fn codes(report: &Report) -> Vec<(Code, Severity)> {
@@ -159,6 +179,44 @@ fn each_ailment_is_found_and_says_what_to_do() {
                 assert!(spec.properties.as_mut().unwrap().remove("deletionPolicy").is_some());
             },
             (Code::CrdOutdated, Warning),
+        ),
+        (
+            "a kind that checks nothing",
+            |f| {
+                let crd = f.crds.get_mut("subscriptions.operators.coreos.com").unwrap().as_mut().unwrap();
+                crd.spec.versions[0].schema = Some(read(json!({ "openAPIV3Schema": {
+                    "type": "object", "x-kubernetes-preserve-unknown-fields": true } })));
+            },
+            (Code::CrdDiffers, Error),
+        ),
+        (
+            "a role that is missing",
+            |f| f.installation = vec![Compared { wanted: binding(), live: None }],
+            (Code::InstallationDiffers, Error),
+        ),
+        (
+            "an image that cannot be pulled",
+            |f| {
+                f.unavailable =
+                    vec![Unavailable { deployment: deployment(), pods: vec![pod_without_image()] }]
+            },
+            (Code::PodNotStarting, Error),
+        ),
+        (
+            "an operand without quorum",
+            |f| {
+                f.operands = vec![Operand {
+                    resource: "things.x.io".into(),
+                    kind: "Thing".into(),
+                    namespace: Some("ns".into()),
+                    name: "a".into(),
+                    created: None,
+                    conditions: vec![
+                        json!({ "type": "Available", "status": "False", "message": "no quorum" }),
+                    ],
+                }];
+            },
+            (Code::OperandUnhealthy, Error),
         ),
         ("no manager", |f| f.manager = None, (Code::ManagerMissing, Error)),
         (
@@ -332,4 +390,23 @@ fn only_what_nothing_answers_for_is_cured() {
     let mut facts = Facts { subscriptions: Vec::new(), csvs: Vec::new(), ..well() };
     facts.groups = vec![group("mine")];
     assert_eq!(super::report(&facts, now()).ailments, []);
+}
+
+#[test]
+fn nothing_is_concluded_from_what_could_not_be_listed() {
+    let unlisted = |kinds: &[&str]| kinds.iter().map(|kind| (*kind).to_owned()).collect();
+    let mut facts = well();
+    facts.manager.as_mut().unwrap().lease = None;
+    facts.manager.as_mut().unwrap().lease_unseen = true;
+    (facts.subscriptions, facts.groups) = (Vec::new(), Vec::new());
+    facts.unlisted = unlisted(&["subscriptions", "operatorgroups"]);
+    assert_eq!(super::report(&facts, now()).ailments, []);
+    let mut facts = Facts { subscriptions: Vec::new(), csvs: Vec::new(), ..well() };
+    facts.groups = vec![group(olm_plan::OPERATOR_GROUP_NAME)];
+    facts.unlisted = unlisted(&["clusterserviceversions"]);
+    assert_eq!(super::report(&facts, now()).ailments, []);
+    // a manager that may not be seen is not a missing one
+    let facts = Facts { manager: None, manager_unseen: true, ..well() };
+    let report = super::report(&facts, now());
+    assert!(!report.manager_checked && report.ailments.is_empty(), "{report:?}");
 }

@@ -1,0 +1,234 @@
+//! Roles, policies and the other objects of the installation, compared with what `olm self install` applies.
+
+use std::collections::BTreeSet;
+
+use futures::{StreamExt as _, stream};
+use kube::Client;
+use serde_json::Value;
+
+use super::ailment::{Ailment, Code};
+use crate::{
+    manifests::{MANAGER, ManifestOptions, installation::Installation, manifests, where_served},
+    resources::{Id, ResourceError, Resources},
+};
+
+/// Kinds of the installation that are compared. CustomResourceDefinitions and workloads have checks of their own; catalogs are the
+/// user's.
+const KINDS: &[&str] = &[
+    "ServiceAccount",
+    "Service",
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "Role",
+    "RoleBinding",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+    "MutatingAdmissionPolicy",
+    "MutatingAdmissionPolicyBinding",
+    "NetworkPolicy",
+    "PodDisruptionBudget",
+    "APIService",
+];
+/// Objects that are read at once.
+const AT_ONCE: usize = 8;
+
+/// An object as it is applied, and as it is on the cluster.
+#[derive(Debug, Clone)]
+pub(super) struct Compared {
+    pub(super) wanted: Value,
+    pub(super) live: Option<Value>,
+}
+
+/// The objects that an installation consists of. Those of another version are not known; without the options of the installation
+/// (a Helm release has them in its values) only what does not depend on them is.
+fn wanted(found: &Installation) -> Vec<Value> {
+    if found.version.as_deref() != Some(env!("CARGO_PKG_VERSION")) {
+        return Vec::new();
+    }
+    let options = found.options.clone().unwrap_or_else(|| ManifestOptions {
+        namespace: found.namespace.clone(),
+        console_image: None,
+        network_policy: false,
+        ..ManifestOptions::default()
+    });
+    manifests(&options)
+        .into_iter()
+        .filter(|o| o["kind"].as_str().is_some_and(|k| KINDS.contains(&k)))
+        .collect()
+}
+
+/// Reads the objects of an installation. The second part is what could not be read.
+pub(super) async fn read(client: &Client, found: &Installation) -> (Vec<Compared>, Vec<String>) {
+    let resources = Resources::new(client.clone());
+    // Collected first: a lazy closure over references would make the caller's future not Send.
+    let reads: Vec<_> = wanted(found).into_iter().map(|wanted| live(&resources, wanted)).collect();
+    let (mut out, mut unread) = (Vec::new(), BTreeSet::new());
+    for result in stream::iter(reads).buffered(AT_ONCE).collect::<Vec<_>>().await {
+        match result {
+            Ok(compared) => out.extend(compared),
+            Err(why) => drop(unread.insert(why)),
+        }
+    }
+    (out, unread.into_iter().collect())
+}
+
+/// `None` where the API server does not have the kind, and the installation does without.
+async fn live(resources: &Resources, wanted: Value) -> Result<Option<Compared>, String> {
+    let kind = wanted["kind"].as_str().unwrap_or_default().to_owned();
+    let place = wanted["metadata"]["namespace"].as_str();
+    let place = place.map_or(String::new(), |namespace| format!(" in namespace {namespace}"));
+    let failed = |error: ResourceError| {
+        let cause = if error.is_forbidden() { "forbidden".to_owned() } else { error.to_string() };
+        format!("{kind} objects of the installation{place}: {cause}")
+    };
+    let id = Id::of(&wanted).map_err(failed)?;
+    match resources.lookup(&id.gvk).await {
+        Err(ResourceError::UnknownKind { .. }) if where_served(&wanted).is_some() => return Ok(None),
+        Err(error) => return Err(failed(error)),
+        Ok(_) => {}
+    }
+    let live = resources.get(&id).await.map_err(failed)?;
+    Ok(Some(Compared { wanted, live }))
+}
+
+pub(super) fn check(compared: &[Compared]) -> Vec<Ailment> {
+    compared.iter().filter_map(one).collect()
+}
+
+fn one(compared: &Compared) -> Option<Ailment> {
+    let wanted = &compared.wanted;
+    let text = |pointer: &str| wanted.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let kind = text("/kind");
+    let name = match text("/metadata/namespace") {
+        "" => format!("{kind} {}", text("/metadata/name")),
+        namespace => format!("{kind} {namespace}/{}", text("/metadata/name")),
+    };
+    let why = match &compared.live {
+        None => "missing from the cluster".to_owned(),
+        // Its rights have a check of their own, which names those that it lacks.
+        Some(_) if kind == "ClusterRole" && text("/metadata/name") == MANAGER => return None,
+        Some(live) => {
+            let field = difference(&spec(wanted), live, "")?;
+            format!("field {field} is not what `olm self install` applies")
+        }
+    };
+    let fix = "olm self upgrade, which applies the objects of this version";
+    Some(Ailment::new(Code::InstallationDiffers, Some(name), why).fix(fix))
+}
+
+/// An object without what does not change what it does.
+fn spec(wanted: &Value) -> Value {
+    let mut out = wanted.clone();
+    if let Some(object) = out.as_object_mut() {
+        object.remove("metadata");
+    }
+    out
+}
+
+/// The first field of `wanted` that `live` has differently. Fields that only `live` has are defaults of the API server; lists are
+/// compared whole.
+fn difference(wanted: &Value, live: &Value, path: &str) -> Option<String> {
+    let here = || Some(path.trim_start_matches('.').to_owned());
+    match (wanted, live) {
+        (Value::Object(wanted), Value::Object(live)) => wanted.iter().find_map(|(key, value)| {
+            let path = format!("{path}.{key}");
+            match live.get(key) {
+                Some(live) => difference(value, live, &path),
+                None if is_empty(value) => None,
+                None => Some(path.trim_start_matches('.').to_owned()),
+            }
+        }),
+        (Value::Array(wanted), Value::Array(live)) if wanted.len() == live.len() => {
+            let mut pairs = wanted.iter().zip(live).enumerate();
+            pairs.find_map(|(n, (wanted, live))| difference(wanted, live, &format!("{path}[{n}]")))
+        }
+        (Value::Number(wanted), Value::Number(live)) if wanted.as_f64() == live.as_f64() => None,
+        (wanted, live) if wanted == live || is_empty(wanted) && is_empty(live) => None,
+        _ => here(),
+    }
+}
+
+/// Whether the API server may leave a value out.
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(list) => list.is_empty(),
+        Value::Object(map) => map.is_empty(),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn installed(options: Option<ManifestOptions>) -> Installation {
+        let version = Some(env!("CARGO_PKG_VERSION").to_owned());
+        Installation { namespace: "olm".into(), version, options }
+    }
+
+    fn role_binding(compared: &mut [Compared]) -> &mut Compared {
+        compared.iter_mut().find(|c| c.wanted["kind"] == "ClusterRoleBinding").unwrap()
+    }
+
+    fn as_applied() -> Vec<Compared> {
+        let objects = wanted(&installed(Some(ManifestOptions::default())));
+        objects.into_iter().map(|wanted| Compared { live: Some(wanted.clone()), wanted }).collect()
+    }
+
+    #[test]
+    fn what_was_applied_and_defaulted_does_not_differ() {
+        let mut compared = as_applied();
+        for one in &mut compared {
+            let live = one.live.as_mut().unwrap();
+            live["metadata"] = json!({ "name": "defaulted", "uid": "u" });
+            live["status"] = json!({ "observed": 1 });
+            if live["kind"] == "ValidatingAdmissionPolicy" {
+                live["spec"]["matchConstraints"]["matchPolicy"] = json!("Equivalent");
+            }
+        }
+        assert_eq!(check(&compared), []);
+        for kind in
+            KINDS.iter().filter(|kind| !["PodDisruptionBudget", "APIService", "Service"].contains(kind))
+        {
+            assert!(compared.iter().any(|c| c.wanted["kind"] == **kind), "{kind} is not compared");
+        }
+    }
+
+    #[test]
+    fn what_is_missing_or_changed_is_reported_with_the_field() {
+        let mut compared = as_applied();
+        role_binding(&mut compared).live = None;
+        let found = check(&compared);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0].why, "missing from the cluster");
+
+        let mut compared = as_applied();
+        role_binding(&mut compared).live.as_mut().unwrap()["subjects"][0]["name"] = json!("other");
+        let found = check(&compared);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0].object.as_deref(), Some("ClusterRoleBinding olm-manager"));
+        assert_eq!(found[0].why, "field subjects[0].name is not what `olm self install` applies");
+
+        let mut compared = as_applied();
+        let policy =
+            compared.iter_mut().find(|c| c.wanted["kind"] == "ValidatingAdmissionPolicyBinding").unwrap();
+        policy.live.as_mut().unwrap()["spec"]["validationActions"] = json!(["Warn"]);
+        assert_eq!(
+            check(&compared)[0].why,
+            "field spec.validationActions[0] is not what `olm self install` applies"
+        );
+    }
+
+    #[test]
+    fn an_installation_of_another_version_or_without_options_is_compared_as_far_as_it_is_known() {
+        let other = Installation { version: Some("9.9.9".into()), ..installed(None) };
+        assert!(wanted(&other).is_empty());
+        let helm = wanted(&installed(None));
+        assert!(helm.iter().any(|o| o["kind"] == "ClusterRole"));
+        assert!(helm.iter().all(|o| o["kind"] != "NetworkPolicy"));
+    }
+}
