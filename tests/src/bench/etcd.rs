@@ -3,6 +3,7 @@
 //! The floor is measured in the same run, with the same processes and no operator: members are added, started and promoted
 //! as soon as etcd lets them be.
 
+mod anew;
 pub(super) mod idle;
 mod member;
 
@@ -225,7 +226,10 @@ async fn writes(stage: &Stage, cluster: &str, stop: &AtomicBool) -> Waits {
 }
 
 /// How long writes have to wait while something is done to a cluster.
-async fn meanwhile(cluster: &Handle<'_>, work: impl Future<Output = Result<()>>) -> Result<Waits> {
+async fn meanwhile(
+    cluster: &Handle<'_>,
+    work: impl Future<Output = Result<()>>,
+) -> Result<(Waits, anew::Anew)> {
     let stop = AtomicBool::new(false);
     let work = async {
         let done = work.await;
@@ -233,8 +237,13 @@ async fn meanwhile(cluster: &Handle<'_>, work: impl Future<Output = Result<()>>)
         stop.store(true, Ordering::Relaxed);
         done
     };
-    let (waits, done) = tokio::join!(writes(cluster.stage, &cluster.name, &stop), work);
-    done.map(|()| waits)
+    let (waits, anew, done) = tokio::join!(
+        writes(cluster.stage, &cluster.name, &stop),
+        anew::writes(cluster.stage, &cluster.name, &stop),
+        work
+    );
+    done?;
+    Ok((waits, anew?))
 }
 
 /// The version that the upgrade goes to: its row says from where to where.
@@ -255,7 +264,12 @@ async fn waits(cluster: &Handle<'_>, upgrade: Result<String, String>) -> Result<
         }
         Ok(())
     });
-    let mut rows = vec![resized.await?.row("EtcdCluster 3 → 5 → 3: the longest wait of a write")];
+    let (kept, anew) = resized.await?;
+    let mut rows = vec![kept.row("EtcdCluster 3 → 5 → 3: the longest wait of a write, connection kept")];
+    rows.extend(anew.rows(
+        "EtcdCluster 3 → 5 → 3: the longest wait, a connection for each write",
+        "EtcdCluster 3 → 5 → 3: failed writes, a connection for each",
+    ));
     let version = match upgrade {
         Ok(version) => version,
         Err(why) => {
@@ -269,7 +283,12 @@ async fn waits(cluster: &Handle<'_>, upgrade: Result<String, String>) -> Result<
         cluster.until("the new version", done).await?;
         cluster.steady(3).await
     });
-    rows.push(upgraded.await?.row("EtcdCluster 3.4 → 3.5: the longest wait of a write"));
+    let (kept, anew) = upgraded.await?;
+    rows.push(kept.row("EtcdCluster 3.4 → 3.5: the longest wait of a write, connection kept"));
+    rows.extend(anew.rows(
+        "EtcdCluster 3.4 → 3.5: the longest wait, a connection for each write",
+        "EtcdCluster 3.4 → 3.5: failed writes, a connection for each",
+    ));
     Ok(rows)
 }
 
