@@ -70,11 +70,15 @@ fn a_broken_version_is_superseded_by_range() {
             ("range", entry(&three.name).skip_range(">=0.1.0 <0.3.0")),
             ("skips", entry(&three.name).skips(&[&one.name, &two.name])),
         ] {
+            let before =
+                world.find("CatalogSource", OLM, "catalog").await?.map(|c| c["status"]["digest"].clone());
             world.publish("catalog", &Catalog::chain(&[&one])).await?;
-            // Who subscribes before it was read gets what there was before.
+            // A Subscription that is made before the content is read gets what was served before, and the generation is observed
+            // by then.
             world
                 .until("CatalogSource", OLM, "catalog", |source| {
-                    source["status"]["observedGeneration"] == source["metadata"]["generation"]
+                    let digest = source["status"].get("digest");
+                    digest.is_some() && digest != before.as_ref()
                 })
                 .await?;
             world.home(namespace).await?;
