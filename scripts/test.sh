@@ -11,6 +11,9 @@ export RUST_BACKTRACE=0
 # The long tests wait for real processes more than they compute: three at a time, also where there are two cores.
 [ "$(nproc)" -gt 2 ] || export RUST_TEST_THREADS=${RUST_TEST_THREADS:-3}
 
+# Property tests generate the same cases in every run; `make test-long` generates new ones. A case that fails there is stored as a test.
+export PROPTEST_RNG_SEED=${PROPTEST_RNG_SEED:-1}
+
 # The end-to-end tests run the real binaries. Built together with the tests, they share every library with them: by
 # themselves they would lack what only tests ask of a few small crates, and everything above those would be built twice.
 ${CARGO:-cargo} build --workspace --bins --tests || exit 1
@@ -67,6 +70,15 @@ fi
 passed=$(grep -oE '[0-9]+ passed' "$log" | awk '{s+=$1} END {print s+0}')
 failed=$(grep -oE '[0-9]+ failed' "$log" | awk '{s+=$1} END {print s+0}')
 skipped=$(grep '^skipped:' "$log" | sort -u | wc -l)
+# In CI a skip that tests/expected-skips.tsv does not list is a failure: the tool that the test needs should have been installed.
+if [ -n "${CI:-}" ]; then
+    unexpected=$(grep '^skipped:' "$log" | sort -u | sed 's/^skipped: //' |
+        grep -vEf <(grep -v '^#' tests/expected-skips.tsv | cut -f 1) || true)
+    if [ -n "$unexpected" ]; then
+        status=1
+        printf 'error: skips that tests/expected-skips.tsv does not list:\n%s\n' "$unexpected"
+    fi
+fi
 echo "$passed passed, $failed failed, $skipped skipped"
 [ -z "$newest" ] || echo "${#again[@]} of them are scenarios of etcd, played once more on etcd $newest"
 # And last of all, in a few lines each, why.
