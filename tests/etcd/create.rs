@@ -73,6 +73,19 @@ fn s02_wrong_specs_are_refused() {
                 "spec.TLS",
             ),
             (long.as_str(), json!({ "size": 3 }), "metadata.name"),
+            ("dot.name", json!({ "size": 3 }), "metadata.name"),
+            ("1digit", json!({ "size": 3 }), "metadata.name"),
+            (
+                "reserved",
+                json!({ "size": 3, "pod": { "etcdEnv": [{ "name": "ETCD_NAME", "value": "x" }] } }),
+                "spec.pod.etcdEnv",
+            ),
+            ("less", json!({ "size": 3, "storage": { "size": "-1Gi" } }), "spec.storage.size"),
+            (
+                "user",
+                json!({ "size": 3, "pod": { "securityContext": { "runAsUser": -5 } } }),
+                "spec.pod.securityContext.runAsUser",
+            ),
         ];
         for (name, spec, field) in by_the_api {
             let Err(error) = stage.create(name, spec).await else { bail!("{name} was taken") };

@@ -14,6 +14,7 @@ use semver::Version;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::build::pod::RESERVED_VARIABLES;
 use crate::crd::{
     DEFAULT_REPOSITORY, DEFAULT_VERSION, EtcdCluster, EtcdClusterSpec, MAX_NAME_LENGTH, MAX_SIZE, PodPolicy,
     RetentionPolicy, StorageMode,
@@ -22,8 +23,12 @@ use crate::names;
 use crate::plan::Goal;
 use crate::{maintenance, tls};
 
+mod terms;
+
 /// Enough for etcd's largest recommended database.
 const DEFAULT_VOLUME_SIZE: &str = "8Gi";
+/// The etcd versions that this operator runs: earlier ones have no learners, and a 4.0 does not exist.
+const SUPPORTED_VERSIONS: &str = "a version of 3.4 (such as 3.4.23), of 3.5 (3.5.3 or later) or a later 3.x";
 
 /// What is wrong with a spec, all of it at once.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -111,10 +116,10 @@ pub fn validate(cluster: &EtcdCluster) -> Result<Validated, InvalidSpec> {
     let name = cluster.name_any();
     let spec = &cluster.spec;
 
-    if name.len() > MAX_NAME_LENGTH {
+    if name.len() > MAX_NAME_LENGTH || !terms::is_dns_label(&name, true) {
         errors.push(format!(
-            "metadata.name: {} characters are too many, members need names of at most {MAX_NAME_LENGTH} before theirs",
-            name.len()
+            "metadata.name: expected a DNS label of at most {MAX_NAME_LENGTH} characters that starts with a letter, found {name:?}; \
+             create the EtcdCluster under another name"
         ));
     }
     if !(1..=MAX_SIZE).contains(&spec.size) {
@@ -137,6 +142,7 @@ pub fn validate(cluster: &EtcdCluster) -> Result<Validated, InvalidSpec> {
         );
     }
     let maintenance = maintenance::settings(spec.maintenance.as_ref(), &pod.env, &mut errors, &mut notes);
+    shadowed(spec, &pod.env, &mut errors);
     let storage = storage(spec, policy, &mut errors, &mut notes);
     let domain = policy.cluster_domain.clone().unwrap_or_default();
     let domain = if domain.is_empty() { domain } else { format!(".{}", domain.trim_matches('.')) };
@@ -185,9 +191,9 @@ fn version(text: &str, errors: &mut Vec<String>, notes: &mut Vec<String>) -> Str
     let text = text.trim_start_matches('v');
     let text = if text.is_empty() { DEFAULT_VERSION } else { text };
     match Version::parse(text) {
-        Err(error) => errors.push(format!("spec.version: {text:?} is not a version such as {DEFAULT_VERSION}: {error}")),
+        Err(error) => errors.push(format!("spec.version: {text:?} is not a version ({error}), expected {SUPPORTED_VERSIONS}")),
         Ok(version) if version.major != 3 || version.minor < 4 => errors.push(format!(
-            "spec.version: etcd {text} is not served; members join as learners, which needs a 3.x of at least 3.4"
+            "spec.version: etcd {text} is not supported, expected {SUPPORTED_VERSIONS}; leave spec.version out for {DEFAULT_VERSION}"
         )),
         Ok(version) if (version.minor, version.patch) < (5, 3) && version.minor == 5 => notes.push(format!(
             "spec.version: etcd {text} can lose data when a member is killed, which 3.5.3 mends"
@@ -211,7 +217,12 @@ fn pod_shape(
             ));
         }
     }
+    terms::labels("spec.pod.labels", &labels, errors);
+    if let Some(selector) = &policy.node_selector {
+        terms::labels("spec.pod.nodeSelector", selector, errors);
+    }
     let annotations = policy.annotations.clone().unwrap_or_default();
+    terms::annotations("spec.pod.annotations", &annotations, errors);
     if annotations.contains_key(names::ANNOTATION_VERSION) {
         let key = names::ANNOTATION_VERSION;
         errors.push(format!("spec.pod.annotations[{key}]: this annotation is the operator's own"));
@@ -230,16 +241,56 @@ fn pod_shape(
             affinity = Some(apart(cluster));
         }
     }
+    let tolerations: Option<Vec<Toleration>> =
+        read("spec.pod.tolerations", policy.tolerations.as_ref(), errors);
+    terms::tolerations("spec.pod.tolerations", tolerations.as_deref().unwrap_or_default(), errors);
+    let resources = policy.resources.clone().map(amounts_as_text);
+    let resources: Option<ResourceRequirements> = read("spec.pod.resources", resources.as_ref(), errors);
+    if let Some(resources) = &resources {
+        terms::resources("spec.pod.resources", resources, errors);
+    }
     PodShape {
         labels,
         annotations,
         node_selector: policy.node_selector.clone(),
         affinity,
-        tolerations: read("spec.pod.tolerations", policy.tolerations.as_ref(), errors),
-        resources: read("spec.pod.resources", policy.resources.clone().map(amounts_as_text).as_ref(), errors),
-        env: read("spec.pod.etcdEnv", policy.etcd_env.as_ref(), errors).unwrap_or_default(),
+        tolerations,
+        resources,
+        env: environment(policy, errors, notes),
         security_context: read("spec.pod.securityContext", policy.security_context.as_ref(), errors),
         spread: spread(cluster, policy, errors),
+    }
+}
+
+/// The variables of the spec without those that the operator sets. New ones are refused by the API; an object that was stored with
+/// one before keeps working.
+fn environment(policy: &PodPolicy, errors: &mut Vec<String>, notes: &mut Vec<String>) -> Vec<EnvVar> {
+    let field = "spec.pod.etcdEnv";
+    let all: Vec<EnvVar> = read(field, policy.etcd_env.as_ref(), errors).unwrap_or_default();
+    let (reserved, env): (Vec<EnvVar>, Vec<EnvVar>) =
+        all.into_iter().partition(|variable| RESERVED_VARIABLES.contains(&variable.name.as_str()));
+    for variable in reserved {
+        notes.push(format!("{field}: {} has no effect, the operator sets it; remove it", variable.name));
+    }
+    env
+}
+
+/// Variables for settings that the spec sets by a flag: etcd does not start with both.
+fn shadowed(spec: &EtcdClusterSpec, env: &[EnvVar], errors: &mut Vec<String>) {
+    let extensive = spec.metrics.as_ref().and_then(|m| m.extensive).unwrap_or_default();
+    let compaction = spec.maintenance.as_ref().is_some_and(|m| m.auto_compaction.is_some());
+    for (set, field, variables) in [
+        (extensive, "spec.metrics.extensive", ["ETCD_METRICS"].as_slice()),
+        (
+            compaction,
+            "spec.maintenance.autoCompaction",
+            &["ETCD_AUTO_COMPACTION_MODE", "ETCD_AUTO_COMPACTION_RETENTION"],
+        ),
+    ] {
+        for variable in env.iter().filter(|v| set && variables.contains(&v.name.as_str())) {
+            let name = &variable.name;
+            errors.push(format!("spec.pod.etcdEnv: {name} conflicts with {field}; remove one of them"));
+        }
     }
 }
 
@@ -301,6 +352,11 @@ fn storage(
         storage_class_name: wanted.storage_class_name.clone(),
         ..PersistentVolumeClaimSpec::default()
     });
+    let size_field = match described && policy.persistent_volume_claim_spec.is_none() {
+        true => "spec.storage.size".to_owned(),
+        false => format!("{field}.resources.requests.storage"),
+    };
+    terms::claim(&size_field, &claim, errors);
     // The predecessor's manifests leave it out, and Kubernetes demands it.
     claim.access_modes.get_or_insert_with(|| vec!["ReadWriteOnce".into()]);
     Storage { claim, when, retention: wanted.retention_policy.unwrap_or_default() }
@@ -414,7 +470,15 @@ pub(crate) mod tests {
     #[test]
     fn versions_must_be_versions() {
         assert!(errors(serde_json::json!({ "size": 1, "version": "foo" }))[0].contains("not a version"));
-        assert!(errors(serde_json::json!({ "size": 1, "version": "4.0.0" }))[0].contains("at least 3.4"));
+        // The predecessor's own example, and one that does not exist: the refusal names the versions to choose from.
+        for version in ["3.2.13", "4.0.0"] {
+            let found = errors(serde_json::json!({ "size": 1, "version": version }));
+            let expected = format!(
+                "spec.version: etcd {version} is not supported, expected a version of 3.4 (such as 3.4.23), of 3.5 (3.5.3 or later) \
+                 or a later 3.x; leave spec.version out for 3.4.23"
+            );
+            assert_eq!(found, [expected]);
+        }
     }
 
     #[test]

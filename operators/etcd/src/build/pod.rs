@@ -20,6 +20,38 @@ const DATA_MOUNT: &str = "/var/etcd";
 /// The folder of etcd inside of the volume.
 pub const DATA_DIR: &str = "/var/etcd/data";
 
+/// Variables of etcd that users must not set: those of the flags and variables below, with which etcd does not start or starts
+/// another cluster, and those that would replace them. A test compares the list with the pods that are built.
+pub(crate) const RESERVED_VARIABLES: [&str; 27] = [
+    "ETCD_ADVERTISE_CLIENT_URLS",
+    "ETCD_CERT_FILE",
+    "ETCD_CLIENT_CERT_AUTH",
+    "ETCD_CONFIG_FILE",
+    "ETCD_DATA_DIR",
+    "ETCD_DISCOVERY",
+    "ETCD_DISCOVERY_SRV",
+    "ETCD_EXPERIMENTAL_PEER_SKIP_CLIENT_SAN_VERIFICATION",
+    "ETCD_FORCE_NEW_CLUSTER",
+    "ETCD_INITIAL_ADVERTISE_PEER_URLS",
+    "ETCD_INITIAL_CLUSTER",
+    "ETCD_INITIAL_CLUSTER_STATE",
+    "ETCD_INITIAL_CLUSTER_TOKEN",
+    "ETCD_KEY_FILE",
+    "ETCD_LISTEN_CLIENT_URLS",
+    "ETCD_LISTEN_METRICS_URLS",
+    "ETCD_LISTEN_PEER_URLS",
+    "ETCD_NAME",
+    "ETCD_PEER_CERT_FILE",
+    "ETCD_PEER_CLIENT_CERT_AUTH",
+    "ETCD_PEER_KEY_FILE",
+    "ETCD_PEER_SKIP_CLIENT_SAN_VERIFICATION",
+    "ETCD_PEER_TRUSTED_CA_FILE",
+    "ETCD_PRE_VOTE",
+    "ETCD_PROXY",
+    "ETCD_TRUSTED_CA_FILE",
+    "ETCD_WAL_DIR",
+];
+
 /// A member to start.
 pub(crate) struct Member<'a> {
     pub(crate) name: &'a str,
@@ -326,6 +358,41 @@ mod tests {
         }
         assert_eq!(plain["spec"]["containers"][0].get("resources"), None);
         assert!(!flags(&plain).contains("--metrics=extensive"), "{}", flags(&plain));
+    }
+
+    #[test]
+    fn variables_of_all_flags_and_of_the_pod_are_reserved() {
+        use std::collections::BTreeSet;
+        let mut own = BTreeSet::new();
+        for tls in [
+            serde_json::json!({ "auto": {} }),
+            serde_json::json!({ "static": { "member": { "peerSecret": "p", "serverSecret": "s" }, "operatorSecret": "o" } }),
+        ] {
+            let spec = serde_json::json!({ "size": 3, "TLS": tls });
+            let cluster = validate(&cluster(spec)).unwrap();
+            for version in ["3.4.23", "3.5.30", "3.6.5"] {
+                let member = Member {
+                    name: "orders-bcdfghjklm",
+                    seed: true,
+                    initial_cluster: &[],
+                    version,
+                    volume: false,
+                };
+                let container = container(&cluster, &member, &InCluster);
+                own.extend(container.env.into_iter().flatten().map(|variable| variable.name));
+                own.extend(container.command.into_iter().flatten().filter_map(|argument| {
+                    let flag = argument.strip_prefix("--")?.split('=').next()?.replace('-', "_");
+                    Some(format!("ETCD_{}", flag.to_uppercase()))
+                }));
+            }
+        }
+        let reserved: BTreeSet<String> = RESERVED_VARIABLES.iter().map(|name| (*name).to_owned()).collect();
+        let missing: Vec<_> = own.difference(&reserved).collect();
+        assert!(missing.is_empty(), "{missing:?}");
+        // What is reserved beyond them replaces them all, or the data.
+        let beyond: Vec<&str> = reserved.difference(&own).map(String::as_str).collect();
+        let replace = ["CONFIG_FILE", "DISCOVERY", "DISCOVERY_SRV", "FORCE_NEW_CLUSTER", "PROXY", "WAL_DIR"];
+        assert_eq!(beyond, replace.map(|name| format!("ETCD_{name}")));
     }
 
     #[test]

@@ -10,7 +10,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::schema::simplify;
+use super::limits;
+use super::schema::{rule, simplify};
 use super::stores::{self, Encryption, Stores};
 
 /// The backup that is wanted.
@@ -173,16 +174,18 @@ pub fn crd() -> CustomResourceDefinition {
     let schema = &mut value["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
     simplify(schema, 0);
     schema["required"] = json!(["spec"]);
+    schema["x-kubernetes-validations"] = rule(&[limits::object_name()]);
     let spec = &mut schema["properties"]["spec"];
     spec["required"] = json!(["storageType"]);
     spec["properties"]["storageType"]["enum"] = json!(["S3", "ABS", "GCS", "OSS", "Local"]);
     spec["properties"]["etcdEndpoints"]["maxItems"] = json!(64);
     spec["properties"]["etcdEndpoints"]["items"]["maxLength"] = json!(1024);
+    limits::cluster_reference(&mut spec["properties"]["clusterName"]);
     let policy = &mut spec["properties"]["backupPolicy"];
     for number in ["backupIntervalInSecond", "maxBackups"] {
         policy["properties"][number]["minimum"] = json!(0);
     }
-    policy["properties"]["schedule"]["maxLength"] = json!(256);
+    limits::schedule(&mut policy["properties"]["schedule"], true);
     policy["x-kubernetes-validations"] = json!([{
         "rule": "!has(self.schedule) || !has(self.backupIntervalInSecond) || self.backupIntervalInSecond == 0",
         "message": "schedule and backupIntervalInSecond exclude each other",

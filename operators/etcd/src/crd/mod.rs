@@ -7,6 +7,7 @@
 #![allow(clippy::duplicated_attributes)]
 
 pub mod backup;
+mod limits;
 mod pod;
 pub mod restore;
 mod schema;

@@ -10,7 +10,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::schema::{any_object, simplify};
+use super::limits;
+use super::schema::{any_object, rule, simplify};
 use super::stores::{self, Encryption, Stores};
 
 /// The restore that is wanted.
@@ -143,13 +144,13 @@ pub fn crd() -> CustomResourceDefinition {
     let schema = &mut value["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
     simplify(schema, 0);
     schema["required"] = json!(["spec"]);
+    schema["x-kubernetes-validations"] = rule(&[limits::object_name()]);
     let spec = &mut schema["properties"]["spec"];
     spec["required"] = json!(["etcdCluster", "backupStorageType"]);
     spec["properties"]["backupStorageType"]["enum"] = json!(["S3", "ABS", "GCS", "OSS", "Local"]);
     let cluster = &mut spec["properties"]["etcdCluster"];
     cluster["required"] = json!(["name"]);
-    cluster["properties"]["name"]["minLength"] = json!(1);
-    cluster["properties"]["name"]["maxLength"] = json!(super::MAX_NAME_LENGTH);
+    limits::cluster_reference(&mut cluster["properties"]["name"]);
     stores::bound(spec);
     let mut rules = stores::rules("backupStorageType");
     rules.push(json!({

@@ -5,11 +5,10 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::CustomResourceExt;
 use serde_json::{Map, Value, json};
 
-use super::{EtcdCluster, MAX_NAME_LENGTH};
-use crate::names;
+use super::{EtcdCluster, limits};
 
-/// How Kubernetes writes amounts.
-const QUANTITY: &str = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$";
+/// How Kubernetes writes amounts, without negative ones.
+const QUANTITY: &str = r"^\+?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$";
 
 /// The definition of `etcdclusters.etcd.database.coreos.com`.
 ///
@@ -33,13 +32,8 @@ pub(super) fn finish(
 }
 
 fn rules(schema: &mut Value) {
-    schema["properties"]["metadata"] = json!({ "type": "object", "properties": { "name": { "type": "string", "maxLength": MAX_NAME_LENGTH } } });
     schema["required"] = json!(["spec"]);
-    // Names are not in the reach of schemas on all API servers, so they are said in CEL too.
-    schema["x-kubernetes-validations"] = rule(&[(
-        format!("self.metadata.name.size() <= {MAX_NAME_LENGTH}"),
-        format!("metadata.name: members append eleven characters to it, so it has at most {MAX_NAME_LENGTH}"),
-    )]);
+    schema["x-kubernetes-validations"] = rule(&[limits::cluster_name()]);
     let spec = &mut schema["properties"]["spec"];
     // Members are told of TLS when they are made: whether there is any cannot change under them.
     spec["x-kubernetes-validations"] = rule(&[
@@ -52,29 +46,12 @@ fn rules(schema: &mut Value) {
     spec["required"] = json!(["size"]);
     spec["properties"]["version"]["pattern"] = json!(r"^v?[0-9]+\.[0-9]+\.[0-9]+([-+][0-9A-Za-z.+-]+)?$");
     spec["properties"]["repository"]["minLength"] = json!(1);
-    let pod = &mut spec["properties"]["pod"]["properties"];
-    for amounts in ["limits", "requests"] {
-        let mut amount = quantity("");
-        amount.as_object_mut().map(|object| object.remove("description"));
-        pod["resources"]["properties"][amounts]["additionalProperties"] = amount;
-    }
-    pod["etcdEnv"]["items"]["required"] = json!(["name"]);
-    pod["labels"]["maxProperties"] = json!(64);
-    pod["labels"]["x-kubernetes-validations"] = rule(&[(
-        format!(
-            "self.all(key, key != '{}' && !key.startsWith('{}'))",
-            names::LABEL_APP,
-            names::RESERVED_LABEL_PREFIX
-        ),
-        "spec.pod.labels: `app` and names that begin with `etcd_` are the operator's own".into(),
-    )]);
-    pod["annotations"]["maxProperties"] = json!(64);
-    pod["annotations"]["x-kubernetes-validations"] = rule(&[(
-        format!("!('{}' in self)", names::ANNOTATION_VERSION),
-        format!("spec.pod.annotations: `{}` is the operator's own", names::ANNOTATION_VERSION),
-    )]);
+    limits::repository(&mut spec["properties"]["repository"]);
+    limits::pod(&mut spec["properties"]["pod"]["properties"]);
+    let defragmentation = &mut spec["properties"]["maintenance"]["properties"]["defragmentation"];
+    limits::schedule(&mut defragmentation["properties"]["schedule"], false);
     let storage = &mut spec["properties"]["storage"];
-    storage["properties"]["size"] = quantity("Size of each volume. Default: 8Gi.");
+    storage["properties"]["size"] = quantity("Size of each volume. Default: 8Gi.", 1);
     words(&mut storage["properties"]["mode"], &["Volume", "Pod"]);
     words(&mut storage["properties"]["retentionPolicy"], &["Delete", "Retain"]);
     storage["x-kubernetes-validations"] = rule(&[(
@@ -127,8 +104,11 @@ pub(super) fn rule(rules: &[(String, String)]) -> Value {
 
 /// One of some words; schemars would say it in a way that is not structural.
 pub(super) fn words(schema: &mut Value, words: &[&str]) {
-    let description = schema["description"].take();
-    *schema = json!({ "description": description, "type": "string", "enum": words });
+    let mut new = json!({ "type": "string", "enum": words });
+    if let Value::String(description) = schema["description"].take() {
+        new["description"] = description.into();
+    }
+    *schema = new;
 }
 
 fn has_same(new: &str, old: &str, field: &str) -> String {
@@ -136,8 +116,10 @@ fn has_same(new: &str, old: &str, field: &str) -> String {
 }
 
 /// An amount as Kubernetes takes it: `1` is as good as `\"1\"`.
-pub(super) fn quantity(description: &str) -> Value {
+/// `minimum` bounds numbers; the pattern bounds texts.
+pub(super) fn quantity(description: &str, minimum: u32) -> Value {
     json!({
+        "minimum": minimum,
         "description": description,
         "anyOf": [{ "type": "integer" }, { "type": "string" }],
         "pattern": QUANTITY,
@@ -234,7 +216,8 @@ pub(super) mod tests {
         let schema = schema();
         let size = &schema["properties"]["spec"]["properties"]["size"];
         assert_eq!((size["minimum"].as_f64(), size["maximum"].as_f64()), (Some(1.0), Some(7.0)));
-        assert_eq!(schema["properties"]["metadata"]["properties"]["name"]["maxLength"], 52);
+        let rule = schema["x-kubernetes-validations"][0]["rule"].as_str().unwrap();
+        assert!(rule.contains("self.metadata.name.size() <= 52"), "{rule}");
     }
 
     #[test]
