@@ -32,7 +32,7 @@ pub use code::Code;
 pub use explain::{Explanation, Fix, Node};
 pub use facts::{ApiFact, Facts, Installed};
 pub use package::Package;
-pub use request::{DependencyPolicy, InstalledRef, Request, UpgradePolicy, VersionWish};
+pub use request::{DependencyPolicy, InstalledRef, Request, UpgradePolicy, VersionWish, VersionWishError};
 pub use resolution::{
     Action, ChosenBundle, Dependency, Hop, HopVia, Need, Rejected, Resolution, Resolved, SatisfiedBy,
 };

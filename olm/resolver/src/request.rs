@@ -1,6 +1,6 @@
 //! What Subscriptions want.
 
-use olm_version::{Range, RangeError, Version, parse_lenient, precedence};
+use olm_version::{Range, RangeError, Version, nearest_range, parse_lenient, precedence};
 use serde::{Deserialize, Serialize};
 
 use crate::universe::CatalogRef;
@@ -59,6 +59,14 @@ pub enum DependencyPolicy {
     RequirePresent,
 }
 
+/// Why a text is neither a version nor a range.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}{nearest}")]
+pub struct VersionWishError {
+    reason: RangeError,
+    nearest: String,
+}
+
 /// A pin (`1.2.3`) or a range (`>=1.2.0 <2.0.0`).
 #[derive(Clone, Debug)]
 pub struct VersionWish {
@@ -74,7 +82,17 @@ enum WishKind {
 
 impl VersionWish {
     /// Reads a pin or a range.
-    pub fn parse(text: &str) -> Result<Self, RangeError> {
+    ///
+    /// # Errors
+    /// What is wrong with the text, and the nearest range.
+    pub fn parse(text: &str) -> Result<Self, VersionWishError> {
+        Self::read(text).map_err(|reason| {
+            let nearest = nearest_range(text).map(|range| format!("; did you mean {range:?}?"));
+            VersionWishError { reason, nearest: nearest.unwrap_or_default() }
+        })
+    }
+
+    fn read(text: &str) -> Result<Self, RangeError> {
         let trimmed = text.trim();
         let bare = trimmed.trim_start_matches('v');
         // only a full version is a pin: `1.2` is more likely a slip than a wish for 1.2.0

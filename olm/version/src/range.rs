@@ -231,11 +231,14 @@ fn operator_of(text: &str) -> Option<Op> {
 fn comparator(op: Op, version: &str, token: &str) -> Result<Comparator, RangeError> {
     match Version::parse(version) {
         Ok(version) => Ok(Comparator { op, version }),
-        Err(error) => Err(RangeError::BadVersion {
-            version: version.to_owned(),
-            comparator: token.to_owned(),
-            reason: error.to_string(),
-        }),
+        Err(error) => {
+            let is_partial = version.split(['-', '+']).next().is_some_and(|core| core.split('.').count() < 3);
+            Err(RangeError::BadVersion {
+                version: version.to_owned(),
+                comparator: token.to_owned(),
+                reason: if is_partial { "expected MAJOR.MINOR.PATCH".to_owned() } else { error.to_string() },
+            })
+        }
     }
 }
 

@@ -238,6 +238,11 @@ pub struct WaitArgs {
     pub timeout: Duration,
 }
 
+/// A version, or a range; kept as text, which the API has too.
+fn version_or_range(text: &str) -> Result<String, String> {
+    olm_resolver::VersionWish::parse(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
+}
+
 /// `90s`, `5m`, `1h`, or plain seconds.
 fn duration(text: &str) -> Result<Duration, String> {
     let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::{Args as ClapArgs, ValueEnum};
 use olm_manager::ops::Operands;
 
-use super::{OutputArgs, WaitArgs, complete, duration};
+use super::{OutputArgs, WaitArgs, complete, duration, version_or_range};
 
 /// `olm search`.
 #[derive(Debug, ClapArgs)]
@@ -54,7 +54,7 @@ pub struct InstallArgs {
     #[arg(short, long)]
     pub channel: Option<String>,
     /// Version, or a range such as ">=0.10.0 <0.11.0"; the newest when absent.
-    #[arg(long)]
+    #[arg(long, value_parser = version_or_range)]
     pub version: Option<String>,
     /// Catalog, as NAME or NAMESPACE/NAME.
     #[arg(long)]

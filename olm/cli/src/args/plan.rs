@@ -3,7 +3,7 @@
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use olm_version::Version;
 
-use super::{CatalogArgs, Drawing, Instances, complete};
+use super::{CatalogArgs, Drawing, Instances, complete, version_or_range};
 use crate::output::Report;
 
 /// What stands in for the cluster where a command reads a catalog of its own.
@@ -90,7 +90,7 @@ pub struct PlanChangeArgs {
     #[arg(short, long)]
     pub channel: Option<String>,
     /// Version, or a range such as ">=0.10.0 <0.11.0".
-    #[arg(long, visible_alias = "to")]
+    #[arg(long, visible_alias = "to", value_parser = version_or_range)]
     pub version: Option<String>,
     #[command(flatten)]
     pub out: PlanOutputArgs,
@@ -141,7 +141,7 @@ pub struct WhyArgs {
     #[arg(short, long)]
     pub channel: Option<String>,
     /// Version or range to ask about; the Subscription's own when absent.
-    #[arg(long)]
+    #[arg(long, value_parser = version_or_range)]
     pub version: Option<String>,
     /// Output format.
     #[arg(short, long, value_enum, default_value_t)]

@@ -179,6 +179,31 @@ fn why_says_what_is_chosen_and_what_is_not() {
 }
 
 #[test]
+fn a_version_that_is_no_range_names_the_flag_and_the_nearest_range() {
+    for (text, wrong, nearest) in [
+        ("0.8", "\"0.8\" in \"0.8\" is not a version: expected MAJOR.MINOR.PATCH", "0.8.x"),
+        (
+            ">=0.8 <0.10",
+            "\"0.8\" in \">=0.8\" is not a version: expected MAJOR.MINOR.PATCH",
+            ">=0.8.0 <0.10.0",
+        ),
+        ("~1.2.3", "unknown operator \"~\" in \"~1.2.3\"", ">=1.2.3 <1.3.0"),
+    ] {
+        for command in [&["install"][..], &["plan", "install"], &["plan", "upgrade"], &["why"]] {
+            let ran = olm(&[command, &["demo", "--version", text]].concat());
+            assert_eq!(ran.code, Some(2), "{command:?}: {}", ran.err);
+            for part in [
+                &format!("invalid value '{text}' for '--version <"),
+                wrong,
+                &format!("did you mean {nearest:?}?"),
+            ] {
+                assert!(ran.err.contains(part), "{command:?}: {part} is missing in {}", ran.err);
+            }
+        }
+    }
+}
+
+#[test]
 fn why_explains_what_cannot_be_had() {
     let dir = folder(&[("catalog.yaml", CATALOG)]);
     insta::assert_snapshot!(
