@@ -46,6 +46,13 @@ fn schemas_must_be_structural() {
         ),
         none
     );
+    for schema in [
+        json!({"type": "object", "additionalProperties": false}),
+        json!({"type": "object", "anyOf": [{"properties": {"b": {}}}]}),
+        json!({"type": "string", "x-kubernetes-int-or-string": true}),
+    ] {
+        assert_eq!(with(json!({"a": schema})), none);
+    }
     // and what they refuse
     assert_eq!(of_schema(json!({"properties": {}})), [".type"]);
     for (schema, field) in [
@@ -53,14 +60,12 @@ fn schemas_must_be_structural() {
         (json!({"type": "text"}), ".type"),
         (json!({"type": "array"}), ".items"),
         (json!({"type": "array", "items": {}}), ".items.type"),
-        (json!({"type": "object", "additionalProperties": false}), ".additionalProperties"),
         (
             json!({"type": "object", "properties": {"b": {"type": "string"}}, "additionalProperties": {"type": "string"}}),
             ".additionalProperties",
         ),
         (json!({"type": "array", "items": {"type": "string"}, "uniqueItems": true}), ".uniqueItems"),
         (json!({"type": "string", "anyOf": [{"type": "string"}]}), ".anyOf[0].type"),
-        (json!({"type": "object", "anyOf": [{"properties": {"b": {}}}]}), ".properties[b]"),
         (json!({"type": "string", "allOf": [{"description": "x"}]}), ".allOf[0].description"),
         (json!({"type": "object", "patternProperties": {}}), ".patternProperties"),
         (json!({"type": "string", "x-kubernetes-list-type": "set"}), ".type"),
@@ -72,7 +77,6 @@ fn schemas_must_be_structural() {
             json!({"type": "array", "items": {"type": "object"}, "x-kubernetes-list-type": "map"}),
             ".x-kubernetes-list-map-keys",
         ),
-        (json!({"type": "string", "x-kubernetes-int-or-string": true}), ".type"),
         (
             json!({"type": "string", "x-kubernetes-validations": [{"message": "x"}]}),
             ".x-kubernetes-validations[0].rule",
