@@ -135,6 +135,13 @@ fn an_operator_object_goes_after_the_last_of_its_parts() {
             // As OLM labels conditions too.
             let held = |finalizers: Value| json!({ "metadata": { "finalizers": finalizers, "labels": { "operators.coreos.com/a.ns": "" } } });
             world.patch(last, "ns", &name, &held(json!(["example.com/held"]))).await?;
+            let part = format!("{last} {name}");
+            let listed = async || {
+                let parts = parts(&world, "a.ns").await?;
+                ensure!(parts.contains(&part), "{parts:?}");
+                Ok(())
+            };
+            world.eventually("the held part is listed", listed).await?;
             // when all of it is deleted, then the Operator stays with that part
             world.delete("Subscription", "ns", "a").await?;
             world.delete("ClusterServiceVersion", "ns", "a.v1.0.0").await?;
@@ -152,7 +159,7 @@ fn an_operator_object_goes_after_the_last_of_its_parts() {
                 }
             }
             world.quiet().await?;
-            ensure!(parts(&world, "a.ns").await?.contains(&format!("{last} {name}")), "it went too early");
+            ensure!(parts(&world, "a.ns").await?.contains(&part), "it went too early");
             // and goes with it
             world.patch(last, "ns", &name, &held(Value::Null)).await?;
             world.gone(last, "ns", &name).await?;
