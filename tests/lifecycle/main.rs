@@ -20,7 +20,6 @@ mod existing;
 mod faults;
 mod groups;
 mod index;
-mod latency;
 mod otherwise;
 mod ownership;
 mod packages;
