@@ -1,5 +1,5 @@
-//! What the schemas of the etcd operator accept and refuse, by the validation that the dev cluster has. The operator itself uses nothing
-//! of ours that an author of operators could not use, its tests neither.
+//! The CRD schemas of the etcd operator, validated with `olm-crd`. They are tested here because `operators/*` use nothing of this
+//! workspace that other operator authors could not use.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use croner::parser::{CronParser, Seconds, Year};

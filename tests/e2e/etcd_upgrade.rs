@@ -41,8 +41,8 @@ fn pods(cluster: &Cluster, ns: &str) -> Result<BTreeMap<String, (String, u64)>> 
     Ok(facts.collect())
 }
 
-/// Version that a member reports, and the version of its cluster.
-fn versions(cluster: &Cluster, ns: &str, pod: &str) -> Result<String> {
+/// The version that a member reports.
+fn version_of(cluster: &Cluster, ns: &str, pod: &str) -> Result<String> {
     let text = cluster.etcdctl(ns, pod, &["endpoint", "status", "-w", "json"])?;
     let value: Value = serde_json::from_str(text.trim())?;
     Ok(value[0]["Status"]["version"].as_str().unwrap_or_default().to_owned())
@@ -107,7 +107,7 @@ fn an_etcd_upgrade_restarts_each_member_once_in_its_pod() {
             let (new_uid, new_restarts) = after.get(pod).with_context(|| format!("pod {pod}"))?;
             ensure!(new_uid == uid, "pod {pod} was replaced");
             ensure!(*new_restarts == restarts + 1, "{pod}: {restarts} restarts before, {new_restarts} after");
-            ensure!(versions(&cluster, ns, pod)? == next, "{pod} runs {}", versions(&cluster, ns, pod)?);
+            ensure!(version_of(&cluster, ns, pod)? == next, "{pod} runs {}", version_of(&cluster, ns, pod)?);
             holds_all(&cluster, ns, pod, written)?;
         }
         let killing = get(&cluster, &["events", "-n", ns, "--field-selector=reason=Killing"])?;

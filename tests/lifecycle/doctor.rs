@@ -125,8 +125,8 @@ fn what_was_installed_and_changed_is_reported() {
     });
 }
 
-/// A ServiceAccount with `edit` in one namespace sees what is wrong there, is told what was not checked, and nothing is concluded
-/// from what it may not read.
+/// With the rights of `edit` in one namespace, doctor reports the findings of that namespace and lists the checks that were not made;
+/// objects that cannot be read cause no finding.
 #[test]
 fn what_a_caller_may_not_read_is_named_and_not_judged() {
     run(async {

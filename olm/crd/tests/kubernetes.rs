@@ -5,6 +5,9 @@
 use olm_crd::definition::{parse, set_defaults};
 use serde_json::{Value, json};
 
+/// Where the schema of the first version stands in a definition; the recorded errors begin with `schema`.
+const SCHEMA: &str = "spec.versions[0].schema.openAPIV3Schema";
+
 const VERDICTS: &str = include_str!("kubernetes_verdicts.jsonl");
 
 #[test]
@@ -25,7 +28,12 @@ fn schemas_are_judged_as_by_kubernetes() {
         set_defaults(&mut crd);
         let ours: Vec<String> =
             parse(&crd).err().unwrap_or_default().iter().map(ToString::to_string).collect();
-        if ours.is_empty() != theirs.is_empty() {
+        // The same verdict, and for the same fields.
+        let at = |field: &str| {
+            ours.iter().any(|error| error.replace(SCHEMA, "schema").starts_with(&format!("{field}: ")))
+        };
+        let fields = theirs.iter().filter_map(|error| error.split_once(": ")).map(|(field, _)| field);
+        if ours.is_empty() != theirs.is_empty() || !fields.into_iter().all(at) {
             wrong.push(format!("{}\n  Kubernetes: {theirs:?}\n  here: {ours:?}", row["schema"]));
         }
     }

@@ -265,10 +265,10 @@ async fn waits(cluster: &Handle<'_>, upgrade: Result<String, String>) -> Result<
         Ok(())
     });
     let (kept, anew) = resized.await?;
-    let mut rows = vec![kept.row("EtcdCluster 3 → 5 → 3: the longest wait of a write, connection kept")];
+    let mut rows = vec![kept.row("EtcdCluster 3 → 5 → 3: longest wait, connection kept")];
     rows.extend(anew.rows(
-        "EtcdCluster 3 → 5 → 3: the longest wait, a connection for each write",
-        "EtcdCluster 3 → 5 → 3: failed writes, a connection for each",
+        "EtcdCluster 3 → 5 → 3: longest wait, connection per write",
+        "EtcdCluster 3 → 5 → 3: failed writes, connection per write",
     ));
     let version = match upgrade {
         Ok(version) => version,
@@ -284,10 +284,10 @@ async fn waits(cluster: &Handle<'_>, upgrade: Result<String, String>) -> Result<
         cluster.steady(3).await
     });
     let (kept, anew) = upgraded.await?;
-    rows.push(kept.row("EtcdCluster 3.4 → 3.5: the longest wait of a write, connection kept"));
+    rows.push(kept.row("EtcdCluster 3.4 → 3.5: longest wait, connection kept"));
     rows.extend(anew.rows(
-        "EtcdCluster 3.4 → 3.5: the longest wait, a connection for each write",
-        "EtcdCluster 3.4 → 3.5: failed writes, a connection for each",
+        "EtcdCluster 3.4 → 3.5: longest wait, connection per write",
+        "EtcdCluster 3.4 → 3.5: failed writes, connection per write",
     ));
     Ok(rows)
 }

@@ -265,7 +265,7 @@ type Table = HashMap<(String, bool), Vec<Signature>>;
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| {
     let mut table = Table::new();
-    for text in texts() {
+    for text in all_signatures() {
         let (name, member, signature) = parse(&text);
         table.entry((name, member)).or_default().push(signature);
     }
@@ -273,26 +273,26 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
 });
 
 /// [`SIGNATURES`], and those that exist for several types.
-fn texts() -> Vec<String> {
-    let mut texts: Vec<String> = SIGNATURES.iter().map(|text| (*text).to_owned()).collect();
+fn all_signatures() -> Vec<String> {
+    let mut all: Vec<String> = SIGNATURES.iter().map(|text| (*text).to_owned()).collect();
     for of in ORDERED.iter().chain(&["span"]) {
         for name in ["_<_", "_<=_", "_>_", "_>=_"] {
-            texts.push(format!("{name}({of},{of}) bool"));
+            all.push(format!("{name}({of},{of}) bool"));
         }
-        texts.push(format!("list<{of}>.isSorted() bool"));
-        texts.push(format!("list<{of}>.sort() list<{of}>"));
-        texts.push(format!("list<{of}>.min() {of}"));
-        texts.push(format!("list<{of}>.max() {of}"));
+        all.push(format!("list<{of}>.isSorted() bool"));
+        all.push(format!("list<{of}>.sort() list<{of}>"));
+        all.push(format!("list<{of}>.min() {of}"));
+        all.push(format!("list<{of}>.max() {of}"));
     }
     for a in NUMBERS {
         for b in NUMBERS.into_iter().filter(|b| *b != a) {
             for name in ["_<_", "_<=_", "_>_", "_>=_"] {
-                texts.push(format!("{name}({a},{b}) bool"));
+                all.push(format!("{name}({a},{b}) bool"));
             }
         }
     }
-    texts.extend(FORMATS.iter().map(|name| format!("format/{name}() format")));
-    texts
+    all.extend(FORMATS.iter().map(|name| format!("format/{name}() format")));
+    all
 }
 
 fn parse(text: &str) -> (String, bool, Signature) {
@@ -419,7 +419,7 @@ mod tests {
         let rows = KUBERNETES.lines().filter_map(|line| line.split_once('\t'));
         let theirs: BTreeSet<String> = rows.map(|(_, signature)| signature.to_owned()).collect();
         let is_function = |text: &String| !text.contains(['_', '@', '!']) && !text.starts_with('-');
-        let all = texts();
+        let all = all_signatures();
         assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len(), "a signature is listed twice");
         let ours: BTreeSet<String> =
             all.into_iter().filter(is_function).map(|text| text.replace('/', ".")).collect();

@@ -31,25 +31,26 @@ fn get<'a>(map: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
 /// Where a schema spells out that it is an int-or-string: the one place where value validations may carry types
 /// (`isIntOrStringAnyOfPattern` and `isIntOrStringAllOfPattern` of the API server).
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Spelt {
-    Not,
+enum IntOrStringPattern {
+    None,
     /// `anyOf: [{type: integer}, {type: string}]`.
-    Here,
+    AnyOf,
     /// That `anyOf` in the first schema of `allOf`.
-    InFirstAllOf,
+    AllOf,
 }
 
-impl Spelt {
+impl IntOrStringPattern {
     fn of(schema: &Map<String, Value>) -> Self {
-        let spelt =
+        let matches =
             |any_of: Option<&Value>| any_of == Some(&json!([{"type": "integer"}, {"type": "string"}]));
-        if spelt(schema.get("anyOf")) {
-            Self::Here
-        } else if spelt(schema.get("allOf").and_then(|list| list.get(0)).and_then(|first| first.get("anyOf")))
-        {
-            Self::InFirstAllOf
+        if matches(schema.get("anyOf")) {
+            Self::AnyOf
+        } else if matches(
+            schema.get("allOf").and_then(|list| list.get(0)).and_then(|first| first.get("anyOf")),
+        ) {
+            Self::AllOf
         } else {
-            Self::Not
+            Self::None
         }
     }
 }
@@ -99,12 +100,12 @@ impl Compiler {
         self.array(map, &mut node, path, place, depth);
         let mut rules = self.rules(map, path, depth);
         if place != Place::Logic {
-            let spelt = Spelt::of(map);
-            self.logic(&rules, (place == Place::Root).then_some(&node), path, path, spelt);
-            match spelt {
+            let pattern = IntOrStringPattern::of(map);
+            self.logic(&rules, (place == Place::Root).then_some(&node), path, path, pattern);
+            match pattern {
                 // What the type says already is not validated twice.
-                Spelt::Here if node.int_or_string => rules.any_of.clear(),
-                Spelt::InFirstAllOf if node.int_or_string => drop(rules.all_of.remove(0)),
+                IntOrStringPattern::AnyOf if node.int_or_string => rules.any_of.clear(),
+                IntOrStringPattern::AllOf if node.int_or_string => drop(rules.all_of.remove(0)),
                 _ => {}
             }
         }
@@ -338,30 +339,44 @@ impl Compiler {
     /// Value validations carry no types, and those of the root mention nothing that does not stand in the structure around them
     /// (`validateStructuralCompleteness` looks at no other). `outer` is that structure, and stands at `path`; `logic` is where the
     /// validations stand.
-    fn logic(&mut self, rules: &Rules, outer: Option<&Node>, path: &str, logic: &str, spelt: Spelt) {
+    fn logic(
+        &mut self,
+        rules: &Rules,
+        outer: Option<&Node>,
+        path: &str,
+        logic: &str,
+        pattern: IntOrStringPattern,
+    ) {
         for (keyword, list) in [("allOf", &rules.all_of), ("anyOf", &rules.any_of), ("oneOf", &rules.one_of)]
         {
-            if keyword == "anyOf" && spelt == Spelt::Here {
+            if keyword == "anyOf" && pattern == IntOrStringPattern::AnyOf {
                 continue;
             }
             for (index, inner) in list.iter().enumerate() {
-                let below = keyword == "allOf" && index == 0 && spelt == Spelt::InFirstAllOf;
-                let spelt = if below { Spelt::Here } else { Spelt::Not };
-                self.nested(inner, outer, path, &format!("{logic}.{keyword}[{index}]"), spelt);
+                let below = keyword == "allOf" && index == 0 && pattern == IntOrStringPattern::AllOf;
+                let pattern = if below { IntOrStringPattern::AnyOf } else { IntOrStringPattern::None };
+                self.nested(inner, outer, path, &format!("{logic}.{keyword}[{index}]"), pattern);
             }
         }
         if let Some(inner) = &rules.not {
-            self.nested(inner, outer, path, &child_path(logic, "not"), Spelt::Not);
+            self.nested(inner, outer, path, &child_path(logic, "not"), IntOrStringPattern::None);
         }
     }
 
-    fn nested(&mut self, inner: &Node, outer: Option<&Node>, path: &str, logic: &str, spelt: Spelt) {
+    fn nested(
+        &mut self,
+        inner: &Node,
+        outer: Option<&Node>,
+        path: &str,
+        logic: &str,
+        pattern: IntOrStringPattern,
+    ) {
         if inner.ty.is_some() {
             let detail = "must be empty to be structural";
             self.errors.push(FieldError::forbidden(child_path(logic, "type"), detail));
         }
         if let Some(rules) = &inner.rules {
-            self.logic(rules, outer, path, logic, spelt);
+            self.logic(rules, outer, path, logic, pattern);
         }
         let properties = inner.properties.iter().map(|(key, child)| {
             (child, outer.map(|outer| outer.properties.get(key)), format!("properties[{key}]"))
@@ -374,7 +389,7 @@ impl Compiler {
                 let detail = format!("because it is defined in {logic}");
                 self.errors.push(FieldError::required(&*path, detail));
             }
-            self.nested(child, outer.flatten(), &path, &logic, Spelt::Not);
+            self.nested(child, outer.flatten(), &path, &logic, IntOrStringPattern::None);
         }
     }
 

@@ -12,7 +12,7 @@
 //! 3. [`Step::Switch`](next::Step::Switch): when all trust it, it signs; certificates are issued anew;
 //! 4. [`Step::Drop`](next::Step::Drop): the old one goes when it has expired, and with it everything that it signed.
 //!
-//! [`next`](mod@next) says from what is there which step is due, so an operator that is killed between two of them carries on.
+//! [`next`](mod@next) derives the step that is due from the Secrets alone, so an operator that is killed between two steps resumes.
 
 mod held;
 mod mint;

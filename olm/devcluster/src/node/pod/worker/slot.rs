@@ -119,8 +119,8 @@ impl Slot {
         }
     }
 
-    /// Makes the last instance history: the next one counts as a restart.
-    pub(super) fn forget_end(&mut self) {
+    /// Moves the end of the last instance to the last state; the next instance counts as a restart.
+    pub(super) fn count_restart(&mut self) {
         if let Run::Exited(end) = std::mem::replace(&mut self.run, Run::New) {
             self.last = Some(end);
             self.restarts += 1;
@@ -160,7 +160,7 @@ mod tests {
         assert!(!slot.redefine(&container("b")));
         assert_eq!((slot.not_before, slot.waiting.is_some()), (None, false));
         assert_eq!(slot.container.image.as_deref(), Some("b"));
-        slot.forget_end();
+        slot.count_restart();
         assert_eq!((slot.restarts, slot.last.map(|end| end.exit_code)), (1, Some(3)));
     }
 }

@@ -128,7 +128,7 @@ impl Worker {
         let name = self.slots[index].container.name.clone();
         {
             let slot = &mut self.slots[index];
-            slot.forget_end();
+            slot.count_restart();
             slot.instance += 1;
             slot.waiting = None;
             slot.not_before = None;

@@ -142,7 +142,7 @@ impl Worker {
         slot.run = Run::Exited(end);
         slot.started = false;
         if let Some(replacement) = slot.replacement.take().filter(|_| self.stage == Stage::Active) {
-            slot.forget_end();
+            slot.count_restart();
             slot.adopt(replacement);
         }
         // An init container that completed is what "ready" means for it.

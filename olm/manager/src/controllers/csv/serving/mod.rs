@@ -1,6 +1,6 @@
 //! What the API server calls in an operator, on the cluster: the way to it, its certificate, and that it is called.
 //!
-//! [`observe`](mod@observe) reads what is there; [`Serving::facts`] says what is missing (pure); [`Serving::prepare`] sees to Services,
+//! [`observe`](mod@observe) reads the cluster; [`Serving::facts`] lists the missing objects (pure); [`Serving::prepare`] applies Services,
 //! rights and certificates before the Deployments, and [`Serving::switch_on`] to webhooks, APIServices, conversions and the
 //! roles of users after them. Each writes only what differs, so each may be repeated at any time, by anybody.
 
