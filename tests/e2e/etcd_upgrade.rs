@@ -124,9 +124,6 @@ fn an_etcd_upgrade_restarts_each_member_once_in_its_pod() {
 #[test]
 fn a_member_without_its_data_is_replaced_on_the_dev_cluster() {
     const TEST: &str = "a_member_without_its_data_is_replaced_on_the_dev_cluster";
-    if std::env::var_os("OLM_TEST_LONG").is_none() {
-        return olm_tests::skipped(TEST, "runs with OLM_TEST_LONG=1");
-    }
     let Some(version) = etcd::version() else {
         return olm_tests::skipped(TEST, "etcd is not installed");
     };

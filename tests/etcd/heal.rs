@@ -105,6 +105,12 @@ fn s07_the_first_member_without_its_data_does_not_begin_again() {
         // Its pod stays, so it starts with the command that it began with.
         stage.kubelet.wipe(&seed)?;
         replaced(&cluster, &seed).await?;
+        // The first start without data says why it ended; a second one may begin before the member is removed.
+        let starts = stage.kubelet.starts();
+        let empty =
+            starts.iter().filter(|start| start.pod == seed && start.empty && start.state == "existing");
+        let empty = empty.count();
+        ensure!((1..=3).contains(&empty), "{empty} starts without data before it was replaced");
         judge(&cluster, clients, Promise::of(3)).await.map(drop)
     });
 }

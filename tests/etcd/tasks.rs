@@ -106,7 +106,8 @@ impl<'a> Task<'a> {
     /// When it does not.
     pub async fn failed(&self, words: &str) -> Result<Value> {
         let says = |status: &Value| status["reason"].as_str().is_some_and(|reason| reason.contains(words));
-        self.until(words, |status| status["phase"] == "Failed" && says(status)).await
+        let failed = |status: &Value| status["phase"] == "Failed" || status["phase"] == "Retrying";
+        self.until(words, |status| failed(status) && says(status)).await
     }
 
     /// Deletes it.

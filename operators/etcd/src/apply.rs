@@ -47,6 +47,15 @@ pub enum ApplyError {
 }
 
 impl ApplyError {
+    /// Whether a person has to change something before it can be done.
+    pub(crate) fn is_refusal(&self) -> bool {
+        match self {
+            Self::Kubernetes { source, .. } => is_refusal(source),
+            Self::ForeignService(_) => true,
+            Self::Etcd(_) | Self::NoEndpoint(_) => false,
+        }
+    }
+
     /// A word for metrics.
     #[must_use]
     pub const fn category(&self) -> &'static str {
@@ -57,6 +66,11 @@ impl ApplyError {
             Self::NoEndpoint(_) => "NoEndpoint",
         }
     }
+}
+
+/// Whether Kubernetes refused a request for good: not because something is gone, was changed meanwhile, or is too busy.
+pub(crate) fn is_refusal(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if (400..500).contains(&status.code) && ![404, 409, 410, 429].contains(&status.code))
 }
 
 /// What Kubernetes said, without the object it said it in: this is read in conditions and events.

@@ -1,6 +1,7 @@
 //! What holds of a cluster, as conditions: a pure function of what was seen and decided. None is ever dropped; one that
 //! does not hold is False, with its reason.
 
+use crate::disk;
 use crate::observed::{Memory, Observed};
 use crate::plan::{Decision, Health, Progress, Upgrade};
 use crate::status::Conditions;
@@ -17,8 +18,13 @@ pub(crate) struct Facts<'a> {
     pub(crate) message: &'a str,
 }
 
+/// The text about lost data is long, and `Available` has it.
+const SEE_AVAILABLE: &str = "see the message of condition Available";
+
 pub(crate) fn all(facts: &Facts<'_>, conditions: &mut Conditions<'_>) {
     available(facts, conditions);
+    let brief = Facts { message: SEE_AVAILABLE, ..*facts };
+    let facts = if facts.decision.progress == Progress::DataLost { &brief } else { facts };
     progressing(facts, conditions);
     let deleting = deleting_volumes(facts);
     degraded(facts, deleting.as_deref(), conditions);
@@ -26,6 +32,7 @@ pub(crate) fn all(facts: &Facts<'_>, conditions: &mut Conditions<'_>) {
         Some(text) => conditions.set("DataAtRisk", true, "VolumeDeleting", text),
         None => conditions.set("DataAtRisk", false, "AsExpected", ""),
     }
+    disks(facts, conditions);
     scaling(facts, conditions);
     upgrading(facts, conditions);
     recovering(facts, conditions);
@@ -93,13 +100,39 @@ fn degraded(facts: &Facts<'_>, deleting: Option<&str>, conditions: &mut Conditio
 fn deleting_volumes(facts: &Facts<'_>) -> Option<String> {
     let names = facts.seen.deleting_volumes();
     let (namespace, name) = (&facts.cluster.namespace, &facts.cluster.name);
+    let goal = &facts.cluster.goal;
+    let next = if goal.size < 3 {
+        format!(
+            "hint: do not delete these pods; take an EtcdBackup of cluster {namespace}/{name}, then set spec.size to 3: \
+             the operator replaces such members in clusters of three or more"
+        )
+    } else if goal.paused {
+        "hint: do not delete these pods; set spec.paused to false: the operator then replaces these members one at a time".into()
+    } else {
+        format!(
+            "The operator replaces these members one at a time while all others are healthy. \
+             hint: do not delete these pods; take an EtcdBackup of cluster {namespace}/{name}"
+        )
+    };
     (!names.is_empty()).then(|| {
         format!(
-            "PersistentVolumeClaims of members are being deleted: {}. Each volume is lost when the pod of the same name ends. \
-             hint: do not delete these pods; take an EtcdBackup of cluster {namespace}/{name}",
+            "PersistentVolumeClaims of members are being deleted: {}. Each volume is lost when the pod of the same name ends. {next}",
             names.join(", ")
         )
     })
+}
+
+fn disks(facts: &Facts<'_>, conditions: &mut Conditions<'_>) {
+    let full = disk::nearly_full(facts.seen);
+    if full.is_empty() {
+        return conditions.set("DiskNearlyFull", false, "AsExpected", "");
+    }
+    let members = full.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    let text = format!(
+        "{members}. etcd ends when its disk is full. hint: make the PersistentVolumeClaims larger, if their StorageClass allows it; \
+         or make the database smaller: spec.maintenance.autoCompaction and defragmentation, and a quota that fits the volume"
+    );
+    conditions.set("DiskNearlyFull", true, "DiskNearlyFull", &text);
 }
 
 fn scaling(facts: &Facts<'_>, conditions: &mut Conditions<'_>) {

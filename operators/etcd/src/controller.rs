@@ -1,7 +1,6 @@
 //! The driver: look, validate, decide, do, report; once per cluster whenever something about it moves.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
@@ -10,35 +9,32 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Service};
 use kube::api::{Patch, PatchParams};
 use kube::core::DeserializeGuard;
 use kube::runtime::controller::{Action as Requeue, Config, Error as ControllerError};
-use kube::runtime::events::Reporter;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, Resource, ResourceExt};
-use olm_client::events::Recorder;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use crate::addressing::Addressing;
 use crate::apply::{ApplyError, Hands, why};
 use crate::crd::backup::EtcdBackup;
 use crate::crd::{EtcdCluster, EtcdClusterStatus};
-use crate::dereference::{self, Around, LookError};
+use crate::dereference::{self, LookError};
 use crate::disruption;
 use crate::etcd::{ChangeError, Etcd};
 use crate::events;
-use crate::lease::{Elector, UNLED};
+use crate::lease::UNLED;
 use crate::maintenance;
-use crate::metrics::Metrics;
-use crate::names;
-use crate::observed::{Memory, Observed};
-use crate::plan::{Action, Compared, Decision, assess, plan};
+use crate::observed::Observed;
+use crate::plan::{Action, Decision, assess, plan};
 use crate::status;
 use crate::tls::{self, Secured};
-use crate::validate::{Validated, Volumes, validate};
+use crate::validate::{Validated, validate};
 use crate::watch;
 
+mod context;
 mod pace;
 mod patch;
 
+pub use context::{Clock, Context, Scope};
 pub(crate) use patch::differences;
 
 /// So many clusters are worked on at the same time.
@@ -47,200 +43,10 @@ const CONCURRENCY: u16 = 64;
 /// an API server refuses every third call, longer waits would add up to minutes in which nothing is healed.
 const BACKOFF: Duration = Duration::from_millis(100);
 const BACKOFF_MAX: Duration = pace::STEADY;
-/// Whether there is a default StorageClass is asked this often.
-const CLASS_KNOWN: Duration = Duration::from_secs(60);
 /// Secrets of a cluster that are wrong are read again this soon.
 const INSECURE: Duration = Duration::from_secs(5);
 /// A failure that was told is not told again, in other words, before this long.
 const TELL_AGAIN: Duration = Duration::from_secs(60);
-
-/// Which clusters are looked after.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Scope {
-    /// Those in some namespaces.
-    Namespaces(Vec<String>),
-    /// All of them.
-    All,
-    /// All that carry the annotation `etcd.database.coreos.com/scope: clusterwide`; the others belong to operators of their namespaces.
-    Annotated,
-}
-
-impl Scope {
-    pub(crate) fn includes(&self, object: &impl ResourceExt) -> bool {
-        let clusterwide =
-            object.annotations().get(names::ANNOTATION_SCOPE).is_some_and(|s| s == "clusterwide");
-        match self {
-            Self::Namespaces(_) => !clusterwide,
-            Self::All => true,
-            Self::Annotated => clusterwide,
-        }
-    }
-
-    pub(crate) fn namespaces(&self) -> Vec<Option<String>> {
-        match self {
-            Self::Namespaces(list) => list.iter().cloned().map(Some).collect(),
-            Self::All | Self::Annotated => vec![None],
-        }
-    }
-}
-
-/// Says what time it is, where decisions depend on it. Tests have clocks of their own.
-pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
-
-/// What is kept of a cluster from one look to the next, as long as the cluster is there.
-#[derive(Debug, Default)]
-struct Kept {
-    uid: String,
-    /// How many looks in a row came to nothing.
-    failures: u32,
-    /// How many in a row found nothing to do and nothing new.
-    quiet: u32,
-    /// What the last comparison of the data of its members came to.
-    compared: Option<Compared>,
-}
-
-/// What every look needs.
-pub struct Context {
-    /// Kubernetes.
-    pub client: Client,
-    /// Where members are.
-    pub addressing: Arc<dyn Addressing>,
-    /// The fence.
-    pub elector: Elector,
-    /// Numbers.
-    pub metrics: Arc<Metrics>,
-    /// Which clusters.
-    pub scope: Scope,
-    /// Connections to members.
-    pub etcd: Etcd,
-    /// How clusters with TLS are entered.
-    pub tls: Arc<tls::Keeper>,
-    /// Budgets of disruptions.
-    pub budgets: disruption::Budgets,
-    /// Who tells events.
-    pub recorder: Recorder,
-    /// What backups have to say to clusters.
-    pub backups: Arc<crate::backup::Board>,
-    clock: Clock,
-    /// By namespace and name of a cluster.
-    kept: Mutex<HashMap<String, Kept>>,
-    /// Whether Kubernetes has a default StorageClass, and when somebody looked.
-    default_class: tokio::sync::Mutex<Option<(Instant, bool)>>,
-}
-
-impl Context {
-    /// Everything in one place.
-    #[must_use]
-    pub fn new(
-        client: Client,
-        addressing: Arc<dyn Addressing>,
-        elector: Elector,
-        metrics: Arc<Metrics>,
-        scope: Scope,
-        instance: Option<String>,
-    ) -> Self {
-        let recorder =
-            Recorder::new(client.clone(), Reporter { controller: names::MANAGER.into(), instance });
-        Self {
-            client,
-            addressing,
-            elector,
-            metrics,
-            scope,
-            etcd: Etcd::default(),
-            tls: Arc::default(),
-            budgets: disruption::Budgets::default(),
-            recorder,
-            backups: Arc::default(),
-            clock: Arc::new(Timestamp::now),
-            kept: Mutex::default(),
-            default_class: tokio::sync::Mutex::default(),
-        }
-    }
-
-    /// The same, for a controller behind another fence: with the same connections, Secrets and numbers.
-    #[must_use]
-    pub fn behind(&self, elector: Elector) -> Self {
-        let (client, addressing) = (self.client.clone(), self.addressing.clone());
-        Self {
-            etcd: self.etcd.clone(),
-            tls: self.tls.clone(),
-            recorder: self.recorder.clone(),
-            backups: self.backups.clone(),
-            clock: self.clock.clone(),
-            ..Self::new(client, addressing, elector, self.metrics.clone(), self.scope.clone(), None)
-        }
-    }
-
-    /// The same by another clock.
-    #[must_use]
-    pub fn with_clock(mut self, clock: Clock) -> Self {
-        self.clock = clock;
-        self
-    }
-
-    pub(crate) fn now(&self) -> Timestamp {
-        (self.clock)()
-    }
-
-    fn keep<T>(&self, key: &str, change: impl FnOnce(&mut Kept) -> T) -> T {
-        // The map is whole after every change, whoever panicked.
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        change(kept.entry(key.to_owned()).or_default())
-    }
-
-    /// A cluster is gone: pods and Services have owners and are taken by the garbage collector, the rest goes here.
-    fn forget(&self, key: &str) {
-        self.metrics.gone(key);
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
-        if let Some(Kept { uid, .. }) = kept {
-            self.tls.forget(&uid);
-            self.budgets.forget(&uid);
-        }
-    }
-
-    /// What a look at a cluster takes in besides its members.
-    pub(crate) async fn around(&self, cluster: &Validated) -> Around {
-        let asks = cluster.storage.when == Volumes::WithDefaultClass;
-        let backup = self.backups.view(&cluster.namespace, &cluster.name, self.now());
-        Around {
-            now: self.now(),
-            default_class: asks && self.default_class().await,
-            backups_unknown: backup.is_err(),
-            backup: backup.ok().flatten(),
-        }
-    }
-
-    /// When a cluster is looked at again. `new`: this look found or did something; `again`: what the plan asks for.
-    fn pace(&self, key: &str, new: bool, again: Option<Duration>) -> Duration {
-        let looks = self.keep(key, |kept| {
-            kept.quiet = if new { 0 } else { kept.quiet.saturating_add(1) };
-            kept.quiet
-        });
-        pace::next(looks, again)
-    }
-
-    pub(crate) async fn default_class(&self) -> bool {
-        let mut known = self.default_class.lock().await;
-        match *known {
-            Some((at, found)) if at.elapsed() < CLASS_KNOWN => found,
-            _ => {
-                let found = dereference::default_class(&self.client).await;
-                *known = Some((Instant::now(), found));
-                found
-            }
-        }
-    }
-
-    /// What the last comparison of the data of a cluster's members came to.
-    fn compared(&self, key: &str, memory: &Memory) -> Compared {
-        let now = self.now();
-        self.keep(key, |kept| {
-            let compared = Compared::of(kept.compared.take(), memory, now, rand::random());
-            kept.compared.insert(compared).clone()
-        })
-    }
-}
 
 /// Why one look came to nothing.
 #[derive(Debug, thiserror::Error)]
@@ -258,6 +64,15 @@ enum ReconcileError {
 }
 
 impl ReconcileError {
+    /// Whether Kubernetes refused, and will refuse again until a person changes something.
+    fn is_refusal(&self) -> bool {
+        match self {
+            Self::Look(error) => error.is_refusal(),
+            Self::Apply(error) => error.is_refusal(),
+            Self::Unreadable(_) | Self::Reread(_) | Self::Status(_) => false,
+        }
+    }
+
     const fn category(&self) -> &'static str {
         match self {
             Self::Unreadable(_) => "Unreadable",
@@ -413,15 +228,19 @@ impl<'a> Pass<'a> {
         };
         self.etcd = self.context.etcd.with(self.secured.access.clone());
         valid.goal.restart_before = self.secured.restart_before;
-        let hands = self.hands(&valid);
-        if !valid.goal.paused {
-            hands.services().await?;
-        }
-        let seen = self.look(&cluster, &valid).await?;
-        self.context.tls.noticed(&valid, &seen);
-        if !valid.goal.paused {
-            hands.claims(&seen).await?;
-        }
+        let seen = match self.prepare(&cluster, &valid).await {
+            Ok(seen) => seen,
+            Err(error) => {
+                if error.is_refusal() {
+                    let old = cluster.status.clone().unwrap_or_default();
+                    let text = told_lately(&old, self.context.now()).unwrap_or_else(|| error.to_string());
+                    let new =
+                        status::unprepared(&old, &text, cluster.metadata.generation, self.context.now());
+                    self.report(&cluster, &old, &new).await?;
+                }
+                return Err(error);
+            }
+        };
         if let Some(secret) = &valid.root_secret
             && !seen.refused.is_empty()
         {
@@ -445,6 +264,20 @@ impl<'a> Pass<'a> {
         let old = fresh.status.clone().unwrap_or_default();
         let decision = plan(&valid.goal, &status::memory(&old), &seen);
         self.finish(&fresh, &valid, &old, &seen, decision).await
+    }
+
+    /// The Services, a look, and the claims as they should be.
+    async fn prepare(&self, cluster: &EtcdCluster, valid: &Validated) -> Result<Observed, ReconcileError> {
+        let hands = self.hands(valid);
+        if !valid.goal.paused {
+            hands.services().await?;
+        }
+        let seen = self.look(cluster, valid).await?;
+        self.context.tls.noticed(valid, &seen);
+        if !valid.goal.paused {
+            hands.claims(&seen).await?;
+        }
+        Ok(seen)
     }
 
     /// All there is to see. When it is time for it, the data of the members is compared; that takes its time, so that everything else

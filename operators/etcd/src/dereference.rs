@@ -1,19 +1,21 @@
 //! Looking: the pods of a cluster and what their etcds say. The only part that reads from the world.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{ContainerStateWaiting, ContainerStatus, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::api::ListParams;
+use kube::core::PartialObjectMeta;
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 
 use crate::addressing::Addressing;
 use crate::etcd::Etcd;
+use crate::maintenance;
 use crate::names;
-use crate::observed::{BackupView, ClaimView, Heard, Observed, PodView, Start};
+use crate::observed::{BackupView, ClaimView, End, Heard, Observed, PodView, Start};
 use crate::validate::{Validated, Volumes};
 
 /// Why nothing was seen.
@@ -26,13 +28,27 @@ pub struct LookError {
     source: Box<kube::Error>,
 }
 
+impl LookError {
+    pub(crate) fn is_refusal(&self) -> bool {
+        crate::apply::is_refusal(&self.source)
+    }
+}
+
+/// The StorageClasses of a Kubernetes cluster.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Classes {
+    pub(crate) names: BTreeSet<String>,
+    /// One of them serves claims that name none.
+    pub(crate) default: bool,
+}
+
 /// What a look takes in besides the members.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Around {
     /// When it is.
     pub(crate) now: Timestamp,
-    /// Kubernetes has a StorageClass for who names none.
-    pub(crate) default_class: bool,
+    /// The StorageClasses; none without the right to list them.
+    pub(crate) classes: Option<Classes>,
     /// What is known of backups.
     pub(crate) backup: Option<BackupView>,
     /// Nothing is known of them.
@@ -73,17 +89,18 @@ pub(crate) async fn observe(
         uncompared: Vec::new(),
         fresh_name: names::fresh_member(&cluster.name),
         volumes: volumes(cluster, around),
+        storage_classes: around.classes.as_ref().map(|classes| classes.names.clone()),
         backup: around.backup.clone(),
         backups_unknown: around.backups_unknown,
     })
 }
 
 /// Whether a new member gets a volume.
-pub(crate) const fn volumes(cluster: &Validated, around: &Around) -> bool {
+pub(crate) fn volumes(cluster: &Validated, around: &Around) -> bool {
     match cluster.storage.when {
         Volumes::Always => true,
         Volumes::Never => false,
-        Volumes::WithDefaultClass => around.default_class,
+        Volumes::WithDefaultClass => around.classes.as_ref().is_some_and(|classes| classes.default),
     }
 }
 
@@ -105,21 +122,24 @@ where
     Ok(items)
 }
 
-/// Whether Kubernetes has a StorageClass for claims that name none. Without the right to look there is none for us.
-pub(crate) async fn default_class(client: &Client) -> bool {
+/// The StorageClasses of Kubernetes; none without the right to list them.
+pub(crate) async fn classes(client: &Client) -> Option<Classes> {
+    const DEFAULT: [&str; 2] =
+        ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
     let api: Api<StorageClass> = Api::all(client.clone());
     match api.list_metadata(&ListParams::default()).await {
-        Ok(list) => list.items.iter().any(|class| {
-            [
-                "storageclass.kubernetes.io/is-default-class",
-                "storageclass.beta.kubernetes.io/is-default-class",
-            ]
-            .iter()
-            .any(|key| class.annotations().get(*key).is_some_and(|value| value == "true"))
-        }),
+        Ok(list) => {
+            let is_default = |class: &PartialObjectMeta<StorageClass>| {
+                DEFAULT.iter().any(|key| class.annotations().get(*key).is_some_and(|value| value == "true"))
+            };
+            Some(Classes {
+                default: list.items.iter().any(is_default),
+                names: list.items.iter().map(ResourceExt::name_any).collect(),
+            })
+        }
         Err(error) => {
             tracing::debug!(%error, "failed to list StorageClasses; members get volumes only where a cluster asks for them");
-            false
+            None
         }
     }
 }
@@ -136,7 +156,20 @@ pub(crate) fn claim_view(claim: &PersistentVolumeClaim, uid: &str) -> Option<Cla
         deleting: claim.metadata.deletion_timestamp.is_some(),
         version: claim.annotations().get(names::ANNOTATION_VERSION).cloned().unwrap_or_default(),
         owned,
+        pending_class: pending_class(claim),
+        capacity: capacity(claim),
     })
+}
+
+fn capacity(claim: &PersistentVolumeClaim) -> Option<u64> {
+    let amount = claim.status.as_ref()?.capacity.as_ref()?.get("storage")?;
+    maintenance::bytes(&amount.0)
+}
+
+fn pending_class(claim: &PersistentVolumeClaim) -> Option<String> {
+    let pending = claim.status.as_ref().is_some_and(|status| status.phase.as_deref() == Some("Pending"));
+    let class = claim.spec.as_ref()?.storage_class_name.clone();
+    class.filter(|class| pending && !class.is_empty())
 }
 
 /// What matters of a pod.
@@ -174,7 +207,7 @@ pub(crate) fn view(pod: &Pod) -> PodView {
         started: state.running.and_then(|r| r.started_at).map(|t| t.0),
         ever_started: container.is_some_and(ever_started),
         restarts: container.map_or(0, |c| c.restart_count),
-        out_of_memory: container.is_some_and(out_of_memory),
+        last_end: container.and_then(|container| last_end(container, start(pod))),
         waiting,
         version: pod.annotations().get(names::ANNOTATION_VERSION).cloned().unwrap_or_default(),
         volume: pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten()).any(|volume| {
@@ -201,10 +234,23 @@ fn ever_started(container: &ContainerStatus) -> bool {
     container.restart_count > 0 || ran(&container.state) || ran(&container.last_state)
 }
 
-fn out_of_memory(container: &ContainerStatus) -> bool {
+/// What etcd 3.4 to 3.6 log last when they find no data and were started as members of a cluster that exists.
+const NO_DATA: &str = "cannot fetch cluster info from peer urls";
+/// How Linux reports a full disk, and a full quota of one.
+const DISK_FULL: [&str; 2] = ["no space left on device", "disk quota exceeded"];
+
+/// Why the process ended last: by its exit reason, or by the end of its log, which is its termination message.
+fn last_end(container: &ContainerStatus, start: Start) -> Option<End> {
     let last = container.last_state.as_ref().and_then(|s| s.terminated.as_ref());
-    let now = container.state.as_ref().and_then(|s| s.terminated.as_ref());
-    now.or(last).and_then(|t| t.reason.as_deref()) == Some("OOMKilled")
+    let end = container.state.as_ref().and_then(|s| s.terminated.as_ref()).or(last)?;
+    let log = end.message.as_deref().unwrap_or_default();
+    if end.reason.as_deref() == Some("OOMKilled") {
+        return Some(End::OutOfMemory);
+    }
+    if DISK_FULL.iter().any(|text| log.contains(text)) {
+        return Some(End::DiskFull);
+    }
+    (start == Start::Refused && log.contains(NO_DATA)).then_some(End::NoData)
 }
 
 #[cfg(test)]
@@ -253,8 +299,9 @@ mod tests {
             (vec![beta("true")], true),
             (vec![plain, stable("false"), beta("true")], true),
         ] {
-            let found = default_class(&api(200, &classes(&annotations))).await;
-            assert_eq!(found, expected, "{annotations:?}");
+            let found = super::classes(&api(200, &classes(&annotations))).await.unwrap();
+            assert_eq!(found.default, expected, "{annotations:?}");
+            assert_eq!(found.names.is_empty(), annotations.is_empty());
         }
     }
 
@@ -264,7 +311,7 @@ mod tests {
         let refused = json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "code": 403,
                               "message": "storageclasses.storage.k8s.io is forbidden" });
         // when it asks for a default
-        let around = Around { default_class: default_class(&api(403, &refused)).await, ..Around::default() };
+        let around = Around { classes: super::classes(&api(403, &refused)).await, ..Around::default() };
         // then members get volumes only where a cluster asks for them
         let valid = |spec: Value| validate(&cluster(spec)).unwrap();
         assert!(!volumes(&valid(json!({ "size": 3 })), &around));
@@ -285,8 +332,10 @@ mod tests {
             (json!({ "size": 3, "pod": { "persistentVolumeClaimSpec": claim } }), [true, true]),
         ] {
             let cluster = validate(&cluster(spec.clone())).unwrap();
-            let found = [false, true]
-                .map(|default_class| volumes(&cluster, &Around { default_class, ..Around::default() }));
+            let found = [false, true].map(|default| {
+                let classes = Some(Classes { default, ..Classes::default() });
+                volumes(&cluster, &Around { classes, ..Around::default() })
+            });
             assert_eq!(found, expected, "{spec}");
         }
     }
@@ -332,8 +381,50 @@ mod tests {
             "name": "etcd", "ready": true, "restartCount": 5, "image": "i", "imageID": "",
             "state": { "running": { "startedAt": "2026-01-01T00:00:00Z" } },
             "lastState": { "terminated": { "exitCode": 137, "reason": "OOMKilled" } } }] }));
-        assert!(pod.ever_started && pod.out_of_memory && pod.restarts == 5 && pod.started.is_some());
+        assert!(pod.ever_started && pod.restarts == 5 && pod.started.is_some());
+        assert_eq!(pod.last_end, Some(End::OutOfMemory));
         assert_eq!(pod.ip.as_deref(), Some("10.0.0.9"));
+    }
+
+    #[test]
+    fn the_end_of_its_log_says_why_a_member_ended() {
+        let no_data = "C | etcdmain: cannot fetch cluster info from peer urls: could not retrieve cluster information from the given URLs";
+        let full = r#"{"level":"fatal","msg":"failed to commit tx","error":"write /var/etcd/data/member/snap/db: no space left on device"}"#;
+        let view = |message: &str, state: &str| {
+            let pod = serde_json::json!({
+                "metadata": { "name": "p" },
+                "status": { "containerStatuses": [{
+                    "name": "etcd", "ready": false, "restartCount": 1, "image": "i", "imageID": "",
+                    "state": { "waiting": { "reason": "CrashLoopBackOff" } },
+                    "lastState": { "terminated": { "exitCode": 1, "reason": "Error", "message": message } } }] }
+            });
+            let mut pod: Pod = serde_json::from_value(pod).unwrap();
+            pod.metadata.annotations = Some(BTreeMap::from([
+                (names::ANNOTATION_INITIAL_STATE.into(), state.into()),
+                (names::ANNOTATION_INITIAL_CLUSTER.into(), "p=http://p:2380".into()),
+            ]));
+            view(&pod)
+        };
+        assert_eq!(view(full, "existing").last_end, Some(End::DiskFull));
+        assert_eq!(view(no_data, "existing").last_end, Some(End::NoData));
+        assert!(view(no_data, "existing").has_lost_data());
+        // A member that may start without data, and any other end, say nothing about its data.
+        assert_eq!(view(no_data, "new").last_end, None);
+        assert_eq!(view("panic: something else", "existing").last_end, None);
+    }
+
+    #[test]
+    fn a_claim_without_a_volume_names_its_class() {
+        let claim = |phase: &str, class: serde_json::Value| {
+            let claim = serde_json::json!({
+                "metadata": { "name": "a", "labels": { names::LABEL_CLUSTER_UID: "u" } },
+                "spec": { "storageClassName": class }, "status": { "phase": phase, "capacity": { "storage": "1Gi" } } });
+            claim_view(&serde_json::from_value(claim).unwrap(), "u").unwrap()
+        };
+        assert_eq!(claim("Pending", "fast".into()).pending_class.as_deref(), Some("fast"));
+        assert_eq!(claim("Pending", serde_json::Value::Null).pending_class, None);
+        let bound = claim("Bound", "fast".into());
+        assert_eq!((bound.pending_class, bound.capacity), (None, Some(1 << 30)));
     }
 
     #[test]

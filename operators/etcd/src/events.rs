@@ -161,7 +161,9 @@ pub(crate) fn of_status(old: &EtcdClusterStatus, new: &EtcdClusterStatus) -> Vec
     }
     tell("BackedUp", "BackupOverdue", true, "BackupOverdue");
     tell("DataAtRisk", "VolumeDeleting", true, "VolumeDeleting");
+    tell("DiskNearlyFull", "DiskNearlyFull", true, "DiskNearlyFull");
     for trigger in [
+        "MemberNotStarting",
         "ForeignMember",
         "SplitBootstrap",
         "Corrupt",

@@ -12,6 +12,7 @@ mod conditions;
 pub mod controller;
 pub mod crd;
 mod dereference;
+mod disk;
 pub mod disruption;
 pub mod etcd;
 mod events;

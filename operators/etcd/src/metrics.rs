@@ -5,6 +5,7 @@ use std::fmt::Write;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::disk;
 use crate::observed::Observed;
 use crate::plan::assess;
 
@@ -45,6 +46,7 @@ struct Cluster {
     db_size: u64,
     db_in_use: u64,
     deleting_volumes: usize,
+    disks_nearly_full: usize,
     leader: u64,
     leader_changes: u64,
     /// When the first certificate expires, in seconds since 1970.
@@ -84,6 +86,7 @@ impl Metrics {
         let cluster = inner.clusters.entry(key.to_owned()).or_default();
         cluster.expires = expires;
         cluster.deleting_volumes = seen.deleting_volumes().len();
+        cluster.disks_nearly_full = disk::nearly_full(seen).len();
         let said = seen.endpoints.values();
         cluster.revision = said.clone().map(|e| e.revision).max().unwrap_or(cluster.revision);
         cluster.db_size = said.clone().map(|e| e.db_size).max().unwrap_or(cluster.db_size);
@@ -164,7 +167,7 @@ impl Inner {
             writeln!(out, "{duration}_count{{ClusterName=\"{key}\"}} {}", cluster.count)?;
         }
         type Read = fn(&Cluster) -> Option<i64>;
-        let gauges: [(&str, &str, &str, Read); 9] = [
+        let gauges: [(&str, &str, &str, Read); 10] = [
             ("members", "gauge", "Members with a vote.", |c| Some(c.members)),
             ("healthy_members", "gauge", "Members that serve.", |c| Some(c.ready)),
             ("has_quorum", "gauge", "1 while the cluster serves.", |c| Some(i64::from(c.quorum))),
@@ -175,6 +178,9 @@ impl Inner {
             }),
             ("deleting_volumes", "gauge", "Members whose PersistentVolumeClaim is being deleted.", |c| {
                 i64::try_from(c.deleting_volumes).ok()
+            }),
+            ("disks_nearly_full", "gauge", "Members whose volume is used to 80 percent or more.", |c| {
+                i64::try_from(c.disks_nearly_full).ok()
             }),
             ("leader_changes", "counter", "Changes of the leader that were seen.", |c| {
                 i64::try_from(c.leader_changes).ok()
@@ -237,6 +243,7 @@ mod tests {
             "etcd_operator_cluster_leader_changes{ClusterName=\"shop/orders\"} 1",
             "etcd_operator_cluster_revision{ClusterName=\"shop/orders\"} 9",
             "etcd_operator_cluster_db_size_bytes{ClusterName=\"shop/orders\"} 4096",
+            "etcd_operator_cluster_disks_nearly_full{ClusterName=\"shop/orders\"} 0",
             "etcd_operator_cluster_certificate_expiry_timestamp_seconds{ClusterName=\"shop/orders\"} 1800000000",
         ] {
             assert!(text.lines().any(|l| l == line), "{line} in\n{text}");

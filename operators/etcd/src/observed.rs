@@ -28,6 +28,8 @@ pub struct Observed {
     pub uncompared: Vec<String>,
     /// A new member gets a volume.
     pub volumes: bool,
+    /// Names of the StorageClasses; none where they are not known.
+    pub storage_classes: Option<BTreeSet<String>>,
     /// What is known about backups of this cluster; none when nobody makes any.
     pub backup: Option<BackupView>,
     /// The EtcdBackups were not listed yet, or cannot be: `backup` says nothing.
@@ -63,8 +65,8 @@ pub struct PodView {
     pub ever_started: bool,
     /// How often the etcd process was restarted.
     pub restarts: i32,
-    /// The last end was for want of memory: more of the same member will not help, and replacing it neither.
-    pub out_of_memory: bool,
+    /// Why the etcd process ended last, where the end of its log or Kubernetes names the cause.
+    pub last_end: Option<End>,
     /// Why it is not running, in the words of Kubernetes.
     pub waiting: Option<String>,
     /// The etcd version it was made for, or told to run since.
@@ -73,6 +75,25 @@ pub struct PodView {
     pub volume: bool,
     /// How its etcd starts when it finds no data.
     pub start: Start,
+}
+
+impl PodView {
+    /// Whether etcd found its data directory empty and does not run: what the member wrote is lost.
+    #[must_use]
+    pub fn has_lost_data(&self) -> bool {
+        self.last_end == Some(End::NoData) && self.started.is_none()
+    }
+}
+
+/// Why an etcd process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It ran out of memory. A replacement would, too.
+    OutOfMemory,
+    /// Its disk is full.
+    DiskFull,
+    /// It found no data where its own should be, and was not to start without ([`Start::Refused`]).
+    NoData,
 }
 
 /// How an etcd starts when it finds no data. That is right once; afterwards data that is missing was lost, and a member
@@ -101,6 +122,10 @@ pub struct ClaimView {
     pub version: String,
     /// It goes with the object.
     pub owned: bool,
+    /// It has no volume yet: the StorageClass that should provide one.
+    pub pending_class: Option<String>,
+    /// Bytes of its volume, where Kubernetes says.
+    pub capacity: Option<u64>,
 }
 
 /// A sum over all keys and values up to a revision.
@@ -295,6 +320,9 @@ impl Observed {
     /// Whether what a member wrote is still there, as far as Kubernetes knows.
     #[must_use]
     pub fn holds_data(&self, name: &str) -> bool {
+        if self.pod(name).is_some_and(PodView::has_lost_data) {
+            return false;
+        }
         self.claim(name).is_some_and(|claim| !claim.deleting)
             || self
                 .pod(name)

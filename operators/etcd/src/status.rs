@@ -67,6 +67,30 @@ pub fn refused(
     status
 }
 
+/// The status of a cluster whose Services or claims Kubernetes refuses, or which may not be looked at. Everything else stays as it was.
+pub(crate) fn unprepared(
+    old: &EtcdClusterStatus,
+    why: &str,
+    generation: Option<i64>,
+    now: Timestamp,
+) -> EtcdClusterStatus {
+    let mut status = old.clone();
+    status.observed_generation = generation;
+    if status.phase.is_empty() {
+        status.phase = "Creating".into();
+    }
+    let mut conditions = Conditions { old, generation, now, new: old.conditions.clone() };
+    conditions.set("Degraded", true, "ActionFailed", why);
+    conditions.set(
+        "Progressing",
+        false,
+        "ActionFailed",
+        "nothing is done until Kubernetes accepts it; see condition Degraded",
+    );
+    status.conditions = conditions.new;
+    status
+}
+
 /// The status after a look and a decision.
 #[must_use]
 pub fn status(
@@ -298,289 +322,4 @@ impl Conditions<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::observed::PodView;
-    use crate::validate::{tests::cluster, validate};
-
-    fn nothing_seen() -> Observed {
-        Observed {
-            now: "2026-01-01T00:00:00Z".parse().unwrap(),
-            fresh_name: "orders-bcdfghjklm".into(),
-            ..Observed::default()
-        }
-    }
-
-    fn decide(cluster: &Validated, status: &EtcdClusterStatus, seen: &Observed) -> Decision {
-        crate::plan::plan(&cluster.goal, &memory(status), seen)
-    }
-
-    #[test]
-    fn a_new_cluster_is_being_created() {
-        let cluster = validate(&cluster(serde_json::json!({ "size": 3 }))).unwrap();
-        let old = EtcdClusterStatus::default();
-        let seen = nothing_seen();
-        let new = status(&old, &cluster, &seen, &decide(&cluster, &old, &seen));
-        assert_eq!((new.phase.as_str(), new.service_name.as_str()), ("Creating", "orders-client"));
-        assert_eq!(new.condition("Available").unwrap().reason, "Creating");
-        assert_eq!(new.condition("Progressing").unwrap().status, "True");
-        assert_eq!(new.observed_generation, Some(4));
-    }
-
-    #[test]
-    fn lost_data_tells_the_next_command_and_nothing_is_done() {
-        let cluster = validate(&cluster(serde_json::json!({ "size": 3 }))).unwrap();
-        let old = EtcdClusterStatus {
-            cluster_id: Some("abc".into()),
-            size: 3,
-            current_version: "3.4.23".into(),
-            ..EtcdClusterStatus::default()
-        };
-        let seen = nothing_seen();
-        let decision = decide(&cluster, &old, &seen);
-        assert_eq!(decision.action, None);
-        let new = status(&old, &cluster, &seen, &decision);
-        assert_eq!(new.phase, "Failed");
-        let available = new.condition("Available").unwrap();
-        assert_eq!((available.status.as_str(), available.reason.as_str()), ("False", "DataLost"));
-        assert!(
-            available.message.contains("kubectl -n shop delete etcdcluster orders"),
-            "{}",
-            available.message
-        );
-        assert_eq!(new.cluster_id.as_deref(), Some("abc"));
-
-        // With a backup that is known, the command names it.
-        let source = serde_json::json!({ "backupStorageType": "Local", "local": { "path": "a/b" } });
-        let backup = crate::observed::BackupView { source: Some(source), ..Default::default() };
-        let seen = Observed { backup: Some(backup), ..seen };
-        let told = status(&old, &cluster, &seen, &decision).reason;
-        assert!(told.contains(r#""backupStorageType":"Local","local":{"path":"a/b"}"#), "{told}");
-    }
-
-    #[test]
-    fn the_same_look_twice_is_the_same_status() {
-        let cluster = validate(&cluster(serde_json::json!({ "size": 3 }))).unwrap();
-        let seen = nothing_seen();
-        let old = EtcdClusterStatus::default();
-        let first = status(&old, &cluster, &seen, &decide(&cluster, &old, &seen));
-        let later = Observed { now: "2026-01-01T01:00:00Z".parse().unwrap(), ..nothing_seen() };
-        let second = status(&first, &cluster, &later, &decide(&cluster, &first, &later));
-        assert_eq!(first, second);
-    }
-
-    #[test]
-    fn a_version_that_cannot_be_gone_to_is_refused_with_its_reason() {
-        let cluster = validate(&cluster(serde_json::json!({ "size": 1, "version": "3.6.4" }))).unwrap();
-        let old = EtcdClusterStatus {
-            cluster_id: Some("abc".into()),
-            current_version: "3.4.23".into(),
-            ..EtcdClusterStatus::default()
-        };
-        let seen = nothing_seen();
-        let new = status(&old, &cluster, &seen, &decide(&cluster, &old, &seen));
-        assert_eq!((new.current_version.as_str(), new.target_version.as_str()), ("3.4.23", "3.6.4"));
-        let upgrading = new.condition("Upgrading").unwrap();
-        assert_eq!(
-            (upgrading.status.as_str(), upgrading.reason.as_str()),
-            ("False", "UnsupportedVersionSkew")
-        );
-    }
-
-    #[test]
-    fn without_a_quorum_it_is_not_available_and_who_was_a_member_is_kept() {
-        let cluster = validate(&cluster(serde_json::json!({ "size": 3 }))).unwrap();
-        let member = |name: &str, role: &str| MemberStatus {
-            name: name.into(),
-            role: role.into(),
-            healthy: true,
-            ..MemberStatus::default()
-        };
-        let old = EtcdClusterStatus {
-            cluster_id: Some("abc".into()),
-            size: 2,
-            member_list: vec![
-                member("orders-a", "Leader"),
-                member("orders-b", "Voter"),
-                member("orders-c", LEARNER),
-            ],
-            ..EtcdClusterStatus::default()
-        };
-        assert_eq!(memory(&old).members, ["orders-a", "orders-b"]);
-        let claim = |name: &str| crate::observed::ClaimView { name: name.into(), ..Default::default() };
-        let seen = Observed { claims: vec![claim("orders-a"), claim("orders-b")], ..nothing_seen() };
-        let decision = decide(&cluster, &old, &seen);
-        assert!(matches!(&decision.action, Some(Action::CreateMember { name, .. }) if name == "orders-a"));
-        let new = status(&old, &cluster, &seen, &decision);
-        assert_eq!(new.condition("Available").unwrap().reason, "QuorumLost");
-        assert_eq!(new.condition("Recovering").unwrap().status, "True");
-        assert_eq!(new.phase, "Running");
-        assert!(new.member_list.len() == 3 && new.member_list.iter().all(|m| !m.healthy));
-
-        // Of members that say nothing it is known by their pods.
-        let pod = |name: &str, ready| PodView {
-            name: name.into(),
-            ready,
-            ever_started: true,
-            ..PodView::default()
-        };
-        let silent = ["orders-a", "orders-b"].map(String::from).into();
-        let seen =
-            Observed { pods: vec![pod("orders-a", true), pod("orders-b", false)], silent, ..nothing_seen() };
-        let decision = decide(&cluster, &old, &seen);
-        let new = status(&old, &cluster, &seen, &decision);
-        assert_eq!(new.condition("Available").unwrap().status, "True");
-        assert_eq!(new.condition("Degraded").unwrap().reason, "AuthenticationRequired");
-        assert_eq!(
-            (new.members.ready, new.members.unready),
-            (vec!["orders-a".into()], vec!["orders-b".into()])
-        );
-        let healthy: Vec<bool> = new.member_list.iter().map(|m| m.healthy).collect();
-        assert_eq!(healthy, [true, false, false]);
-        let none_ready = Observed { pods: vec![pod("orders-a", false)], ..seen };
-        let new = status(&old, &cluster, &none_ready, &decision);
-        assert_eq!(new.condition("Available").unwrap().status, "False");
-    }
-
-    #[test]
-    fn that_members_differ_is_remembered_whatever_is_told_meanwhile() {
-        let object = |paused: bool| cluster(serde_json::json!({ "size": 3, "paused": paused }));
-        let (valid, paused) = (validate(&object(false)).unwrap(), validate(&object(true)).unwrap());
-        let corruption = |members: &[&str]| CorruptionStatus {
-            cluster_id: "abc".into(),
-            members: members.iter().map(|name| (*name).to_owned()).collect(),
-        };
-        for known in [corruption(&[]), corruption(&["orders-a", "orders-b"])] {
-            // given a status that says so, as it is written and read again
-            let old = EtcdClusterStatus {
-                cluster_id: Some("abc".into()),
-                corruption: Some(known.clone()),
-                ..EtcdClusterStatus::default()
-            };
-            let old: EtcdClusterStatus = serde_json::from_value(serde_json::to_value(&old).unwrap()).unwrap();
-            let remembered = memory(&old);
-            assert!(remembered.corruption.as_ref().is_some_and(|it| it.wrong.len() == known.members.len()));
-            // when something else is told: no quorum, a pause, an action that failed, a spec that cannot be served, a Secret that is wrong
-            let seen = nothing_seen();
-            let failed = Decision::blocked(Progress::Stuck, "ActionFailed", "a quota");
-            let secret = crate::tls::Insecure::Foreign("orders-peer-tls".into());
-            let later = [
-                status(&old, &valid, &seen, &decide(&valid, &old, &seen)),
-                status(&old, &paused, &seen, &decide(&paused, &old, &seen)),
-                status(&old, &valid, &seen, &failed),
-                refused(&old, &InvalidSpec(vec!["spec.size: no".into()]), Some(7), seen.now),
-                crate::tls::insecure(&old, &secret, Some(7), seen.now),
-            ];
-            // then it is remembered all the same
-            for new in later {
-                assert_eq!((new.corruption.as_ref(), memory(&new)), (Some(&known), remembered.clone()));
-            }
-        }
-        // and forgotten when it is decided so: the patch takes it away
-        let old = EtcdClusterStatus {
-            cluster_id: Some("abc".into()),
-            corruption: Some(corruption(&["orders-a"])),
-            ..EtcdClusterStatus::default()
-        };
-        let forgotten = Memory { corruption: None, ..memory(&old) };
-        let decision = Decision::act(Progress::Steady, Action::Remember(forgotten.into()), "the same again");
-        let new = status(&old, &valid, &nothing_seen(), &decision);
-        assert_eq!(new.corruption, None);
-        let patch = crate::controller::differences(&old, &new);
-        assert_eq!(patch.get("corruption"), Some(&serde_json::Value::Null));
-        // nobody is named any more, and it is still known
-        let open = EtcdClusterStatus { corruption: Some(corruption(&[])), ..old.clone() };
-        let patch = crate::controller::differences(&old, &open);
-        assert_eq!(patch["corruption"], serde_json::json!({ "members": null }));
-    }
-
-    #[test]
-    fn claims_that_are_being_deleted_degrade_the_cluster_also_while_it_is_paused() {
-        let old =
-            EtcdClusterStatus { cluster_id: Some("abc".into()), size: 3, ..EtcdClusterStatus::default() };
-        let names = ["orders-a", "orders-b", "orders-c"];
-        let pods =
-            names.map(|name| PodView { name: name.into(), volume: true, ..PodView::default() }).to_vec();
-        let claims = |deleting: &[&str]| {
-            let claim = |name: &str| crate::observed::ClaimView {
-                name: name.into(),
-                deleting: deleting.contains(&name),
-                ..Default::default()
-            };
-            names.map(claim).to_vec()
-        };
-        for paused in [false, true] {
-            let cluster = validate(&cluster(serde_json::json!({ "size": 3, "paused": paused }))).unwrap();
-            let progress = if paused { Progress::Paused } else { Progress::Steady };
-            let look = |deleting: &[&str], pods: &[PodView], decision: Decision| {
-                let seen = Observed { pods: pods.to_vec(), claims: claims(deleting), ..nothing_seen() };
-                let new = status(&old, &cluster, &seen, &decision);
-                let told = |type_: &str| {
-                    let condition = new.condition(type_).unwrap();
-                    (format!("{} {}", condition.status, condition.reason), condition.message.clone())
-                };
-                (told("Degraded"), told("DataAtRisk"))
-            };
-            let calm = || Decision::wait(progress, "all members are healthy");
-            let (degraded, at_risk) = look(&[], &pods, calm());
-            assert_eq!((degraded.0.as_str(), at_risk.0.as_str()), ("False AsExpected", "False AsExpected"));
-            let (degraded, at_risk) = look(&["orders-a", "orders-c"], &pods, calm());
-            assert_eq!(
-                (degraded.0.as_str(), at_risk.0.as_str()),
-                ("True VolumeDeleting", "True VolumeDeleting")
-            );
-            assert!(degraded.1.contains("orders-a, orders-c.") && degraded.1 == at_risk.1, "{}", degraded.1);
-            // Another reason keeps its place, and the claims are reported all the same.
-            let other = Decision::blocked(progress, "NoSpace", "the database is full");
-            let (degraded, at_risk) = look(&["orders-a"], &pods, other);
-            assert_eq!((degraded.0.as_str(), at_risk.0.as_str()), ("True NoSpace", "True VolumeDeleting"));
-            // The claim of a member that was removed goes after its pod.
-            let (degraded, _) = look(&["orders-c"], &pods[..2], calm());
-            assert_eq!(degraded.0, "False AsExpected");
-        }
-    }
-
-    #[test]
-    fn backups_are_told_of() {
-        let cluster = validate(&cluster(serde_json::json!({ "size": 1 }))).unwrap();
-        let at = |text: &str| Some(text.parse().unwrap());
-        let told = |backup: Option<crate::observed::BackupView>| {
-            let (old, seen) = (EtcdClusterStatus::default(), Observed { backup, ..nothing_seen() });
-            let new = status(&old, &cluster, &seen, &decide(&cluster, &old, &seen));
-            let condition = new.condition("BackedUp").unwrap();
-            format!("{} {}", condition.status, condition.reason)
-        };
-        let view = crate::observed::BackupView::default;
-        assert_eq!(told(None), "False NoBackup");
-        assert_eq!(told(Some(view())), "False NoBackupYet");
-        let done = crate::observed::BackupView { last_success: at("2025-12-31T00:00:00Z"), ..view() };
-        assert_eq!(told(Some(done.clone())), "True BackedUp");
-        let late = crate::observed::BackupView { overdue_since: at("2025-12-31T12:00:00Z"), ..done };
-        assert_eq!(told(Some(late.clone())), "False BackupOverdue");
-
-        // Before the first list nothing is known, and what was said stays.
-        let unknown = Observed { backups_unknown: true, ..nothing_seen() };
-        let look = |old: &EtcdClusterStatus, seen: &Observed| {
-            status(old, &cluster, seen, &decide(&cluster, old, seen))
-        };
-        let first = look(&EtcdClusterStatus::default(), &unknown);
-        assert_eq!(first.condition("BackedUp").unwrap().reason, "Unknown");
-        let told = look(&first, &Observed { backup: Some(late), ..nothing_seen() });
-        assert_eq!(look(&told, &unknown).condition("BackedUp"), told.condition("BackedUp"));
-    }
-
-    #[test]
-    fn a_refused_spec_leaves_the_rest_of_the_status_alone() {
-        let old = EtcdClusterStatus { phase: "Running".into(), size: 3, ..EtcdClusterStatus::default() };
-        let error = InvalidSpec(vec!["spec.TLS: no".into()]);
-        let new = refused(&old, &error, Some(7), nothing_seen().now);
-        assert_eq!((new.phase.as_str(), new.size, new.observed_generation), ("Running", 3, Some(7)));
-        assert_eq!(new.condition("SpecAccepted").unwrap().message, "spec.TLS: no");
-        let new = refused(&EtcdClusterStatus::default(), &error, Some(1), nothing_seen().now);
-        assert_eq!((new.phase.as_str(), new.reason.as_str()), ("Failed", "spec.TLS: no"));
-        // A corrected spec heals it.
-        let cluster = validate(&cluster(serde_json::json!({ "size": 3 }))).unwrap();
-        let healed = status(&new, &cluster, &nothing_seen(), &decide(&cluster, &new, &nothing_seen()));
-        assert_eq!((healed.phase.as_str(), healed.reason.as_str()), ("Creating", ""));
-    }
-}
+mod tests;

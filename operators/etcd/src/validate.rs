@@ -21,7 +21,7 @@ use crate::crd::{
 };
 use crate::names;
 use crate::plan::Goal;
-use crate::{maintenance, tls};
+use crate::{disk, maintenance, tls};
 
 mod terms;
 
@@ -143,7 +143,7 @@ pub fn validate(cluster: &EtcdCluster) -> Result<Validated, InvalidSpec> {
     }
     let maintenance = maintenance::settings(spec.maintenance.as_ref(), &pod.env, &mut errors, &mut notes);
     shadowed(spec, &pod.env, &mut errors);
-    let storage = storage(spec, policy, &mut errors, &mut notes);
+    let storage = storage(spec, policy, maintenance.quota(), &mut errors, &mut notes);
     let domain = policy.cluster_domain.clone().unwrap_or_default();
     let domain = if domain.is_empty() { domain } else { format!(".{}", domain.trim_matches('.')) };
 
@@ -314,6 +314,7 @@ fn spread(
 fn storage(
     spec: &EtcdClusterSpec,
     policy: &PodPolicy,
+    quota: u64,
     errors: &mut Vec<String>,
     notes: &mut Vec<String>,
 ) -> Storage {
@@ -357,6 +358,11 @@ fn storage(
         false => format!("{field}.resources.requests.storage"),
     };
     terms::claim(&size_field, &claim, errors);
+    let requests = claim.resources.as_ref().and_then(|resources| resources.requests.as_ref());
+    let size = requests.and_then(|requests| maintenance::bytes(&requests.get("storage")?.0));
+    notes.extend(
+        size.filter(|_| when != Volumes::Never).and_then(|size| disk::note(&size_field, size, quota)),
+    );
     // The predecessor's manifests leave it out, and Kubernetes demands it.
     claim.access_modes.get_or_insert_with(|| vec!["ReadWriteOnce".into()]);
     Storage { claim, when, retention: wanted.retention_policy.unwrap_or_default() }

@@ -309,6 +309,7 @@ impl Kubelet {
             }
             initialised = true;
             let begun = Instant::now();
+            let log_begins = std::fs::metadata(self.log(&run.name)).map_or(0, |log| log.len());
             let started = self.begin(run).await;
             let why = match started {
                 Ok(mut child) => match self.runs(run, &mut child, reported, &last).await {
@@ -321,7 +322,9 @@ impl Kubelet {
                 backoff = BACKOFF;
             }
             let code = why.rsplit(' ').next().and_then(|code| code.parse::<i32>().ok()).unwrap_or(128);
-            last = json!({ "terminated": { "exitCode": code, "reason": "Error", "message": why,
+            // As a kubelet does for a container whose policy is FallbackToLogsOnError.
+            let message = if code == 0 { String::new() } else { self.log_end(run, log_begins) };
+            last = json!({ "terminated": { "exitCode": code, "reason": "Error", "message": message,
                 "finishedAt": now() } });
             let restarts = {
                 let mut state = lock(&run.state);
@@ -488,6 +491,14 @@ impl Kubelet {
         let own = Preconditions { uid, resource_version: None };
         // Already gone is as good.
         let _ = api.delete(name, &DeleteParams::default().grace_period(0).preconditions(own)).await;
+    }
+
+    /// The end of what the container of a pod wrote since then, at most 2048 bytes.
+    fn log_end(&self, run: &Run, begin: u64) -> String {
+        const LENGTH: usize = 2048;
+        let log = std::fs::read(self.log(&run.name)).unwrap_or_default();
+        let log = log.get(usize::try_from(begin).unwrap_or_default()..).unwrap_or_default();
+        String::from_utf8_lossy(&log[log.len().saturating_sub(LENGTH)..]).into_owned()
     }
 
     pub(super) fn log(&self, name: &str) -> PathBuf {

@@ -124,7 +124,7 @@ fn view(own: &[&EtcdBackup], now: Timestamp) -> Option<BackupView> {
         .filter_map(|b| status(b).next_backup.map(|time| time.0))
         .filter(|time| *time + LATE < now)
         .min();
-    let failing = own.iter().find(|b| status(b).phase == "Failed");
+    let failing = own.iter().find(|b| matches!(&*status(b).phase, "Retrying" | "Failed"));
     let good = status(newest);
     Some(BackupView {
         last_success: good.last_success_date.map(|time| time.0),
@@ -188,7 +188,7 @@ mod tests {
             backup(
                 "b",
                 json!({ "storageType": "S3", "etcdEndpoints": ["http://orders-client:2379"] }),
-                json!({ "phase": "Failed", "reason": "AccessDenied", "nextBackup": "2026-01-01T12:00:00Z" }),
+                json!({ "phase": "Retrying", "reason": "AccessDenied", "nextBackup": "2026-01-01T12:00:00Z" }),
             ),
             backup(
                 "c",

@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn a_failure_is_tried_again_with_patience_and_at_once_when_the_spec_changes() {
         let failed = |failures| EtcdBackupStatus {
-            phase: "Failed".into(),
+            phase: "Retrying".into(),
             succeeded: false,
             failures,
             ..ran("2026-01-01T00:01:00Z")

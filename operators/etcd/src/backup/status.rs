@@ -60,10 +60,11 @@ pub(crate) fn succeeded(old: &EtcdBackupStatus, good: &Good, now: Timestamp) -> 
     }
 }
 
-/// After one that failed. What is known of the last good one stays, and so does an upload that is still to be taken back.
+/// After one that failed and is tried again. What is known of the last good one stays, and so does an upload that is still to be
+/// taken back.
 pub(crate) fn failed(old: &EtcdBackupStatus, reason: &str) -> EtcdBackupStatus {
     EtcdBackupStatus {
-        phase: "Failed".into(),
+        phase: "Retrying".into(),
         succeeded: false,
         reason: reason.to_owned(),
         reason_upstream: reason.to_owned(),
@@ -76,6 +77,7 @@ pub(crate) fn failed(old: &EtcdBackupStatus, reason: &str) -> EtcdBackupStatus {
 /// A spec that cannot be served: nothing is tried until it changes.
 pub(crate) fn refused(old: &EtcdBackupStatus, reason: &str, generation: Option<i64>) -> EtcdBackupStatus {
     EtcdBackupStatus {
+        phase: "Failed".into(),
         observed_generation: generation,
         next_backup: None,
         failures: 0,
@@ -136,6 +138,7 @@ mod tests {
         let bad = failed(&running(&done, Some(3), now, now), "AccessDenied");
         assert_eq!((bad.reason.as_str(), bad.reason_upstream.as_str()), ("AccessDenied", "AccessDenied"));
         assert_eq!((bad.succeeded, bad.failures, bad.etcd_revision), (false, 1, 9));
+        assert_eq!((bad.phase.as_str(), refused(&bad, "no", Some(4)).phase.as_str()), ("Retrying", "Failed"));
         assert_eq!(bad.last_success_date, done.last_success_date);
         let again = succeeded(&bad, &good(), now);
         assert!(again.reason.is_empty() && again.reason_upstream.is_empty());

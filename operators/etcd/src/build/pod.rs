@@ -159,6 +159,8 @@ fn container(cluster: &Validated, member: &Member<'_>, addressing: &dyn Addressi
             port("metrics", METRICS_PORT),
         ]),
         resources: cluster.pod.resources.clone(),
+        // The end of the log says why a member ended: that its data is missing, or its disk full.
+        termination_message_policy: Some("FallbackToLogsOnError".into()),
         volume_mounts: Some(mounts(cluster)),
         // Opening the port may take long while a learner receives a snapshot.
         startup_probe: Some(Probe {

@@ -2,7 +2,11 @@
 
 mod many;
 
+use std::sync::Mutex;
+
 use super::*;
+use crate::lease::Elector;
+use crate::names;
 
 #[test]
 fn a_failure_is_told_again_after_a_while_only() {
@@ -134,4 +138,55 @@ fn annotated_clusters_belong_to_the_operator_of_the_whole_cluster() {
             && Scope::All.includes(&cluster)
             && Scope::Annotated.includes(&cluster)
     );
+}
+
+#[tokio::test]
+async fn what_kubernetes_refuses_before_a_look_reaches_the_status() {
+    for (code, reason, reported) in [(403, "Forbidden", true), (429, "TooManyRequests", false)] {
+        // given an API server that refuses to list Services
+        let patches = Arc::new(Mutex::new(Vec::new()));
+        let seen = patches.clone();
+        let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+            let seen = seen.clone();
+            async move {
+                let (method, lease) = (request.method().clone(), request.uri().path().contains("/leases"));
+                let body = request.into_body().collect_bytes().await.unwrap();
+                let cluster = || json!({ "metadata": { "name": "orders", "namespace": "shop" }, "spec": { "size": 1 } });
+                let refused = |code: u16, reason: &str| {
+                    json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "code": code,
+                            "message": "services is forbidden" })
+                };
+                let (code, answer) = match (method, lease) {
+                    (http::Method::POST, true) => (201, serde_json::from_slice(&body).unwrap()),
+                    (_, true) => (404, refused(404, "NotFound")),
+                    (http::Method::PATCH, false) => {
+                        seen.lock()
+                            .unwrap()
+                            .push(serde_json::from_slice::<serde_json::Value>(&body).unwrap());
+                        (200, cluster())
+                    }
+                    _ => (code, refused(code, reason)),
+                };
+                let body = kube::client::Body::from(answer.to_string().into_bytes());
+                Ok::<_, std::convert::Infallible>(http::Response::builder().status(code).body(body).unwrap())
+            }
+        });
+        let mut context = context("me");
+        context.client = Client::new(service, "shop");
+        context.elector = Elector::new(context.client.clone(), "shop", "test");
+        assert!(context.elector.acquire(&CancellationToken::new()).await);
+        // when a cluster is looked at
+        let cluster = crate::validate::tests::cluster(json!({ "size": 1 }));
+        let error = Pass::new(&context).run(cluster).await.unwrap_err();
+        // then the status has it, if waiting alone will not help
+        assert_eq!(error.category(), "Kubernetes");
+        let patches = patches.lock().unwrap().clone();
+        let degraded = patches.iter().flat_map(|patch| patch["status"]["conditions"].as_array().cloned());
+        let degraded: Vec<_> = degraded.flatten().filter(|c| c["type"] == "Degraded").collect();
+        assert_eq!(!degraded.is_empty(), reported, "{patches:?}");
+        if let Some(degraded) = degraded.first() {
+            assert_eq!(degraded["reason"], "ActionFailed");
+            assert_eq!(degraded["message"], "failed to list the Services: services is forbidden");
+        }
+    }
 }

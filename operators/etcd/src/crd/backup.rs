@@ -87,7 +87,7 @@ const fn is_zero(number: &i64) -> bool {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct EtcdBackupStatus {
-    /// Pending, Running, Succeeded or Failed: of the last try.
+    /// Pending, Running, Succeeded, Retrying (the last try failed, the next follows at nextBackup) or Failed (until the spec changes).
     #[serde(skip_serializing_if = "String::is_empty")]
     pub phase: String,
     /// The last try succeeded.

@@ -12,7 +12,7 @@ pub(crate) use due::{Due, Facts, MemberFacts, due};
 use next::after;
 pub(crate) use next::{done, full, next};
 pub use settings::Settings;
-pub(crate) use settings::settings;
+pub(crate) use settings::{bytes, settings};
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;

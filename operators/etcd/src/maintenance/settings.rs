@@ -54,7 +54,7 @@ impl Settings {
     }
 
     /// How large the database may become.
-    pub(super) fn quota(&self) -> u64 {
+    pub(crate) fn quota(&self) -> u64 {
         self.quota.or(self.quota_of_environment).unwrap_or(DEFAULT_QUOTA)
     }
 }
@@ -157,7 +157,7 @@ fn retention(mode: &str, text: &str) -> Result<(), String> {
 }
 
 /// An amount as Kubernetes writes it, in whole bytes.
-pub(super) fn bytes(text: &str) -> Option<u64> {
+pub(crate) fn bytes(text: &str) -> Option<u64> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
     let factor: u64 = match unit {

@@ -1,6 +1,6 @@
 //! Before the id of the cluster is known: exactly one member may start it.
 
-use super::{Action, Decision, Goal, Progress, lost, pod_state, prove};
+use super::{Action, Decision, Goal, Progress, START_PATIENCE, is_held_up, lost, pod_state, prove, unready};
 use crate::observed::{Memory, Observed};
 
 pub(super) fn bootstrap(goal: &Goal, memory: &Memory, seen: &Observed) -> Decision {
@@ -46,7 +46,14 @@ pub(super) fn bootstrap(goal: &Goal, memory: &Memory, seen: &Observed) -> Decisi
             format!("pod {} cannot become the first member", pod.name),
         );
     }
-    creating(format!("waiting for the first member: {}", pod_state(pod)))
+    let state = pod_state(seen, pod);
+    // It never served, so each end of it counts.
+    let ends = pod.restarts > 0 && !pod.ready;
+    if ends || is_held_up(pod, seen.now) || unready(pod, seen.now) > START_PATIENCE {
+        let text = format!("the first member does not start: {state}");
+        return Decision::blocked(Progress::Creating, "MemberNotStarting", text);
+    }
+    creating(format!("waiting for the first member: {state}"))
 }
 
 /// There is no pod. A claim that is there was made for a first member that got no further: it is gone on with, so that

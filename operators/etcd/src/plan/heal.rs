@@ -146,6 +146,9 @@ impl Step<'_> {
         if pod.volume && claim.is_none() && pod.started.is_none() {
             return Some("its volume is gone".into());
         }
+        if pod.has_lost_data() {
+            return Some("etcd found no data in its data directory".into());
+        }
         // What a new version does to a member is not the member's fault: the upgrade stands still, and the user decides.
         if self.tries_new_version(pod) {
             return None;

@@ -2,7 +2,7 @@
 
 use jiff::SignedDuration;
 
-use super::{Action, Decision, Progress, Removal, Step, crash_loops, pod_state};
+use super::{Action, Decision, Progress, Removal, Step, crash_loops, is_held_up, pod_state};
 use crate::observed::{Member, Memory, Start, quorum};
 
 /// Before it gets its vote a learner is at most this many entries behind the leader.
@@ -65,10 +65,15 @@ impl Step<'_> {
             return Some(decision);
         }
         if pod.created.is_some_and(|created| self.seen.now.duration_since(created) > LEARNER_DEADLINE) {
-            let why = format!("it did not catch up in ten minutes ({})", pod_state(pod));
+            let why = format!("it did not catch up in ten minutes ({})", pod_state(self.seen, pod));
             return go(why, Removal::LateLearner);
         }
-        Some(Decision::wait(progress, format!("waiting for member {name} to catch up: {}", pod_state(pod))))
+        let state = pod_state(self.seen, pod);
+        if is_held_up(pod, self.seen.now) {
+            let text = format!("member {name} does not start: {state}");
+            return Some(Decision::blocked(progress, "MemberNotStarting", text));
+        }
+        Some(Decision::wait(progress, format!("waiting for member {name} to catch up: {state}")))
     }
 
     /// It gets its vote when it has caught up and nobody is missing: from then on it counts.

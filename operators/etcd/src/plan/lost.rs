@@ -33,11 +33,18 @@ pub(super) fn without_quorum(goal: &Goal, memory: &Memory, seen: &Observed) -> D
             return decision;
         }
         let answering = seen.endpoints.len();
-        let states: Vec<String> =
-            seen.pods.iter().filter(|pod| !seen.endpoints.contains_key(&pod.name)).map(pod_state).collect();
-        let mut text = format!(
-            "{answering} of {voters} members answer, {needed} are needed; {with_data} still have their data, so the cluster resumes when they run"
-        );
+        let silent = seen.pods.iter().filter(|pod| !seen.endpoints.contains_key(&pod.name));
+        let states: Vec<String> = silent.map(|pod| pod_state(seen, pod)).collect();
+        let mut text = if answering < needed {
+            format!(
+                "{answering} of {voters} members answer, {needed} are needed; {with_data} still have their data, so the cluster resumes when they run"
+            )
+        } else {
+            format!(
+                "{answering} of {voters} members answer, but fewer than {needed} of them follow one leader that has been confirmed; \
+                 {with_data} have their data, so the cluster resumes when they have elected one"
+            )
+        };
         if !states.is_empty() {
             text = format!("{text}: {}", states.join("; "));
         }

@@ -37,12 +37,16 @@ pub use health::{Health, assess, has_alarm, prove};
 pub(crate) use step::Step;
 pub use upgrade::{Upgrade, upgrade};
 
-use crate::observed::{Memory, Observed, PodView};
+use crate::observed::{End, Memory, Observed, PodView};
 
 /// So many restarts are a crash loop, unless the member became healthy in between.
 const CRASH_LOOP: i32 = 5;
 /// A member that was restarted that often is given this long to become healthy between two restarts.
 const CRASH_PATIENCE: SignedDuration = SignedDuration::from_secs(60);
+/// A pod that is not scheduled is reported after this long: volumes are bound, and nodes found, in a moment.
+const SCHEDULING_PATIENCE: SignedDuration = SignedDuration::from_secs(10);
+/// A member that was started is expected to serve after this long.
+const START_PATIENCE: SignedDuration = SignedDuration::from_secs(60);
 /// While something goes on, the next look is this soon.
 const SOON: Duration = Duration::from_millis(250);
 
@@ -181,6 +185,7 @@ pub fn plan(goal: &Goal, memory: &Memory, seen: &Observed) -> Decision {
         .or_else(|| crate::maintenance::full(&step))
         .or_else(|| step.grow())
         .or_else(|| step.shrink())
+        .or_else(|| step.deleting_volume())
         .or_else(|| step.upgrade())
         .or_else(|| crate::maintenance::next(&step))
         .unwrap_or_else(|| step.steady())
@@ -194,17 +199,52 @@ fn remaining(at: Timestamp, now: Timestamp) -> Option<Duration> {
 fn crash_loops(pod: &PodView, now: Timestamp) -> bool {
     let backed_off = pod.waiting.as_ref().is_some_and(|reason| reason.starts_with("CrashLoopBackOff"));
     let patience = pod.ready_since.is_none_or(|since| now.duration_since(since) > CRASH_PATIENCE);
-    pod.restarts >= CRASH_LOOP && !pod.out_of_memory && !pod.ready && (backed_off || patience)
+    pod.restarts >= CRASH_LOOP
+        && pod.last_end != Some(End::OutOfMemory)
+        && !pod.ready
+        && (backed_off || patience)
 }
 
-fn pod_state(pod: &PodView) -> String {
+/// How long a pod is not ready: since it was created, or since it was ready last.
+fn unready(pod: &PodView, now: Timestamp) -> SignedDuration {
+    let since = pod.created.max(pod.ready_since.filter(|_| !pod.ready));
+    since.map(|since| now.duration_since(since)).unwrap_or_default()
+}
+
+/// Whether Kubernetes names a reason why a pod does not start, and not only while it is being scheduled.
+fn is_held_up(pod: &PodView, now: Timestamp) -> bool {
+    let normal = ["ContainerCreating", "PodInitializing"];
+    let held = pod.waiting.as_ref().is_some_and(|reason| !normal.iter().any(|word| reason.starts_with(word)));
+    held && unready(pod, now) > SCHEDULING_PATIENCE
+}
+
+fn pod_state(seen: &Observed, pod: &PodView) -> String {
     let name = &pod.name;
     if pod.deleting {
         return format!("pod {name} is ending");
     }
-    match (&pod.waiting, pod.started) {
+    let mut text = match (&pod.waiting, pod.started) {
         (Some(reason), _) => format!("pod {name} waits: {reason}"),
         (None, Some(_)) => format!("pod {name} runs, its etcd does not serve yet"),
         (None, None) => format!("pod {name} is being started"),
+    };
+    match pod.last_end {
+        Some(End::DiskFull) => {
+            text.push_str("; its etcd ended last because its disk is full (no space left on device)")
+        }
+        Some(End::OutOfMemory) => {
+            text.push_str("; its etcd ended last because it ran out of memory (OOMKilled)")
+        }
+        Some(End::NoData) if pod.has_lost_data() => {
+            text.push_str("; its etcd found no data in its data directory")
+        }
+        Some(End::NoData) | None => {}
     }
+    let class = seen.claim(name).and_then(|claim| claim.pending_class.as_ref());
+    if let Some(class) = class {
+        let missing = seen.storage_classes.as_ref().is_some_and(|classes| !classes.contains(class));
+        let which = if missing { ", which does not exist" } else { "" };
+        text.push_str(&format!("; its claim waits for a volume of StorageClass {class}{which}"));
+    }
+    text
 }

@@ -8,7 +8,9 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::rules::{Look, Told, broken};
 use super::{Action, Compared, Decision, Goal, Progress, plan};
-use crate::observed::{ClaimView, Endpoint, Failure, Hash, Member, Memory, Observed, PodView, Start, quorum};
+use crate::observed::{
+    ClaimView, End, Endpoint, Failure, Hash, Member, Memory, Observed, PodView, Start, quorum,
+};
 
 /// A version whose binary ends at once.
 pub(super) const BROKEN: &str = "3.5.99";
@@ -200,6 +202,7 @@ impl World {
             refused: BTreeSet::new(),
             fresh_name: format!("c-{:010}", self.next),
             volumes: self.volumes,
+            storage_classes: None,
             backup: None,
             backups_unknown: false,
         };
@@ -498,6 +501,7 @@ impl World {
                 continue;
             }
             let starts = self.start(&name);
+            let wiped = self.data(&name).is_none() && self.pods[&name].view.start == Start::Refused;
             let pod = self.pods.get_mut(&name).unwrap();
             if starts {
                 pod.up = true;
@@ -505,6 +509,8 @@ impl World {
                 pod.view.waiting = None;
                 pod.view.ever_started = true;
             } else {
+                pod.view.started = None;
+                pod.view.last_end = wiped.then_some(End::NoData);
                 pod.view.restarts += 1;
                 pod.view.waiting = Some("CrashLoopBackOff".into());
             }
@@ -580,6 +586,7 @@ impl World {
             && self.members.len() == self.goal.size
             && self.pods.len() == self.goal.size
             && self.claims.len() == volumes
+            && (self.goal.size < 3 || self.claims.values().all(|claim| !claim.view.deleting))
             && self.members.iter().all(|m| self.serves(m))
             && self.pods.values().all(|pod| pod.view.version == self.goal.version)
             && self.memory.version == self.goal.version

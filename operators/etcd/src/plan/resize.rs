@@ -71,8 +71,8 @@ impl Step<'_> {
             let healthy = self.health.is_healthy(m.id);
             (!healthy && !self.health.is_catching_up(m.id), !healthy, created(m))
         };
-        let follower =
-            || self.health.voters.iter().filter(|m| m.id != self.health.leader).max_by_key(created);
+        let newest = |m: &&&Member| (self.volume_deleting(m), created(m));
+        let follower = || self.health.voters.iter().filter(|m| m.id != self.health.leader).max_by_key(newest);
         let victim = *doubtful().max_by_key(worst).or_else(follower)?;
         if self.voters() < 2 || self.healthy_without(&[victim.id]) < quorum(self.voters() - 1) {
             return Some(self.unhealthy(progress, "no member is removed before more are healthy"));
@@ -83,6 +83,31 @@ impl Step<'_> {
         let text = format!("removing member {}", victim.label());
         let avoid: Vec<u64> = doubtful().map(|m| m.id).collect();
         Some(self.compared_first(self.remove(progress, victim, Removal::ScaleDown, text, &avoid)))
+    }
+
+    fn volume_deleting(&self, member: &Member) -> bool {
+        member.pod.as_deref().is_some_and(|name| self.seen.volume_deleting(name))
+    }
+
+    /// Replaces a member whose claim is being deleted: its data is lost when its pod ends. Clusters of one or two have no member to
+    /// spare. While the checks fail this decides nothing, so that upgrades in place and maintenance continue.
+    pub(super) fn deleting_volume(&self) -> Option<Decision> {
+        let voters = self.voters();
+        if voters < 3 || voters != self.goal.size || has_alarm(self.seen, "NOSPACE") {
+            return None;
+        }
+        let deleting = self.health.voters.iter().filter(|m| self.volume_deleting(m));
+        // The leader last: it then hands over to a member whose volume stays.
+        let member = *deleting.min_by_key(|m| (m.id == self.health.leader, m.id))?;
+        if self.keeps_from_restart(member).is_some() {
+            return None;
+        }
+        let compared = self.seen.compared_now || !self.seen.uncompared.is_empty();
+        let stay = self.sound().iter().filter(|id| **id != member.id).count();
+        if compared && stay < quorum(voters - 1) {
+            return None;
+        }
+        Some(self.replace(self.direction(), member, "its PersistentVolumeClaim is being deleted"))
     }
 
     /// Ids of the healthy voters that a comparison found to hold the same data, if they are a majority; otherwise none.

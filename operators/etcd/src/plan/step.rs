@@ -108,7 +108,7 @@ impl<'a> Step<'a> {
 
     /// Takes a healthy member out whose data is in its pod, so that another comes in its place. Of fewer than three nobody
     /// can be spared.
-    fn replace(&self, progress: Progress, member: &Member, why: &str) -> Decision {
+    pub(super) fn replace(&self, progress: Progress, member: &Member, why: &str) -> Decision {
         let name = member.label();
         if self.voters() < 3 {
             let text =
@@ -186,7 +186,7 @@ impl<'a> Step<'a> {
             .map(|m| match self.pod_of(m) {
                 _ if self.health.is_catching_up(m.id) => format!("{} catches up with the others", m.label()),
                 None => format!("{} has no pod", m.label()),
-                Some(pod) => pod_state(pod),
+                Some(pod) => pod_state(self.seen, pod),
             })
             .collect();
         let text = if states.is_empty() {

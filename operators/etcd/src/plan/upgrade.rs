@@ -4,7 +4,10 @@ use jiff::SignedDuration;
 use semver::Version;
 
 use super::version::{Running, refusal};
-use super::{Action, Decision, Goal, Health, Progress, Step, has_alarm, pod_state, remaining};
+use super::{
+    Action, Decision, Goal, Health, Progress, START_PATIENCE, Step, has_alarm, is_held_up, pod_state,
+    remaining, unready,
+};
 use crate::observed::{Member, Memory, Observed, PodView};
 
 /// A member that runs the new version is watched this long before the next one follows.
@@ -129,11 +132,16 @@ impl Step<'_> {
     pub(super) fn stalled(&self) -> Option<Decision> {
         let pod = |m: &&Member| self.pod_of(m).filter(|pod| self.tries_new_version(pod));
         let pod = self.health.unhealthy.iter().find_map(pod)?;
+        let now = self.seen.now;
+        if !is_held_up(pod, now) && unready(pod, now) <= START_PATIENCE {
+            let text = format!("member {} starts with etcd {}", pod.name, self.goal.version);
+            return Some(Decision::wait(Progress::Upgrading, text));
+        }
         let text = format!(
             "member {} was told to run etcd {} and is not healthy: {}. The others are left as they are; set spec.version back to {} to undo it",
             pod.name,
             self.goal.version,
-            pod_state(pod),
+            pod_state(self.seen, pod),
             self.running_version()
         );
         Some(Decision::blocked(Progress::Upgrading, "UpgradeStalled", text))

@@ -71,11 +71,7 @@ pub(crate) async fn look(context: &Context, restore: &EtcdRestore) -> Result<Loo
                     base.tls.secure(&base.client, &valid).await.map_err(|error| error.to_string())?;
                 look.etcd = base.etcd.with(secured.access.clone());
                 let addressing = &*base.addressing;
-                let around = Around {
-                    now: base.now(),
-                    default_class: base.default_class().await,
-                    ..Around::default()
-                };
+                let around = Around { now: base.now(), classes: base.classes().await, ..Around::default() };
                 let observed =
                     dereference::observe(&base.client, &look.etcd, addressing, &valid, &around).await;
                 let observed = observed.map_err(|error| error.to_string())?;

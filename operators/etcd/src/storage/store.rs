@@ -64,6 +64,8 @@ pub struct Store {
     inner: Inner,
     /// Where in words.
     place: String,
+    /// No server was named, so it is that of AWS.
+    aws: bool,
     /// What is written is encrypted, and what is read must be.
     keys: Option<Arc<Keys>>,
 }
@@ -111,6 +113,16 @@ const PART: usize = 8 << 20;
 const PART_OF_FILE: usize = 512 << 10;
 /// So many parts are on their way at the same time: with the one that is being filled 40 MiB of memory.
 const AT_ONCE: usize = 4;
+
+/// What to do where the server of AWS answers that it knows no such key or bucket, or cannot be reached.
+const OTHER_SERVER: &str = ". hint: this is the S3 of AWS, because the spec has no s3.endpoint; for another server set s3.endpoint to its URL, \
+     and s3.forcePathStyle to true where it has the bucket in the path";
+
+fn is_of_another_server(words: &str) -> bool {
+    ["InvalidAccessKeyId", "SignatureDoesNotMatch", "NoSuchBucket", "error sending request"]
+        .iter()
+        .any(|sign| words.contains(sign))
+}
 
 impl Store {
     /// How many parts may be on their way at the same time. Those of one file would wait for each other.
@@ -160,7 +172,8 @@ impl Store {
             }
         };
         let place = target.at(String::new()).uri();
-        Ok(Self { inner, place: place.trim_end_matches('/').to_owned(), keys: None })
+        let aws = matches!(target.kind, Kind::S3 { endpoint: None, .. });
+        Ok(Self { inner, place: place.trim_end_matches('/').to_owned(), aws, keys: None })
     }
 
     /// The same, with encryption.
@@ -185,8 +198,12 @@ impl Store {
 
     fn failed<E: Into<Said>>(&self, verb: &'static str, key: &str) -> impl FnOnce(E) -> Failure + use<E> {
         let what = format!("{}/{key}", self.place);
+        let aws = self.aws;
         move |error| {
-            let Said { words, missing } = error.into();
+            let Said { mut words, missing } = error.into();
+            if aws && is_of_another_server(&words) {
+                words.push_str(OTHER_SERVER);
+            }
             Failure::Store { verb, what, words, missing }
         }
     }
@@ -425,4 +442,31 @@ fn labels(attributes: &Attributes) -> Labels {
         _ => None,
     });
     own.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_no_server_is_named_a_key_of_another_one_is_explained() {
+        let store = |endpoint: Option<&str>| {
+            let kind = Kind::S3 { endpoint: endpoint.map(Into::into), path_style: false };
+            let target = Target { kind, bucket: "b".into(), key: "k".into(), secret: Some("aws".into()) };
+            let credentials = b"[default]\naws_access_key_id = a\naws_secret_access_key = s\n".to_vec();
+            let secret = SecretData::from([("credentials".to_owned(), credentials)]);
+            Store::open(&target, Some(&secret), None).unwrap()
+        };
+        let said = |store: &Store, text: &str| {
+            let source = text.to_owned().into();
+            store.failed("write", "k")(object_store::Error::Generic { store: "S3", source }).to_string()
+        };
+        let unknown = "<Error><Code>InvalidAccessKeyId</Code><Message>no such key</Message></Error>";
+        let (aws, other) = (store(None), store(Some("https://minio.example.org")));
+        assert!(said(&aws, unknown).contains("set s3.endpoint to its URL"), "{}", said(&aws, unknown));
+        assert!(said(&aws, "error sending request").contains("s3.forcePathStyle"));
+        assert!(!said(&other, unknown).contains("hint"));
+        let refused = "<Error><Code>AccessDenied</Code><Message>no</Message></Error>";
+        assert!(!said(&aws, refused).contains("hint"));
+    }
 }

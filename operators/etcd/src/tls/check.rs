@@ -57,17 +57,9 @@ pub(crate) fn check<'a>(
     }
     let mut access = Access::plain();
     if let (Some((server_secret, server)), Some((client_secret, client))) = (&server, &client) {
-        match towards_clients(server, client, names, now) {
+        match towards_clients((server_secret, server), (client_secret, client), names, now) {
             Ok(name) => access = Access::tls(client, name),
-            Err((part, index, reason, text)) => {
-                let secret = if part == Part::Server { server_secret } else { client_secret };
-                faults.push(Fault {
-                    secret: (*secret).to_owned(),
-                    key: Some(part.keys()[index]),
-                    reason,
-                    text,
-                });
-            }
+            Err(fault) => faults.push(fault),
         }
     }
     if !faults.is_empty() {
@@ -112,13 +104,16 @@ fn between_members(secret: &str, files: &Files, names: &Names, now: Timestamp) -
     faults
 }
 
-/// The name to call members by, or what is wrong with which key.
+/// The name to call members by, or what is wrong with which key of which Secret.
 fn towards_clients(
-    server: &Files,
-    client: &Files,
+    (server_secret, server): (&str, &Files),
+    (client_secret, client): (&str, &Files),
     names: &Names,
     now: Timestamp,
-) -> Result<String, (Part, usize, &'static str, String)> {
+) -> Result<String, Fault> {
+    let ([server_crt, _, server_ca], [client_crt, _, client_ca]) = (Part::Server.keys(), Part::Client.keys());
+    let fault =
+        |secret: &str, key, reason, text| Fault { secret: secret.into(), key: Some(key), reason, text };
     let wanted = names.server();
     let mut first = None;
     let served = wanted.iter().find(|name| match server.pair.serves(&client.authorities, name, now) {
@@ -132,14 +127,37 @@ fn towards_clients(
         let error = first.unwrap_or(rustls::Error::General("no name".into()));
         let short = format!("{} or {}", names.members()[0], names.service()[0]);
         let (index, reason, text) = meaning(&error, &short, "server");
-        // Whom the operator trusts stands in its own Secret.
-        let part = if index == 2 { Part::Client } else { Part::Server };
-        return Err((part, index, reason, text));
+        return Err(match reason {
+            // A client Secret whose own certificate is of another authority holds the wrong one. If it is consistent, the
+            // server's certificate is the one that does not fit.
+            "UnknownAuthority" if client.pair.is_let_in(&client.authorities, now).is_ok() => {
+                let text =
+                    format!("is not signed by an authority in key {client_ca} of Secret {client_secret}");
+                fault(server_secret, server_crt, reason, text)
+            }
+            "UnknownAuthority" => {
+                let text = format!(
+                    "does not hold the authority that signed key {server_crt} of Secret {server_secret}"
+                );
+                fault(client_secret, client_ca, reason, text)
+            }
+            // Which authorities the operator trusts is in its own Secret.
+            _ if index == 2 => fault(client_secret, client_ca, reason, text),
+            _ => fault(server_secret, Part::Server.keys()[index], reason, text),
+        });
     };
     if let Err(error) = client.pair.is_let_in(&server.authorities, now) {
         let (index, reason, text) = meaning(&error, "", "client");
-        let part = if index == 2 { Part::Server } else { Part::Client };
-        return Err((part, index, reason, text));
+        return Err(match reason {
+            "UnknownAuthority" => {
+                let text = format!(
+                    "does not hold the authority that signed key {client_crt} of Secret {client_secret}"
+                );
+                fault(server_secret, server_ca, reason, text)
+            }
+            _ if index == 2 => fault(server_secret, server_ca, reason, text),
+            _ => fault(client_secret, Part::Client.keys()[index], reason, text),
+        });
     }
     // What etcd's gateway shows to etcd itself is the certificate of the server.
     Ok(name.clone())

@@ -126,6 +126,25 @@ fn authorities_that_do_not_fit_are_told_where_they_are_trusted() {
     let mut secrets = made(&names(), now());
     secrets.get_mut("server").unwrap().insert("server-ca.crt".into(), foreign);
     assert_eq!(fault(&secrets), of("server", "server-ca.crt", "UnknownAuthority"));
+    let text = judge(&secrets).unwrap_err()[0].text.clone();
+    assert_eq!(text, "does not hold the authority that signed key etcd-client.crt of Secret operator");
+}
+
+#[test]
+fn a_server_certificate_of_another_authority_is_a_fault_of_the_server_secret() {
+    // The whole Secret is of another authority, or its certificate alone.
+    let (secrets, others) = (made(&names(), now()), made(&names(), now()));
+    let mut whole = secrets.clone();
+    whole.insert("server".into(), others["server"].clone());
+    let mut certificate = secrets;
+    for key in ["server.crt", "server.key"] {
+        certificate.get_mut("server").unwrap().insert(key.into(), others["server"][key].clone());
+    }
+    for secrets in [whole, certificate] {
+        assert_eq!(fault(&secrets), of("server", "server.crt", "UnknownAuthority"));
+        let text = judge(&secrets).unwrap_err()[0].text.clone();
+        assert_eq!(text, "is not signed by an authority in key etcd-client-ca.crt of Secret operator");
+    }
 }
 
 #[test]

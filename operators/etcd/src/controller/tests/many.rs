@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 
 use super::super::*;
 use crate::addressing::InCluster;
+use crate::lease::Elector;
 
 const STUCK: usize = 20;
 const GOOD: &str = "quick";

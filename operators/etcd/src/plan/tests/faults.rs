@@ -117,8 +117,8 @@ fn suffer(world: &mut World, fault: &Fault, gentle: bool) {
         }
         Fault::Renew => world.goal.restart_before = Some(world.now),
         Fault::DeleteClaim(n) => {
-            // Its data is good as long as its pod is there; it must not be the last that could be spared.
-            if let Some(claim) = victim(world, *n).and_then(|name| world.claims.get_mut(&name)) {
+            // Its data is good as long as its pod is there.
+            if let Some(claim) = nth(world, *n).and_then(|name| world.claims.get_mut(&name)) {
                 claim.view.deleting = true;
             }
         }

@@ -5,6 +5,7 @@ mod compare;
 mod corrupt;
 mod faults;
 mod hold;
+mod reports;
 mod states;
 mod storage;
 mod versions;
@@ -94,7 +95,8 @@ fn a_crash_looping_member_is_replaced_but_not_one_that_lacks_memory() {
         let mut world = running(3);
         let name = world.nth_pod(0).unwrap();
         let pod = world.pods.get_mut(&name).unwrap();
-        (pod.stopped, pod.view.restarts, pod.view.out_of_memory) = (true, 5, out_of_memory);
+        (pod.stopped, pod.view.restarts) = (true, 5);
+        pod.view.last_end = out_of_memory.then_some(End::OutOfMemory);
         pod.view.waiting = Some("CrashLoopBackOff: back-off 5m0s".into());
         (pod.view.ready, pod.view.ready_since) = (false, Some(world.now));
         world.log.clear();

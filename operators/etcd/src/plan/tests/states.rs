@@ -511,7 +511,7 @@ fn a_volume_that_is_being_deleted_is_no_place_for_data_that_must_outlive_its_pod
     let doomed = One { claim: Some(true), ..WELL };
     assert!(matches!(
         renewed(vec![doomed.clone(), kept.clone(), kept.clone()], 3).action(),
-        Ok(Some(Action::Restart { .. }))
+        Ok(Some(Action::MoveLeader { .. }))
     ));
     assert!(matches!(
         renewed(vec![kept.clone(), doomed.clone(), kept], 3).action(),

@@ -1,0 +1,105 @@
+//! What is reported of members that do not start, and of clusters that elect a leader.
+
+use super::super::model::{BROKEN, World};
+use super::super::*;
+use super::running;
+use crate::observed::{ClaimView, Observed, PodView};
+
+#[test]
+fn a_first_member_that_does_not_start_is_reported() {
+    let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+    let goal = Goal { size: 3, version: "3.4.23".into(), ..Goal::default() };
+    let decide = |waiting: Option<&str>, age: i64, restarts: i32| {
+        let pod = PodView {
+            name: "orders-a".into(),
+            created: Some(now - SignedDuration::from_secs(age)),
+            waiting: waiting.map(Into::into),
+            version: goal.version.clone(),
+            restarts,
+            ..PodView::default()
+        };
+        let claim =
+            ClaimView { name: "orders-a".into(), pending_class: Some("fast".into()), ..ClaimView::default() };
+        let seen = Observed {
+            now,
+            pods: vec![pod],
+            claims: vec![claim],
+            storage_classes: Some(["slow".to_owned()].into()),
+            ..Observed::default()
+        };
+        plan(&goal, &Memory::default(), &seen)
+    };
+    for (waiting, age, restarts, blocked) in [
+        (None, 5, 0, false),
+        (None, 61, 0, true),
+        (None, 5, 1, true),
+        (Some("ContainerCreating"), 30, 0, false),
+        (Some("ErrImagePull: no such image"), 5, 0, false),
+        (Some("ErrImagePull: no such image"), 11, 0, true),
+        (Some("0/1 nodes are available: 1 node(s) didn't match Pod's node selector"), 11, 0, true),
+    ] {
+        let decision = decide(waiting, age, restarts);
+        let expected = blocked.then_some("MemberNotStarting");
+        assert_eq!(
+            (decision.progress, decision.blocked),
+            (Progress::Creating, expected),
+            "{waiting:?} {age}"
+        );
+        assert!(decision.message.contains(waiting.unwrap_or_default()), "{}", decision.message);
+        assert!(decision.message.contains("StorageClass fast, which does not exist"), "{}", decision.message);
+    }
+}
+
+#[test]
+fn a_first_member_that_ends_again_and_again_is_reported() {
+    let mut world = World::new(3);
+    world.goal.version = BROKEN.into();
+    world.step();
+    for _ in 0..20 {
+        assert_eq!(world.step().blocked, Some("MemberNotStarting"));
+    }
+}
+
+#[test]
+fn a_member_that_starts_with_its_new_version_does_not_stall_the_upgrade() {
+    let mut world = running(3);
+    world.goal.version = "3.5.30".into();
+    world.log.clear();
+    let name = loop {
+        if let Some(Action::SetVersion { name, .. }) = world.step().action {
+            break name;
+        }
+    };
+    world.pods.get_mut(&name).unwrap().stopped = true;
+    for _ in 0..40 {
+        let decision = world.step();
+        assert_eq!(
+            (decision.progress, decision.blocked),
+            (Progress::Upgrading, None),
+            "{}",
+            decision.message
+        );
+    }
+    for _ in 0..100 {
+        world.step();
+    }
+    assert_eq!(world.step().blocked, Some("UpgradeStalled"));
+}
+
+#[test]
+fn an_election_is_not_reported_as_too_few_members_that_answer() {
+    let mut world = running(5);
+    let mut seen = world.observe();
+    for endpoint in seen.endpoints.values_mut() {
+        (endpoint.leader, endpoint.linearizable) = (0, false);
+    }
+    let decision = plan(&world.goal, &world.memory, &seen);
+    assert_eq!(decision.blocked, Some("QuorumLost"));
+    let text = "5 of 5 members answer, but fewer than 3 of them follow one leader";
+    assert!(decision.message.starts_with(text), "{}", decision.message);
+    // With too few members it says that.
+    let names: Vec<String> = seen.endpoints.keys().take(3).cloned().collect();
+    names.iter().for_each(|name| drop(seen.endpoints.remove(name)));
+    let decision = plan(&world.goal, &world.memory, &seen);
+    assert!(decision.message.starts_with("2 of 5 members answer, 3 are needed"), "{}", decision.message);
+}
