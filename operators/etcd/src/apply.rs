@@ -162,7 +162,7 @@ impl Hands<'_> {
             }
             Action::Seal { name, uid } => self.seal(name, uid).await,
             Action::SetVersion { name, uid, to, volume, .. } => {
-                self.set_version(name, uid, to, *volume).await
+                self.set_version(name, uid, to, *volume, seen).await
             }
             Action::DeletePod { name, uid } | Action::Restart { name, uid, .. } => {
                 self.delete::<Pod>("pod", name, uid).await
@@ -299,12 +299,14 @@ impl Hands<'_> {
         uid: &str,
         version: &str,
         volume: bool,
+        seen: &Observed,
     ) -> Result<Changed, ApplyError> {
-        let annotations = json!({ names::ANNOTATION_VERSION: version });
         if volume {
-            let patch = json!({ "metadata": { "annotations": annotations } });
+            let patch = json!({ "metadata": { "annotations": { names::ANNOTATION_VERSION: version } } });
             self.patch::<PersistentVolumeClaim>("claim", name, patch).await?;
         }
+        let restarts = seen.pod(name).map_or(0, |pod| pod.restarts + pod.restarts_before).to_string();
+        let annotations = json!({ names::ANNOTATION_VERSION: version, names::ANNOTATION_RESTARTS: restarts });
         let image = build::pod::image(self.cluster, version);
         let patch = json!({
             "metadata": { "uid": uid, "annotations": annotations },

@@ -194,6 +194,8 @@ pub(crate) fn view(pod: &Pod) -> PodView {
             (scheduled.status == "False").then(|| scheduled.message.clone().unwrap_or_default())
         })
         .filter(|text| !text.is_empty());
+    let restarts_before = pod.annotations().get(names::ANNOTATION_RESTARTS);
+    let restarts_before = restarts_before.and_then(|count| count.parse::<i32>().ok()).unwrap_or_default();
     PodView {
         name: pod.name_any(),
         uid: pod.uid().unwrap_or_default(),
@@ -206,7 +208,8 @@ pub(crate) fn view(pod: &Pod) -> PodView {
         created: pod.creation_timestamp().map(|t| t.0),
         started: state.running.and_then(|r| r.started_at).map(|t| t.0),
         ever_started: container.is_some_and(ever_started),
-        restarts: container.map_or(0, |c| c.restart_count),
+        restarts: container.map_or(0, |c| c.restart_count).saturating_sub(restarts_before),
+        restarts_before,
         last_end: container.and_then(|container| last_end(container, start(pod))),
         waiting,
         version: pod.annotations().get(names::ANNOTATION_VERSION).cloned().unwrap_or_default(),
@@ -384,6 +387,19 @@ mod tests {
         assert!(pod.ever_started && pod.restarts == 5 && pod.started.is_some());
         assert_eq!(pod.last_end, Some(End::OutOfMemory));
         assert_eq!(pod.ip.as_deref(), Some("10.0.0.9"));
+    }
+
+    #[test]
+    fn restarts_count_from_the_time_when_the_version_was_set() {
+        let pod = |before: &str| {
+            let pod = serde_json::json!({
+                "metadata": { "name": "p", "annotations": { names::ANNOTATION_RESTARTS: before } },
+                "status": { "containerStatuses": [{
+                    "name": "etcd", "ready": false, "restartCount": 7, "image": "i", "imageID": "" }] } });
+            let pod = view(&serde_json::from_value(pod).unwrap());
+            (pod.restarts, pod.restarts_before)
+        };
+        assert_eq!([pod("6"), pod("x")], [(1, 6), (7, 0)]);
     }
 
     #[test]

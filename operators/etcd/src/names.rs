@@ -24,6 +24,8 @@ pub(crate) const ANNOTATION_ALLOW_VERSION: &str = "etcd.database.coreos.com/allo
 pub(crate) const ANNOTATION_INITIAL_CLUSTER: &str = "etcd.database.coreos.com/initial-cluster";
 /// Annotation on pods: `--initial-cluster-state` of the member, likewise.
 pub(crate) const ANNOTATION_INITIAL_STATE: &str = "etcd.database.coreos.com/initial-cluster-state";
+/// Annotation on pods: how often the container was restarted when its version was set last.
+pub(crate) const ANNOTATION_RESTARTS: &str = "etcd.database.coreos.com/restarts-before-version";
 /// Label on claims: uid of their cluster, also of those that outlive it.
 pub(crate) const LABEL_CLUSTER_UID: &str = "etcd_cluster_uid";
 /// Label on claims that are kept for people and are nobody's any more.

@@ -63,8 +63,10 @@ pub struct PodView {
     pub started: Option<Timestamp>,
     /// The etcd process ran at least once: the pod may hold data.
     pub ever_started: bool,
-    /// How often the etcd process was restarted.
+    /// How often the etcd process was restarted since its version was set.
     pub restarts: i32,
+    /// How often it was before.
+    pub restarts_before: i32,
     /// Why the etcd process ended last, where the end of its log or Kubernetes names the cause.
     pub last_end: Option<End>,
     /// Why it is not running, in the words of Kubernetes.

@@ -403,7 +403,7 @@ impl World {
                 }
                 let pod = self.pods.get_mut(name).unwrap();
                 pod.view.version = to.clone();
-                (pod.up, pod.view.restarts) = (false, pod.view.restarts + 1);
+                (pod.up, pod.view.restarts, pod.view.waiting) = (false, 1, None);
             }
             Action::DeletePod { name, .. } | Action::Restart { name, .. } => drop(self.pods.remove(name)),
             Action::ReleaseClaim { name, .. } => drop(self.claims.remove(name)),

@@ -87,6 +87,21 @@ fn a_member_that_starts_with_its_new_version_does_not_stall_the_upgrade() {
 }
 
 #[test]
+fn a_member_that_crashed_with_a_new_version_gets_another_chance_with_the_old_one() {
+    let mut world = running(3);
+    let members: Vec<u64> = world.members.iter().map(|m| m.id).collect();
+    world.goal.version = BROKEN.into();
+    world.log.clear();
+    for _ in 0..60 {
+        world.step();
+    }
+    assert!(world.pods.values().any(|pod| pod.view.restarts > CRASH_LOOP), "{:?}", world.log);
+    world.goal.version = "3.4.23".into();
+    assert!(world.converge(100), "{:?}", world.log);
+    assert_eq!(world.members.iter().map(|m| m.id).collect::<Vec<_>>(), members, "{:?}", world.log);
+}
+
+#[test]
 fn an_election_is_not_reported_as_too_few_members_that_answer() {
     let mut world = running(5);
     let mut seen = world.observe();
