@@ -1,6 +1,6 @@
 //! Which bundles one request may get, best first, and why the others may not be had.
 
-use std::collections::{BTreeSet, HashSet, VecDeque};
+use std::collections::HashSet;
 
 use olm_version::{precedence, suggest};
 
@@ -11,6 +11,7 @@ use crate::explain::Fix;
 use crate::graph::edge;
 use crate::need::{Place, ordered_places};
 use crate::package::Package;
+use crate::path::walk;
 use crate::request::{InstalledRef, Request, UpgradePolicy, VersionWish};
 use crate::resolution::HopVia;
 use crate::universe::{Bundle, CatalogRef, Channel, Health};
@@ -457,24 +458,13 @@ fn first_hop_towards<'a>(
     installed: &InstalledRef,
     wish: &VersionWish,
 ) -> Option<Candidate<'a>> {
-    let mut queue: VecDeque<(Candidate<'a>, InstalledRef)> = VecDeque::new();
-    let mut seen = BTreeSet::from([installed.name.clone()]);
     let usable =
         |c: &Candidate<'a>| !is_skip_version(request, c.place.bundle) && ctx.excluded(&c.place).is_none();
-    let next = |at: &InstalledRef| direct(ctx, request, package, channels, at).into_iter().filter(usable);
-    for candidate in next(installed) {
-        queue.push_back((Candidate { on_the_way: true, ..candidate }, reference(candidate.place.bundle)));
-    }
-    while let Some((first, at)) = queue.pop_front() {
-        if !seen.insert(at.name.clone()) {
-            continue;
-        }
-        if at.version.as_ref().is_some_and(|v| wish.allows(v)) {
-            return Some(first);
-        }
-        queue.extend(next(&at).map(|next| (first, reference(next.place.bundle))));
-    }
-    None
+    let next = |at: &InstalledRef| {
+        direct(ctx, request, package, channels, at).into_iter().filter(usable).collect::<Vec<_>>()
+    };
+    let first = walk(installed, next, |_, bundle| wished(Some(wish), bundle))?;
+    Some(Candidate { on_the_way: true, ..first })
 }
 
 pub(crate) fn reference(bundle: &Bundle) -> InstalledRef {

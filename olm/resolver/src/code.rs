@@ -43,6 +43,8 @@ codes! {
     NotInChannel,
     /// No replaces, skips or skipRange leads from the installed version to the bundle.
     NoUpgradeEdge,
+    /// Edges lead to the bundle from a version that comes before it on the upgrade path.
+    LaterHop,
     /// Another bundle of the channel says that this one is not to be installed.
     Skipped,
     /// `skipVersions` of the Subscription lists it.

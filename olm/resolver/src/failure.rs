@@ -6,10 +6,13 @@ use crate::candidates::{Candidates, Nothing, channels_text, is_skip_version};
 use crate::code::Code;
 use crate::context::{Context, name_of, namespace_of, patch};
 use crate::explain::{Explanation, Fix, Node};
+use crate::group::{group_by_cause, version_span};
 use crate::need::to_need;
+use crate::package::{Package, newest_first};
 use crate::request::Request;
 use crate::solve::{Cause, Search, Told, Unsolved, solve};
 use crate::solver::BUDGET;
+use crate::universe::Bundle;
 use crate::why::Why;
 
 /// How many candidates of one request an explanation shows.
@@ -56,7 +59,7 @@ fn explanation(
     request: &Request,
     list: &Candidates<'_>,
     code: Code,
-    mut children: Vec<Node>,
+    children: Vec<Node>,
     mut fixes: Vec<Fix>,
 ) -> Explanation {
     if fixes.is_empty() {
@@ -66,18 +69,17 @@ fn explanation(
         });
     }
     let total = children.len();
+    let mut children = by_cause(list.package, children);
+    let all = children.len() <= SHOWN;
     children.truncate(SHOWN);
     let place = channels_text(request, list.package);
     let text = match total {
         0 => format!("{place} of catalog {} has no bundles", request.catalog),
         1 => format!("the only candidate in {place} of catalog {} cannot be used", request.catalog),
-        n if n > SHOWN => {
-            format!(
-                "none of {n} candidates in {place} of catalog {} can be used, the first are",
-                request.catalog
-            )
+        n => {
+            let first = if all { "" } else { ", the first are" };
+            format!("none of {n} candidates in {place} of catalog {} can be used{first}", request.catalog)
         }
-        n => format!("none of {n} candidates in {place} of catalog {} can be used", request.catalog),
     };
     Explanation {
         code,
@@ -89,6 +91,24 @@ fn explanation(
         fixes,
         nearest: Vec::new(),
     }
+}
+
+/// Candidates of a package, those that share a cause in one node.
+fn by_cause(package: &Package, candidates: Vec<Node>) -> Vec<Node> {
+    let same_cause = |a: &Node, b: &Node| (a.code, &a.text, &a.children) == (b.code, &b.text, &b.children);
+    let merged = |mut group: Vec<Node>| {
+        if group.len() > 1 {
+            let mut bundles: Vec<&Bundle> = group.iter().filter_map(|n| package.bundle(&n.subject)).collect();
+            bundles.sort_by(|a, b| newest_first(a, b));
+            let version =
+                |b: &&Bundle| b.version.as_ref().map_or_else(|| b.name.clone(), ToString::to_string);
+            let versions: Vec<String> = bundles.iter().map(version).collect();
+            let versions: Vec<&str> = versions.iter().map(String::as_str).collect();
+            group[0].subject = format!("versions {}", version_span(&versions));
+        }
+        group.swap_remove(0)
+    };
+    group_by_cause(candidates, same_cause).into_iter().map(merged).collect()
 }
 
 /// Why the solver found nothing for these requests.

@@ -13,6 +13,7 @@ mod explain;
 mod facts;
 mod failure;
 mod graph;
+mod group;
 mod need;
 mod operators;
 mod outcome;
@@ -31,6 +32,7 @@ mod why;
 pub use code::Code;
 pub use explain::{Explanation, Fix, Node};
 pub use facts::{ApiFact, Facts, Installed};
+pub use group::{group_by_cause, version_span};
 pub use package::Package;
 pub use request::{DependencyPolicy, InstalledRef, Request, UpgradePolicy, VersionWish, VersionWishError};
 pub use resolution::{

@@ -42,7 +42,7 @@ pub(crate) fn resolved<'a>(
         Detail::Choice => (Vec::new(), Vec::new()),
         Detail::Why => {
             let mut why_not = Why::new(ctx);
-            (path::path(ctx, request, chosen), rejected(request, list, chosen, choices, &mut why_not))
+            (path::path(ctx, request, chosen), rejected(ctx, request, list, chosen, choices, &mut why_not))
         }
     };
     Resolved {
@@ -110,10 +110,14 @@ fn why_text(request: &Request, list: &Candidates<'_>, chosen: &Candidate<'_>) ->
 fn stays_text(request: &Request, list: &Candidates<'_>) -> String {
     let from = request.installed.as_ref().map_or("", |i| i.name.as_str());
     if list.allowed.is_empty() && list.excluded.is_empty() {
-        format!(
-            "{from} is installed and nothing newer can be reached in {}",
-            channels_text(request, list.package)
-        )
+        let place = channels_text(request, list.package);
+        if list.package.bundle(from).is_none() {
+            return format!(
+                "{from} is installed and is not in catalog {}, and nothing newer can be reached from it in {place}",
+                request.catalog
+            );
+        }
+        format!("{from} is installed and nothing newer can be reached in {place}")
     } else {
         format!("{from} is installed and what is newer cannot be used now")
     }

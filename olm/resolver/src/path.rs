@@ -1,11 +1,12 @@
 //! The way from what is installed to the newest that can be reached, hop by hop.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 use crate::candidates::{Candidate, candidates, reference};
 use crate::context::Context;
-use crate::request::Request;
+use crate::request::{InstalledRef, Request};
 use crate::resolution::Hop;
+use crate::universe::Bundle;
 
 /// No real chain is longer; a loop of skipRanges ends here.
 const LONGEST: usize = 300;
@@ -27,6 +28,28 @@ pub(crate) fn path<'a>(ctx: &Context<'a>, request: &Request, chosen: Option<&Can
         at.installed = Some(reference(next.place.bundle));
     }
     hops
+}
+
+/// Walks the edges from what is installed, the fewest hops first, until `ends` accepts a bundle, which it gets with the
+/// first hop on the way there. `next` lists the hops from a bundle, best first.
+pub(crate) fn walk<'a>(
+    installed: &InstalledRef,
+    next: impl Fn(&InstalledRef) -> Vec<Candidate<'a>>,
+    mut ends: impl FnMut(&Candidate<'a>, &'a Bundle) -> bool,
+) -> Option<Candidate<'a>> {
+    let mut seen = BTreeSet::from([installed.name.clone()]);
+    let mut queue: VecDeque<(Candidate<'a>, &'a Bundle)> =
+        next(installed).into_iter().map(|first| (first, first.place.bundle)).collect();
+    while let Some((first, bundle)) = queue.pop_front() {
+        if !seen.insert(bundle.name.clone()) {
+            continue;
+        }
+        if ends(&first, bundle) {
+            return Some(first);
+        }
+        queue.extend(next(&reference(bundle)).into_iter().map(|next| (first, next.place.bundle)));
+    }
+    None
 }
 
 fn hop(candidate: &Candidate<'_>) -> Hop {

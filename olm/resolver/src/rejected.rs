@@ -1,14 +1,18 @@
 //! The candidates that were not chosen, each with its reason.
 
+use std::cell::LazyCell;
+use std::collections::HashMap;
+
 use olm_constraint::Constraint;
 use olm_version::{Version, precedence};
 
-use crate::candidates::{Candidate, Candidates, is_skip_version};
+use crate::candidates::{Candidate, Candidates, direct, is_skip_version};
 use crate::code::Code;
-use crate::context::patch;
+use crate::context::{Context, patch};
 use crate::explain::Fix;
 use crate::need::{needs_of, to_need};
-use crate::request::Request;
+use crate::path::walk;
+use crate::request::{InstalledRef, Request};
 use crate::resolution::Rejected;
 use crate::solve::Choice;
 use crate::universe::{Bundle, Channel};
@@ -20,6 +24,7 @@ const OLDER: usize = 10;
 /// Everything of the package that is newer than what was chosen, everything that the request would rather have had, and
 /// the first of what comes after it; newest first.
 pub(crate) fn rejected<'a>(
+    ctx: &Context<'a>,
     request: &Request,
     list: &Candidates<'a>,
     chosen: Option<&Candidate<'a>>,
@@ -53,6 +58,7 @@ pub(crate) fn rejected<'a>(
         known[place.at as usize] = true;
         reasons[place.at as usize] = Some((reason.code, reason.text.clone(), reason.fix.clone()));
     }
+    let later = LazyCell::new(|| later_hops(ctx, request, list, chosen));
     let mut rejected = Vec::new();
     for &at in package.newest() {
         let bundle = &package.bundles()[at as usize];
@@ -62,7 +68,7 @@ pub(crate) fn rejected<'a>(
         }
         let mut reason = reasons[at as usize].take();
         if !known[at as usize] && newer(bundle.version.as_ref(), version) {
-            reason = Some(unwanted(request, list, bundle, at));
+            reason = Some(unwanted(request, list, bundle, at, |name| later.get(name).copied()));
         }
         let Some((code, text, fix)) = reason else { continue };
         rejected.push(Rejected {
@@ -83,7 +89,7 @@ type Reason = (Code, String, Option<Fix>);
 fn lost<'a>(candidate: &Candidate<'a>, choices: &[Choice<'a>], why: &mut Why<'a, '_>) -> Reason {
     if let Some(unmet) = why.unmet(candidate.place) {
         let fix = why.fixes(&unmet).into_iter().next();
-        return (Code::DependencyUnsatisfied, format!("{}: {}", unmet.text, unmet.node.text), fix);
+        return (Code::DependencyUnsatisfied, unmet.line(), fix);
     }
     let other = choices.iter().find_map(|choice| match choice {
         Choice::Bundle(place) if place.package != candidate.place.package => {
@@ -121,7 +127,13 @@ fn wants_another<'a>(candidate: &Candidate<'a>, choices: &[Choice<'a>]) -> Optio
 }
 
 /// The request did not allow it.
-fn unwanted(request: &Request, list: &Candidates<'_>, bundle: &Bundle, at: u32) -> Reason {
+fn unwanted<'a>(
+    request: &Request,
+    list: &Candidates<'_>,
+    bundle: &Bundle,
+    at: u32,
+    first_hop_to: impl Fn(&str) -> Option<&'a str>,
+) -> Reason {
     let own = |channel: &&&Channel| list.package.channels_of(at).any(|own| std::ptr::eq(own, **channel));
     let Some(channel) = list.channels.iter().find(own) else {
         let others: Vec<&str> = list.package.channels_of(at).map(|channel| channel.name.as_str()).collect();
@@ -154,16 +166,41 @@ fn unwanted(request: &Request, list: &Candidates<'_>, bundle: &Bundle, at: u32) 
         return (Code::Skipped, format!("{} skips it in channel {}", by.name, channel.name), None);
     }
     match &request.installed {
-        Some(installed) => (
-            Code::NoUpgradeEdge,
-            format!(
-                "no replaces, skips or skipRange in channel {} leads to it from {}",
-                channel.name, installed.name
+        Some(installed) => match first_hop_to(&bundle.name) {
+            Some(first) => (Code::LaterHop, format!("reachable in a later hop, after {first}"), None),
+            None => (
+                Code::NoUpgradeEdge,
+                format!(
+                    "no replaces, skips or skipRange in channel {} leads to it from {}",
+                    channel.name, installed.name
+                ),
+                None,
             ),
-            None,
-        ),
+        },
         None => (Code::Skipped, format!("it is not on the chain of channel {}", channel.name), None),
     }
+}
+
+/// The bundles that the edges lead to in any number of hops, each with the first hop on the way there: the chosen bundle
+/// where that leads to it.
+fn later_hops<'a>(
+    ctx: &Context<'a>,
+    request: &Request,
+    list: &Candidates<'a>,
+    chosen: Option<&Candidate<'a>>,
+) -> HashMap<&'a str, &'a str> {
+    let mut found = HashMap::new();
+    let Some(installed) = &request.installed else { return found };
+    let next = |at: &InstalledRef| {
+        let mut next = direct(ctx, request, list.package, &list.channels, at);
+        next.sort_by_key(|hop| chosen.is_none_or(|chosen| chosen.place.key() != hop.place.key()));
+        next
+    };
+    walk(installed, next, |first, bundle| {
+        found.insert(bundle.name.as_str(), first.place.bundle.name.as_str());
+        false
+    });
+    found
 }
 
 /// Whether the first version is newer than the second one.

@@ -7,6 +7,7 @@ use olm_constraint::{Constraint, Rule};
 use crate::code::Code;
 use crate::context::{Context, patch};
 use crate::explain::{Fix, Node};
+use crate::group::group_by_cause;
 use crate::need::{Place, needs_of, to_need};
 use crate::request::DependencyPolicy;
 use crate::universe::{Bundle, CatalogRef};
@@ -17,21 +18,57 @@ const SHOWN: usize = 5;
 const DEEPEST: usize = 8;
 /// How many bundles one tree names.
 const MOST: usize = 100;
+/// How many needs of one bundle are named; the others are counted.
+const NAMED: usize = 20;
 
-/// A need that nothing can meet.
-#[derive(Clone)]
+/// The needs of a bundle that nothing can meet.
 pub(crate) struct Unmet {
-    /// It in a sentence: that of the author, where there is one.
-    pub(crate) text: String,
-    pub(crate) node: Node,
+    /// The first of them.
+    needs: Vec<UnmetNeed>,
+    /// How many more there are.
+    more: usize,
+}
+
+struct UnmetNeed {
+    /// The need in the words of the bundle's author, where there are any.
+    message: Option<String>,
+    node: Node,
 }
 
 impl Unmet {
-    /// The bundle that has the need, with the need below.
+    /// The bundle that has the needs, with the needs below.
     pub(crate) fn of(self, bundle: &str) -> Node {
         let (subject, code) = (bundle.to_owned(), Code::DependencyUnsatisfied);
-        Node { subject, code, text: self.text, children: vec![self.node] }
+        let text = sentence(&self.needs.iter().collect::<Vec<_>>(), self.more);
+        Node { subject, code, text, children: self.needs.into_iter().map(|need| need.node).collect() }
     }
+
+    /// The needs and why each of them is not met, in one line.
+    pub(crate) fn line(&self) -> String {
+        let same_cause = |a: &&UnmetNeed, b: &&UnmetNeed| a.node.text == b.node.text;
+        let groups = group_by_cause(&self.needs, same_cause);
+        let last = groups.len() - 1;
+        let part = |(at, group): (usize, &Vec<&UnmetNeed>)| {
+            let more = if at == last { self.more } else { 0 };
+            format!("{}: {}", sentence(group, more), group[0].node.text)
+        };
+        groups.iter().enumerate().map(part).collect::<Vec<_>>().join("; ")
+    }
+}
+
+/// Needs in a sentence: `it needs API A, API B and API C`; those with a message in the words of the author.
+fn sentence(needs: &[&UnmetNeed], more: usize) -> String {
+    let unnamed = (more > 0).then(|| format!("{more} more"));
+    let plain = needs.iter().filter(|need| need.message.is_none());
+    let subjects: Vec<String> = plain.map(|need| need.node.subject.clone()).chain(unnamed).collect();
+    let plain = match subjects.as_slice() {
+        [] => None,
+        [only] => Some(format!("it needs {only}")),
+        [first @ .., last] => Some(format!("it needs {} and {last}", first.join(", "))),
+    };
+    let messages = needs.iter().filter_map(|need| need.message.as_ref());
+    let messages = messages.map(|message| format!("its author says: {message}"));
+    plain.into_iter().chain(messages).collect::<Vec<_>>().join("; ")
 }
 
 /// Finds needs that nothing can meet. Bundles that need each other count as met.
@@ -41,6 +78,8 @@ pub(crate) struct Why<'a, 'c> {
     places: HashMap<(*const CatalogRef, *const Bundle), usize>,
     bundles: Vec<Looked<'a>>,
     needs: Vec<Wanted<'a>>,
+    /// How many needs were found that cannot be met.
+    hopeless: usize,
     /// What could be done about what was told.
     fixes: Vec<Fix>,
 }
@@ -48,8 +87,8 @@ pub(crate) struct Why<'a, 'c> {
 /// A bundle that was looked at.
 struct Looked<'a> {
     place: Place<'a>,
-    /// The need that cannot be met, as a place in [`Why::needs`].
-    unmet: Option<usize>,
+    /// The needs that cannot be met, as places in [`Why::needs`], in the order in which they were found.
+    unmet: Vec<usize>,
     /// Needs that it could meet.
     could_meet: Vec<usize>,
 }
@@ -62,6 +101,8 @@ struct Wanted<'a> {
     options: Vec<Choosable>,
     /// How many of the options may still do.
     open: usize,
+    /// When it was found that none does, in the order of [`Why::hopeless`].
+    found: usize,
 }
 
 /// What could meet a need.
@@ -73,24 +114,31 @@ enum Choosable {
 
 impl<'a, 'c> Why<'a, 'c> {
     pub(crate) fn new(ctx: &'c Context<'a>) -> Self {
-        Self { ctx, places: HashMap::new(), bundles: Vec::new(), needs: Vec::new(), fixes: Vec::new() }
+        Self {
+            ctx,
+            places: HashMap::new(),
+            bundles: Vec::new(),
+            needs: Vec::new(),
+            hopeless: 0,
+            fixes: Vec::new(),
+        }
     }
 
-    /// The first need of a bundle that cannot be met, if there is one.
+    /// The needs of a bundle that cannot be met, if there are any.
     pub(crate) fn unmet(&mut self, place: Place<'a>) -> Option<Unmet> {
         let before = self.bundles.len();
         let at = self.place(place);
         self.look_from(before);
-        let need = self.bundles[at].unmet?;
+        let needs = self.bundles[at].unmet.clone();
         let mut room = MOST;
-        Some(self.tell(need, 0, &mut room))
+        (!needs.is_empty()).then(|| self.tell_all(&needs, 0, &mut room))
     }
 
     fn place(&mut self, place: Place<'a>) -> usize {
         let next = self.bundles.len();
         let at = *self.places.entry((place.catalog, place.bundle)).or_insert(next);
         if at == next {
-            self.bundles.push(Looked { place, unmet: None, could_meet: Vec::new() });
+            self.bundles.push(Looked { place, unmet: Vec::new(), could_meet: Vec::new() });
         }
         at
     }
@@ -111,13 +159,13 @@ impl<'a, 'c> Why<'a, 'c> {
                 let mut open = 0;
                 for option in &options {
                     if let Choosable::Bundle(bundle) = option
-                        && self.bundles[*bundle].unmet.is_none()
+                        && self.bundles[*bundle].unmet.is_empty()
                     {
                         self.bundles[*bundle].could_meet.push(at);
                         open += 1;
                     }
                 }
-                self.needs.push(Wanted { need, of: next, options, open });
+                self.needs.push(Wanted { need, of: next, options, open, found: usize::MAX });
                 if open == 0 {
                     hopeless.push(at);
                 }
@@ -128,11 +176,11 @@ impl<'a, 'c> Why<'a, 'c> {
         let mut at = 0;
         while let Some(need) = hopeless.get(at).copied() {
             at += 1;
+            self.needs[need].found = self.hopeless;
+            self.hopeless += 1;
             let bundle = &mut self.bundles[self.needs[need].of];
-            if bundle.unmet.is_some() {
-                continue;
-            }
-            bundle.unmet = Some(need);
+            bundle.unmet.push(need);
+            // empty after the first unmet need of the bundle
             for waiting in std::mem::take(&mut bundle.could_meet) {
                 self.needs[waiting].open -= 1;
                 if self.needs[waiting].open == 0 {
@@ -163,8 +211,17 @@ impl<'a, 'c> Why<'a, 'c> {
         options
     }
 
+    /// The needs of a bundle that cannot be met, with the reasons below each.
+    fn tell_all(&mut self, needs: &[usize], depth: usize, room: &mut usize) -> Unmet {
+        let named = &needs[..needs.len().min(NAMED)];
+        Unmet {
+            needs: named.iter().map(|need| self.tell(*need, depth, room)).collect(),
+            more: needs.len() - named.len(),
+        }
+    }
+
     /// A need that cannot be met, with the reasons below it.
-    fn tell(&mut self, need: usize, depth: usize, room: &mut usize) -> Unmet {
+    fn tell(&mut self, need: usize, depth: usize, room: &mut usize) -> UnmetNeed {
         let total = self.needs[need].options.len();
         let mut children = Vec::new();
         for option in 0..total.min(SHOWN) {
@@ -176,13 +233,16 @@ impl<'a, 'c> Why<'a, 'c> {
                     node.clone()
                 }
                 Choosable::Bundle(bundle) => {
-                    let name = self.bundles[*bundle].place.bundle.name.clone();
-                    match self.bundles[*bundle].unmet {
-                        Some(below) if depth < DEEPEST => self.tell(below, depth + 1, room).of(&name),
-                        _ => {
-                            let text = "what it needs cannot be had, and so on";
-                            Node::leaf(name, Code::DependencyUnsatisfied, text)
-                        }
+                    let bundle = &self.bundles[*bundle];
+                    let name = bundle.place.bundle.name.clone();
+                    if depth < DEEPEST {
+                        // needs found after this one may follow from it: leaving them out ends every tree
+                        let before = |at: &usize| self.needs[*at].found < self.needs[need].found;
+                        let below: Vec<usize> = bundle.unmet.iter().copied().filter(before).collect();
+                        self.tell_all(&below, depth + 1, room).of(&name)
+                    } else {
+                        let text = "what it needs cannot be had, and so on";
+                        Node::leaf(name, Code::DependencyUnsatisfied, text)
                     }
                 }
             };
@@ -192,17 +252,18 @@ impl<'a, 'c> Why<'a, 'c> {
         let text = match total {
             0 => self.nobody(need),
             shown if shown > SHOWN => {
-                format!("none of {total} bundles that provide it can be used, the first are")
+                format!("none of {total} providers can be used, the first are")
             }
-            _ => "no bundle that provides it can be used".to_owned(),
+            _ => "no provider can be used".to_owned(),
         };
-        let subject = to_need(need).to_string();
-        Unmet {
-            text: match &need.message {
-                Some(message) => format!("its author says: {message}"),
-                None => format!("it needs {subject}"),
+        UnmetNeed {
+            message: need.message.clone(),
+            node: Node {
+                subject: to_need(need).to_string(),
+                code: Code::DependencyUnsatisfied,
+                text,
+                children,
             },
-            node: Node { subject, code: Code::DependencyUnsatisfied, text, children },
         }
     }
 
@@ -210,8 +271,8 @@ impl<'a, 'c> Why<'a, 'c> {
     fn nobody(&self, need: &Constraint) -> String {
         let Rule::Package { name: wanted, .. } = &need.rule else {
             return match &need.rule {
-                Rule::Api(_) => "no catalog has a bundle that provides it".to_owned(),
-                _ => "no catalog has a bundle that meets it".to_owned(),
+                Rule::Api(_) => "not provided by any catalog".to_owned(),
+                _ => "not met by any bundle".to_owned(),
             };
         };
         let mut versions: Vec<String> = self
@@ -246,13 +307,13 @@ impl<'a, 'c> Why<'a, 'c> {
         })
     }
 
-    /// What could be done about an unmet need, and about all that were found before.
+    /// What could be done about unmet needs, and about all that were found before.
     pub(crate) fn fixes(&self, unmet: &Unmet) -> Vec<Fix> {
         let mut fixes: Vec<Fix> = Vec::new();
         for fix in &self.fixes {
             fix.add_to(&mut fixes);
         }
-        if unmet.node.children.is_empty() {
+        if unmet.needs.iter().any(|need| need.node.children.is_empty()) {
             fixes.push(Fix {
                 text: "add a catalog that has it".into(),
                 command: "kubectl get catalogsources -A".into(),

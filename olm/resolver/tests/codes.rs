@@ -105,7 +105,8 @@ codes! {
         .channel("cat", "a", "stable", &[a1().replaces("a.v2"), b("a.v2", "2.0.0").replaces("a.v1.0.0")])
         .sub("a", "stable");
     NotInChannel not_in_channel => a().sub("a", "stable");
-    NoUpgradeEdge no_upgrade_edge => a().sub("a", "stable").installed(&a1());
+    NoUpgradeEdge no_upgrade_edge => a().sub("a", "stable").installed(&b("a.v0.9.0", "0.9.0"));
+    LaterHop later_hop => a().sub("a", "stable").installed(&a1());
     Skipped skipped => World::new()
         .channel("cat", "a", "stable", &[
             a1(),
