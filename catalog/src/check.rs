@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use olm_bundle::{Gvk, PackageRequirement, image_reference};
 use olm_constraint::{Constraint, Problem as ConstraintProblem};
-use olm_version::{Prerelease, Range, Version};
+use olm_version::{Prerelease, Range, Version, precedence};
 use serde::Deserialize;
 
 use crate::assemble::{Assembly, BUNDLE, CHANNEL, PACKAGE, Subject};
@@ -201,6 +201,7 @@ pub(crate) fn package(assembly: &mut Assembly) {
         versions(assembly, &package);
         for channel in package.channels.values() {
             channel_graph(assembly, channel);
+            skip_ranges(assembly, &package, channel);
         }
     }
     if default_channel(assembly, &mut package) {
@@ -326,6 +327,11 @@ fn channel_graph(assembly: &mut Assembly, channel: &Channel) {
     if let Some((code, text, fix)) = problem {
         assembly.report(&subject, Error, code, text, fix);
     }
+}
+
+/// Ranges that do not parse, say something else than they seem to, or lead back from newer entries.
+fn skip_ranges(assembly: &mut Assembly, package: &Package, channel: &Channel) {
+    let name = &channel.name;
     for entry in &channel.entries {
         let Some(source) = &entry.skip_range else { continue };
         let subject =
@@ -352,9 +358,36 @@ fn channel_graph(assembly: &mut Assembly, channel: &Channel) {
                         "write the range that is meant",
                     );
                 }
+                if let Some(covered) = covered(package, channel, &entry.name, &range) {
+                    let text =
+                        format!("skipRange {source:?} of {} in channel {name} covers {covered}", entry.name);
+                    let fix = "end the range below the entry's own version";
+                    assembly.report(&subject, Warning, "skip-range-too-wide", text, fix);
+                }
             }
         }
     }
+}
+
+/// The entry itself and newer ones, where its own range contains them: an upgrade could lead back to it.
+fn covered(package: &Package, channel: &Channel, name: &str, range: &Range) -> Option<String> {
+    let version = |name: &str| package.bundles.get(name)?.version.as_ref();
+    let own = version(name)?;
+    let mut newer: Vec<(&Version, &str)> = channel
+        .entries
+        .iter()
+        .filter_map(|entry| Some((version(&entry.name)?, entry.name.as_str())))
+        .filter(|(version, _)| precedence(version, own).is_gt() && range.contains(version))
+        .collect();
+    newer.sort_by(|a, b| precedence(a.0, b.0));
+    let newer = match newer.as_slice() {
+        [] => None,
+        [(_, only)] => Some(format!("the newer entry {only}")),
+        [(_, first), .., (_, last)] => Some(format!("{} newer entries, {first} to {last}", newer.len())),
+    };
+    let itself = range.contains(own).then(|| "its own version".to_owned());
+    let parts: Vec<String> = itself.into_iter().chain(newer).collect();
+    (!parts.is_empty()).then(|| parts.join(" and "))
 }
 
 /// The icon of the default channel's head, for packages that leave theirs to the bundle.

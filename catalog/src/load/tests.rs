@@ -89,6 +89,47 @@ fn a_default_channel_stands_in() {
     assert_eq!(catalog.summary("good").unwrap().default_channel, "c");
 }
 
+/// The channel c of package p with versions 1.0.0 to 4.0.0, of which 2.0.0 has a skipRange.
+fn skipping(range: &str) -> Vec<Problem> {
+    let name = |major: u32| format!("p.v{major}.0.0");
+    let mut text = "schema: olm.package\nname: p\ndefaultChannel: c\n---\n\
+                    schema: olm.channel\npackage: p\nname: c\nentries:\n- {name: p.v1.0.0}\n"
+        .to_owned();
+    for major in 2..=4 {
+        let range = if major == 2 { format!(", skipRange: '{range}'") } else { String::new() };
+        text += &format!("- {{name: {}, replaces: {}{range}}}\n", name(major), name(major - 1));
+    }
+    for major in 1..=4 {
+        text += &format!(
+            "---\n{{schema: olm.bundle, package: p, name: {}, image: 'r.test/p:{major}', properties: \
+             [{{type: olm.package, value: {{packageName: p, version: {major}.0.0}}}}]}}\n",
+            name(major)
+        );
+    }
+    Catalog::from_bytes("c", text.as_bytes()).problems
+}
+
+#[test]
+fn a_skip_range_ends_below_its_own_version() {
+    for (range, covers) in [
+        (">1.0.0", "its own version and 2 newer entries, p.v3.0.0 to p.v4.0.0"),
+        ("<=2.0.0", "its own version"),
+        ("<=3.0.0 !2.0.0", "the newer entry p.v3.0.0"),
+    ] {
+        let problems = skipping(range);
+        let [problem] = problems.as_slice() else { panic!("{range}: {problems:?}") };
+        assert_eq!(
+            (problem.code.as_ref(), problem.severity),
+            ("skip-range-too-wide", Severity::Warning),
+            "{range}"
+        );
+        let text = format!("skipRange {range:?} of p.v2.0.0 in channel c covers {covers}");
+        assert_eq!(problem.text, text, "{range}");
+    }
+    // a range that ends below it is what authors write
+    assert_eq!(skipping(">=1.0.0 <2.0.0"), []);
+}
+
 #[test]
 fn nothing_at_all_is_a_problem_not_a_crash() {
     assert_eq!(codes(&Catalog::load_dir(Path::new("/nonexistent"))), ["unreadable"]);
