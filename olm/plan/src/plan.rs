@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use olm_bundle::{Manifest, Phase};
-use olm_resolver::Code;
+use olm_resolver::{Code, group_by_cause, version_span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -134,6 +134,19 @@ pub struct Why {
     pub text: String,
     /// Versions that were not chosen.
     pub rejected: Vec<RejectedView>,
+}
+
+impl Why {
+    /// The versions that were not chosen by cause, such as `1.0.0 to 1.4.2 (47)`, with the first of each.
+    pub fn rejected_by_cause(&self) -> Vec<(String, &RejectedView)> {
+        let same_cause =
+            |a: &&RejectedView, b: &&RejectedView| (a.code, &a.text, &a.fix) == (b.code, &b.text, &b.fix);
+        let span = |group: &[&RejectedView]| {
+            version_span(&group.iter().map(|rejected| rejected.version.as_str()).collect::<Vec<_>>())
+        };
+        let groups = group_by_cause(&self.rejected, same_cause).into_iter();
+        groups.map(|group| (span(&group), group[0])).collect()
+    }
 }
 
 /// A version that was not chosen.

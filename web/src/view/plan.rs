@@ -54,8 +54,8 @@ pub(crate) fn show(plan: &Plan) -> Markup {
                     summary { "Why not another version?" }
                     div.body {
                         dl.facts {
-                            @for no in &plan.why.rejected {
-                                div { dt { (clean(&no.version)) } dd { (clean(&no.text)) } }
+                            @for (versions, cause) in plan.why.rejected_by_cause() {
+                                div { dt { (clean(&versions)) } dd { (clean(&cause.text)) } }
                             }
                         }
                     }
