@@ -10,6 +10,7 @@ mod offline;
 mod output;
 mod pages;
 mod prose;
+mod removed;
 mod source;
 
 use std::process::ExitCode;

@@ -14,13 +14,14 @@ use olm_manager::{
     },
     ops::UninstallOptions,
 };
-use olm_plan::{Plan, wanted_along};
+use olm_plan::{Finding, FindingCode, Plan, Severity, wanted_along};
 use olm_resolver::Resolved;
 
 use crate::{
     args::{OfflineArgs, RegistryArgs},
     commands::{catalog, wait},
     exit::{Code, Failure},
+    removed::{self, is_edge_source},
     source::{self, Named, OpenedBundle},
 };
 
@@ -88,25 +89,51 @@ impl Offline {
         catalog::package(&self.catalog().catalog, name)
     }
 
-    /// `PACKAGE@VERSION`, or the name of a bundle, in whatever package it is.
+    /// `PACKAGE@VERSION`, or the name of a bundle, in whatever package it is; of a bundle that left the catalog also
+    /// `BUNDLE@VERSION`.
     async fn find_bundle(&self, text: &str, first: &str) -> Result<BundleEntry, Failure> {
-        if let Some((package, version)) = text.split_once('@') {
-            return version_of(&*self.package(package)?, version).cloned();
-        }
         let catalog = &self.catalog().catalog;
+        let (bundle, version) = match text.split_once('@') {
+            Some((package, version)) if catalog.summary(package).is_some() => {
+                return version_of(&*self.package(package)?, version).cloned();
+            }
+            Some((bundle, version)) => {
+                let parsed = olm_version::parse_lenient(version).map_err(|error| {
+                    Failure::new(Code::Usage, format!("--installed {text}: {version:?}: {error}"))
+                })?;
+                (bundle, Some(parsed))
+            }
+            None => (text, None),
+        };
         let others = catalog.summaries().map(|summary| summary.name.as_str()).filter(|name| *name != first);
+        let mut removed = removed::Search::new(bundle, version);
         for name in std::iter::once(first).chain(others) {
             let read = catalog.package(name).map_err(|e| Failure::new(Code::Unexpected, e.to_string()))?;
-            if let Some(entry) = read.as_ref().and_then(|package| package.bundles.get(text)) {
+            let Some(package) = read else { continue };
+            if let Some(entry) = package.bundles.get(bundle) {
                 return Ok(entry.clone());
             }
+            removed.visit(&package);
         }
-        let failure = Failure::new(Code::NotFound, format!("bundle `{text}` is not in {}", self.source));
-        let known = self.package(first).map(|package| package.bundles.keys().cloned().collect::<Vec<_>>());
-        Err(match olm_version::suggest(text, known.unwrap_or_default(), 3) {
-            nearest if nearest.is_empty() => failure.hint("write PACKAGE@VERSION, or the name of a bundle"),
+        removed.found().ok_or_else(|| self.unknown_bundle(bundle, first))
+    }
+
+    fn unknown_bundle(&self, bundle: &str, package: &str) -> Failure {
+        let failure = Failure::new(Code::NotFound, format!("bundle `{bundle}` is not in {}", self.source));
+        let known = self.package(package).map(|package| package.bundles.keys().cloned().collect::<Vec<_>>());
+        match olm_version::suggest(bundle, known.unwrap_or_default(), 3) {
+            nearest if nearest.is_empty() => {
+                let failure = failure.hint("write PACKAGE@VERSION, or the name of a bundle");
+                failure.hint("if it left the catalog: --installed BUNDLE@VERSION")
+            }
             nearest => failure.hint(format!("did you mean {}?", nearest.join(", "))),
-        })
+        }
+    }
+
+    /// The bundle of a package that is installed, where the catalog no longer has it.
+    pub fn removed(&self, package: &str) -> Option<&BundleEntry> {
+        let known = self.package(package).ok()?;
+        self.supposed.of_package(package).filter(|entry| !known.bundles.contains_key(&entry.name))
     }
 
     /// The Subscription that `olm install` would make: it follows a channel that has what is installed, the default one
@@ -115,9 +142,15 @@ impl Offline {
         let known = self.package(package).ok();
         let followed = known.as_ref().map(|package| {
             let installed = self.supposed.of_package(&package.name);
+            let removed = self.removed(&package.name);
+            // A bundle that left the catalog is in no channel: edges name it.
             let has = |name: &str| {
                 let channel = package.channels.get(name);
-                installed.is_none_or(|i| channel.is_some_and(|c| c.entries.iter().any(|e| e.name == i.name)))
+                match (installed, removed) {
+                    (None, _) => true,
+                    (_, Some(removed)) => channel.is_some_and(|c| is_edge_source(c, &removed.name)),
+                    (Some(i), _) => channel.is_some_and(|c| c.entries.iter().any(|e| e.name == i.name)),
+                }
             };
             let default = &package.default_channel;
             let other = || package.channels.keys().find(|name| has(name));
@@ -187,7 +220,8 @@ impl Offline {
         to: &BundleEntry,
     ) -> Result<Plan, Failure> {
         let bundle = self.bundle(to).await?;
-        let previous = match from {
+        let removed = self.removed(&to.package);
+        let previous = match from.filter(|_| removed.is_none()) {
             Some(from) => Some(self.bundle(from).await?),
             None => None,
         };
@@ -199,18 +233,41 @@ impl Offline {
             let bundle = self.bundle(entry).await?;
             along.push((wanted, bundle));
         }
-        Ok(self.supposed.plan(&Draft {
+        let mut plan = self.supposed.plan(&Draft {
             subscription,
             resolved,
             catalog: self.catalog(),
             bundle: &bundle,
             previous: previous.as_ref(),
             along: &along,
-        }))
+        });
+        if let Some(removed) = removed {
+            plan.findings.push(Finding {
+                code: FindingCode::NotChecked,
+                severity: Severity::Info,
+                subject: format!("ClusterServiceVersion {}", removed.name),
+                object: None,
+                text: format!(
+                    "not checked: what it installed ({} no longer has it); every object counts as new",
+                    self.source
+                ),
+                fix: None,
+            });
+        }
+        Ok(plan)
+    }
+
+    /// The failure of a command that needs the manifests of a bundle that left the catalog.
+    pub fn unknown_objects(&self, removed: &BundleEntry) -> Failure {
+        let text = format!("bundle {} is not in {}, so its objects are not known", removed.name, self.source);
+        Failure::new(Code::NotFound, text)
     }
 
     /// A bundle: its manifests inside the catalog, or those of its image, which is pulled.
     async fn bundle(&self, entry: &BundleEntry) -> Result<Bundle, Failure> {
+        if let Some(removed) = self.removed(&entry.package).filter(|removed| removed.name == entry.name) {
+            return Err(self.unknown_objects(removed));
+        }
         let broken = |text: String| {
             Failure::new(Code::Refused, format!("bundle {} cannot be read: {text}", entry.name))
         };

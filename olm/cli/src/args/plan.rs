@@ -15,7 +15,8 @@ pub struct OfflineArgs {
     /// Suppose this version of Kubernetes; unknown when absent.
     #[arg(long, value_name = "VERSION", requires = "catalog_dir", value_parser = kubernetes)]
     pub kube_version: Option<Version>,
-    /// Suppose that this is installed, as BUNDLE or PACKAGE@VERSION; may be repeated.
+    /// Suppose that this is installed, as BUNDLE or PACKAGE@VERSION; may be repeated. A bundle that left the catalog is
+    /// BUNDLE, or BUNDLE@VERSION where its name does not end in its version.
     #[arg(long, value_name = "BUNDLE", requires = "catalog_dir")]
     pub installed: Vec<String>,
 }

@@ -26,6 +26,11 @@ async fn plan(global: &Global, mut args: PackageDiffArgs) -> Result<Plan, Failur
     args.offline.installed.extend(args.from.as_ref().map(|from| format!("{}@{from}", args.package)));
     let mut subject = Subject::find(global, &args.offline, wish).await?;
     subject.must_be_installed()?;
+    if let Ground::Offline(offline) = &subject.ground
+        && let Some(removed) = offline.removed(&args.package)
+    {
+        return Err(offline.unknown_objects(removed));
+    }
     if let (Ground::Offline(offline), Some(to)) = (&subject.ground, &args.to) {
         // Any two versions can be compared; whether a way leads there is for `olm why` to say.
         let package = offline.package(&args.package)?;

@@ -23,24 +23,24 @@ pub async fn run(global: &Global, args: PackageGraphArgs) -> Result<(), Failure>
     let mut picture =
         picture.ok_or_else(|| Failure::from(&package.nearest_channel(channel.unwrap_or_default())))?;
 
-    let from = match (&args.from, subject.installed_csv()) {
-        (Some(version), _) => Some(version_of(&package, version)?),
-        (None, installed) => installed.and_then(|name| package.bundles.get(name)),
-    };
+    let from = args.from.as_ref().map(|version| version_of(&package, version)).transpose()?;
     if let Some(to) = &args.to {
         let to = version_of(&package, to)?;
         subject.subscription.spec.version = to.version.as_ref().map(ToString::to_string);
     }
     let mut way = Vec::new();
-    if let Some(from) = from {
-        if args.from.is_some() && args.channel.is_none() {
-            // The channel that is followed need not have it.
-            subject.subscription.spec.channel = channel_with(&package, &subject, &from.name);
-        }
-        let resolved =
-            if args.from.is_some() { subject.resolve_from(from).await } else { subject.resolve().await };
+    if let (Some(from), None) = (from, &args.channel) {
+        // The channel that is followed need not have it.
+        subject.subscription.spec.channel = channel_with(&package, &subject, &from.name);
+    }
+    let start = from.map(|from| from.name.as_str()).or(subject.installed_csv());
+    if let Some(start) = start {
+        let resolved = match from {
+            Some(from) => subject.resolve_from(from).await,
+            None => subject.resolve().await,
+        };
         let asked = args.from.is_some() || args.to.is_some();
-        way = hops(&from.name, resolved, asked).map_err(|refusal| subject.refused(refusal))?;
+        way = hops(start, resolved, asked).map_err(|refusal| subject.refused(refusal))?;
     }
     picture.mark(subject.installed_csv(), &way);
     if args.from.is_some() || args.to.is_some() {

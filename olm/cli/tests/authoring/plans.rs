@@ -289,6 +289,29 @@ fn a_plan_without_a_cluster_shows_all_that_can_be_known() {
 }
 
 #[test]
+fn a_plan_from_a_bundle_that_left_the_catalog_says_what_it_cannot_know() {
+    let dir = repository();
+    std::fs::remove_dir_all(dir.path().join("operators/widget/1.0.0")).unwrap();
+    let path = dir.path().to_str().unwrap();
+    let ran = olm(&[
+        "plan",
+        "upgrade",
+        "widget",
+        "--installed",
+        "widget.v1.0.0",
+        "--catalog-dir",
+        path,
+        "-o",
+        "json",
+    ]);
+    let plan: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!((&plan["from"], &plan["to"]), (&"1.0.0".into(), &"1.1.0".into()), "{}", ran.err);
+    let findings = plan["findings"].as_array().unwrap();
+    let finding = findings.iter().find(|f| f["subject"] == "ClusterServiceVersion widget.v1.0.0").unwrap();
+    assert_eq!(finding["code"], "NotChecked");
+}
+
+#[test]
 fn diff_ends_as_kubectl_diff_does() {
     let dir = repository();
     insta::assert_snapshot!(

@@ -35,6 +35,9 @@ struct Answer {
     version: Option<String>,
     /// Whether that is only supposed: there was no cluster to ask.
     supposed: bool,
+    /// Whether the catalog no longer has what is supposed to be installed.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    not_in_catalog: bool,
     constraints: Constraints,
     /// The catalog as it was named on the command line.
     #[serde(skip)]
@@ -144,6 +147,10 @@ async fn answer(
         installed: subject.installed_csv().map(str::to_owned),
         version,
         supposed: matches!(subject.ground, Ground::Offline(_)),
+        not_in_catalog: match &subject.ground {
+            Ground::Cluster { .. } => false,
+            Ground::Offline(offline) => offline.removed(&spec.name).is_some(),
+        },
         constraints: Constraints {
             channel: spec.channel.clone(),
             version: spec.version.clone(),

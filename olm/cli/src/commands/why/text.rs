@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use olm_resolver::{Action, Code, Explanation, Fix, Rejected, Resolved, SatisfiedBy};
+use olm_resolver::{
+    Action, Code, Explanation, Fix, Rejected, Resolved, SatisfiedBy, group_by_cause, version_span,
+};
 
 use super::{Answer, Constraints, State};
 use crate::{
@@ -10,7 +12,7 @@ use crate::{
     prose::{COLUMNS, wrapped},
 };
 
-/// Versions that are listed one by one; whoever wants all of them asks for data.
+/// Causes that are listed; `-o json` has all.
 const SHOWN: usize = 12;
 
 /// Digits of a digest that tell catalogs apart.
@@ -22,6 +24,9 @@ pub fn text(answer: &Answer) -> String {
         return refused(answer, explanation);
     }
     let mut out = wrapped("", "  ", &printable(&title(answer)));
+    if let Some(installed) = answer.installed.as_ref().filter(|_| answer.not_in_catalog) {
+        out += &wrapped("note: ", "  ", &printable(&not_in_catalog(installed, answer.version.as_deref())));
+    }
     if let Some(state) = &answer.state {
         out += &standing(answer, state);
     }
@@ -61,6 +66,16 @@ fn title(answer: &Answer) -> String {
     }
     title.push(')');
     title
+}
+
+fn not_in_catalog(installed: &str, version: Option<&str>) -> String {
+    match version {
+        Some(version) => format!("{installed} is not in the catalog; its version is taken to be {version}"),
+        None => format!(
+            "{installed} is not in the catalog and its version is unknown, so no skipRange covers it; \
+             give the version with --installed {installed}@VERSION"
+        ),
+    }
 }
 
 /// Why nothing happens, or what does.
@@ -118,30 +133,42 @@ fn chosen(answer: &Answer, resolved: &Resolved) -> String {
     out
 }
 
-/// What is newer, or was allowed, each with its reason. Those that only lost to a newer one are counted.
+/// What is newer, or was allowed, by cause. Those that only lost to a newer one are counted.
 fn not_chosen(answer: &Answer, rejected: &[Rejected]) -> String {
     let (older, others): (Vec<&Rejected>, Vec<&Rejected>) =
         rejected.iter().partition(|rejected| rejected.code == Code::Older);
     if others.is_empty() && older.is_empty() {
         return String::new();
     }
-    let name = |r: &Rejected| r.version.as_ref().map_or_else(|| r.name.clone(), ToString::to_string);
-    let shown = &others[..others.len().min(SHOWN)];
-    let width = shown.iter().map(|r| name(r).chars().count()).max().unwrap_or_default().min(COLUMNS / 4);
+    let same_cause = |a: &&Rejected, b: &&Rejected| (a.code, &a.text, &a.fix) == (b.code, &b.text, &b.fix);
+    let mut groups = group_by_cause(others, same_cause);
+    let more: usize = groups.drain(SHOWN.min(groups.len())..).map(|group| group.len()).sum();
+    let name = |r: &&Rejected| r.version.as_ref().map_or_else(|| r.name.clone(), ToString::to_string);
+    let versions = |group: &Vec<&Rejected>| {
+        let names: Vec<String> = group.iter().map(name).collect();
+        version_span(&names.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    let width = groups.iter().map(|group| versions(group).chars().count()).max();
+    let width = width.unwrap_or_default().min(COLUMNS / 3);
     let mut out = String::from("not chosen:\n");
-    for rejected in shown {
-        let first = format!("  {:<width$}  ", printable(&name(rejected)));
+    for group in &groups {
+        let rejected = group[0];
         let rest = " ".repeat(width + 4);
+        let mut first = format!("  {:<width$}  ", printable(&versions(group)));
+        if first.chars().count() > rest.len() {
+            out += &format!("{}\n", first.trim_end());
+            first.clone_from(&rest);
+        }
         out += &wrapped(&first, &rest, &printable(&format!("{} [{}]", rejected.text, rejected.code)));
         if let Some(fix) = &rejected.fix {
             out += &remedy(answer, fix, &rest);
         }
     }
-    if others.len() > shown.len() {
-        _ = writeln!(out, "  and {} more (-o json has all)", others.len() - shown.len());
+    if more > 0 {
+        _ = writeln!(out, "  and {more} more (-o json has all)");
     }
     if !older.is_empty() {
-        let reason = "that come after it in the order of the channel";
+        let reason = "after it in the order of the channel";
         _ = writeln!(out, "  and {} {reason} [{}]", count(older.len(), "version"), Code::Older);
     }
     out
