@@ -265,3 +265,27 @@ impl Plan {
         hex.get(..12).unwrap_or(hex)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_that_share_a_cause_are_one_entry() {
+        let rejected = |version: &str, code: Code| RejectedView {
+            version: version.to_owned(),
+            code,
+            text: format!("because of {code}"),
+            fix: None,
+        };
+        let mut why = Why::default();
+        why.rejected.push(rejected("2.0.0", Code::NotInChannel));
+        why.rejected.extend(["1.3.0", "1.2.0", "1.1.0"].map(|version| rejected(version, Code::LaterHop)));
+        let shown: Vec<_> =
+            why.rejected_by_cause().into_iter().map(|(span, first)| (span, first.code)).collect();
+        assert_eq!(
+            shown,
+            [("2.0.0".to_owned(), Code::NotInChannel), ("1.1.0 to 1.3.0 (3)".to_owned(), Code::LaterHop)]
+        );
+    }
+}
