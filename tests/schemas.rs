@@ -130,6 +130,36 @@ fn values_that_kubernetes_refuses_later_are_refused_at_once_with_their_field() {
 }
 
 #[test]
+fn a_restore_has_exactly_one_source() {
+    let schema = schema(restore::crd());
+    let found = |more: Value| {
+        let mut spec = json!({ "etcdCluster": { "name": "orders" } });
+        spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        errors(&schema, &object("EtcdRestore", "back", &spec))
+    };
+    let local = json!({ "path": "a/b" });
+    assert_eq!(found(json!({ "backupStorageType": "Local", "local": local })), "");
+    assert_eq!(found(json!({ "fromClaim": "orders-bcdfghjklm" })), "");
+    let none = found(json!({}));
+    assert!(none.contains("expected exactly one source, backupStorageType or fromClaim"), "{none}");
+    let two = found(json!({ "fromClaim": "orders-b", "backupStorageType": "Local", "local": local }));
+    assert!(two.contains("expected exactly one source"), "{two}");
+    let store = found(json!({ "backupStorageType": "S3" }));
+    assert!(store.contains("spec.s3 must say where"), "{store}");
+    for (field, value) in [
+        ("local", local),
+        ("clusterTemplate", json!({ "size": 1 })),
+        ("encryption", json!({ "secret": "keys" })),
+        ("allowOtherCluster", json!(true)),
+        ("skipSafetyBackup", json!(true)),
+    ] {
+        let said = found(json!({ "fromClaim": "orders-b", field: value }));
+        assert!(said.contains("spec.fromClaim: the data comes from the claim alone"), "{field}: {said}");
+    }
+    assert!(found(json!({ "fromClaim": "Not/Valid" })).contains("spec.fromClaim"));
+}
+
+#[test]
 fn schedules_that_the_operator_reads_pass_the_schema() {
     let cluster = schema(crd());
     let backup = schema(backup::crd());

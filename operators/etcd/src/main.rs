@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use clap::{ArgAction, Parser, Subcommand};
 use etcd_operator::controller::Scope;
-use etcd_operator::restore::fetch::{self, FetchArgs, InstallArgs};
+use etcd_operator::restore::fetch::{self, CopyArgs, FetchArgs, InstallArgs};
 use tracing_subscriber::EnvFilter;
 
 /// What a page of a list or a catalog needed for a moment goes back to the system soon; see `.cargo/config.toml`.
@@ -76,6 +76,9 @@ enum Command {
     /// Fetch a snapshot from the operator; runs in pods that are restored.
     #[command(hide = true)]
     FetchSnapshot(FetchArgs),
+    /// Copy the data of etcd from a mounted claim; runs in pods that are restored.
+    #[command(hide = true)]
+    CopyData(CopyArgs),
     /// Put restored data in place; runs in pods that are restored.
     #[command(hide = true)]
     InstallData(InstallArgs),
@@ -182,6 +185,7 @@ fn main() -> ExitCode {
         Some(Command::FetchSnapshot(what)) => {
             runtime.block_on(fetch::fetch(what, std::env::var(fetch::TOKEN).ok()))
         }
+        Some(Command::CopyData(what)) => fetch::copy(what),
         Some(Command::InstallData(what)) => fetch::install(what),
         Some(Command::Crd) | None => runtime.block_on(running::run(args, duties)),
     };

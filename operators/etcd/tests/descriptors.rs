@@ -11,7 +11,7 @@ use serde_json::Value;
 const BUNDLES: [&str; 2] = ["0.11.0", "0.11.0-clusterwide"];
 
 /// Kind, part, path, why nobody is shown it.
-const UNSHOWN: [(&str, &str, &str, &str); 14] = [
+const UNSHOWN: [(&str, &str, &str, &str); 15] = [
     ("EtcdCluster", "status", "observedGeneration", "for programs that wait for a change to be seen"),
     ("EtcdCluster", "status", "selector", "for the scale subresource"),
     (
@@ -29,6 +29,7 @@ const UNSHOWN: [(&str, &str, &str, &str); 14] = [
     ("EtcdBackup", "status", "upload.key", "what a restarted operator takes back"),
     ("EtcdRestore", "status", "observedGeneration", "for programs that wait for a change to be seen"),
     ("EtcdRestore", "status", "clusterUID", "to tell a cluster from a later one of its name"),
+    ("EtcdRestore", "status", "claim.uid", "to tell a claim from a later one of its name"),
     ("EtcdRestore", "status", "upload.id", "what a restarted operator takes back"),
     ("EtcdRestore", "status", "upload.key", "what a restarted operator takes back"),
 ];

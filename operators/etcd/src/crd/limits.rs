@@ -55,6 +55,13 @@ pub(super) fn cluster_reference(field: &mut Value) {
     field["pattern"] = json!(CLUSTER_NAME);
 }
 
+/// A field that names a claim of a member.
+pub(super) fn claim_reference(field: &mut Value) {
+    field["minLength"] = json!(1);
+    field["maxLength"] = json!(MAX_LABEL);
+    field["pattern"] = json!(CLUSTER_NAME);
+}
+
 /// `spec.repository`.
 pub(super) fn repository(field: &mut Value) {
     field["pattern"] = json!(REPOSITORY);

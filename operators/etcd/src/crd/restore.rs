@@ -14,6 +14,22 @@ use super::limits;
 use super::schema::{any_object, rule, simplify};
 use super::stores::{self, Encryption, Stores};
 
+/// What is said of `fromClaim` beside a field of a restore from a backup.
+const ONE_SOURCE: &str = "spec.fromClaim: the data comes from the claim alone; remove the fields of a restore from a backup \
+     (backupStorageType and its store, clusterTemplate, encryption, allowOtherCluster, skipSafetyBackup)";
+/// Fields of a restore from a backup, beside `backupStorageType`.
+const BACKUP_FIELDS: [&str; 9] = [
+    "s3",
+    "abs",
+    "gcs",
+    "oss",
+    "local",
+    "clusterTemplate",
+    "encryption",
+    "allowOtherCluster",
+    "skipSafetyBackup",
+];
+
 /// The restore that is wanted.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
@@ -26,7 +42,7 @@ use super::stores::{self, Encryption, Stores};
     status = "EtcdRestoreStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "Puts a snapshot into an etcd cluster, in place of what the cluster holds.",
+    doc = "Puts a snapshot, or the data of a surviving member, into an etcd cluster, in place of what the cluster holds.",
     printcolumn(name = "Cluster", type_ = "string", json_path = ".spec.etcdCluster.name"),
     printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
     printcolumn(name = "Succeeded", type_ = "boolean", json_path = ".status.succeeded"),
@@ -38,9 +54,13 @@ pub struct EtcdRestoreSpec {
     /// The cluster that gets the data.
     #[serde(default)]
     pub etcd_cluster: ClusterReference,
-    /// S3, ABS, GCS or Local. OSS is refused by name: it speaks the API of S3.
-    #[serde(default)]
+    /// S3, ABS, GCS or Local. OSS is refused by name: it speaks the API of S3. Required unless `fromClaim` is set.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub backup_storage_type: String,
+    /// Name of a PersistentVolumeClaim of the cluster, in the same namespace, in place of a snapshot: the claim of a member that
+    /// survived the loss of the quorum. Its data is copied; the claim is mounted read-only and is not deleted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_claim: Option<String>,
     /// Where the snapshot is.
     #[serde(flatten)]
     pub stores: Stores,
@@ -68,6 +88,25 @@ pub struct ClusterReference {
     pub name: String,
 }
 
+impl EtcdRestoreSpec {
+    /// The claim to restore from, if the source is one.
+    /// An error where two sources are given, or the name is empty.
+    pub(crate) fn source_claim(&self) -> Result<Option<&str>, String> {
+        let Some(claim) = self.from_claim.as_deref() else { return Ok(None) };
+        let backup = self.stores != Stores::default()
+            || !self.backup_storage_type.is_empty()
+            || self.cluster_template.is_some()
+            || self.encryption.is_some()
+            || self.allow_other_cluster.is_some()
+            || self.skip_safety_backup.is_some();
+        match claim {
+            _ if backup => Err(ONE_SOURCE.to_owned()),
+            "" => Err("spec.fromClaim: empty, expected the name of a PersistentVolumeClaim".to_owned()),
+            claim => Ok(Some(claim)),
+        }
+    }
+}
+
 /// What is known about a restore.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
@@ -86,6 +125,9 @@ pub struct EtcdRestoreStatus {
     /// The snapshot, once it was read whole and found good.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<SnapshotStatus>,
+    /// The claim of `spec.fromClaim`, written before anything is changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub claim: Option<ClaimStatus>,
     /// Where the data that the cluster held before was backed up, or why it was not.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub safety_backup: String,
@@ -134,6 +176,19 @@ pub struct SnapshotStatus {
     pub cluster_id: String,
 }
 
+/// A claim whose data is restored.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClaimStatus {
+    /// Name.
+    pub name: String,
+    /// Uid: a later claim of the same name is not used.
+    pub uid: String,
+    /// Newest revision of its data, once etcd started from a copy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<i64>,
+}
+
 /// The definition of `etcdrestores.etcd.database.coreos.com`.
 ///
 /// # Panics
@@ -146,13 +201,27 @@ pub fn crd() -> CustomResourceDefinition {
     schema["required"] = json!(["spec"]);
     schema["x-kubernetes-validations"] = rule(&[limits::object_name()]);
     let spec = &mut schema["properties"]["spec"];
-    spec["required"] = json!(["etcdCluster", "backupStorageType"]);
+    spec["required"] = json!(["etcdCluster"]);
     spec["properties"]["backupStorageType"]["enum"] = json!(["S3", "ABS", "GCS", "OSS", "Local"]);
     let cluster = &mut spec["properties"]["etcdCluster"];
     cluster["required"] = json!(["name"]);
     limits::cluster_reference(&mut cluster["properties"]["name"]);
     stores::bound(spec);
+    limits::claim_reference(&mut spec["properties"]["fromClaim"]);
     let mut rules = stores::rules("backupStorageType");
+    for rule in &mut rules {
+        let unless = format!("!has(self.backupStorageType) || {}", rule["rule"].as_str().unwrap_or_default());
+        rule["rule"] = unless.into();
+    }
+    rules.push(json!({
+        "rule": "has(self.backupStorageType) != has(self.fromClaim)",
+        "message": "spec: expected exactly one source, backupStorageType or fromClaim",
+    }));
+    let others: Vec<String> = BACKUP_FIELDS.iter().map(|field| format!("has(self.{field})")).collect();
+    rules.push(json!({
+        "rule": format!("!has(self.fromClaim) || !({})", others.join(" || ")),
+        "message": ONE_SOURCE,
+    }));
     rules.push(json!({
         "rule": "self == oldSelf",
         "message": "a restore is done once, as it was written; create another EtcdRestore",
@@ -175,6 +244,26 @@ mod tests {
         .unwrap();
         assert_eq!(restore.spec.etcd_cluster.name, "example-etcd-cluster");
         assert_eq!(restore.spec.stores.s3.unwrap().path, "bucket/etcd.backup");
+    }
+
+    #[test]
+    fn a_claim_is_a_source_of_its_own() {
+        let spec = |more: Value| -> EtcdRestoreSpec {
+            let mut spec = json!({ "etcdCluster": { "name": "orders" }, "fromClaim": "orders-bcdfghjklm" });
+            spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            serde_json::from_value(spec).unwrap()
+        };
+        assert_eq!(spec(json!({})).source_claim(), Ok(Some("orders-bcdfghjklm")));
+        assert_eq!(EtcdRestoreSpec::default().source_claim(), Ok(None));
+        assert!(spec(json!({ "fromClaim": "" })).source_claim().unwrap_err().starts_with("spec.fromClaim"));
+        for (field, value) in BACKUP_FIELDS.iter().map(|field| (*field, json!({}))) {
+            let value =
+                if field.starts_with("allow") || field.starts_with("skip") { json!(true) } else { value };
+            let refused = spec(json!({ field: value })).source_claim().unwrap_err();
+            assert!(refused.starts_with("spec.fromClaim"), "{field}: {refused}");
+        }
+        let refused = spec(json!({ "backupStorageType": "S3" })).source_claim().unwrap_err();
+        assert!(refused.starts_with("spec.fromClaim"), "{refused}");
     }
 
     #[test]

@@ -2,15 +2,15 @@
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret};
-use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Api, Resource, ResourceExt};
 use ring::rand::SecureRandom;
 use serde_json::{Value, json};
 
 use super::controller::Context;
 use super::look::Look;
-use super::seed::Seed;
-use super::{ANNOTATION_FORMER, FINALIZER};
+use super::seed::{Seed, Source};
+use super::{ANNOTATION_FORMER, FINALIZER, LABEL_RESTORED_BY};
 use crate::apply::why;
 use crate::crd::restore::EtcdRestore;
 use crate::crd::{EtcdCluster, EtcdClusterSpec};
@@ -84,8 +84,13 @@ impl Hands<'_> {
         self.annotate(json!({ names::ANNOTATION_RESTORE: self.uid() }), true).await
     }
 
-    /// Gives the members back.
+    /// Gives the members back. What runs on a copy of a claim's data ends: it mounts the claim.
     pub(crate) async fn release(&self) -> Result<(), String> {
+        let params = ListParams::default().labels(&format!("{LABEL_RESTORED_BY}={}", self.uid()));
+        let pods = self.api::<Pod>().list(&params).await;
+        for pod in pods.map_err(|error| format!("failed to list pods: {}", why(&error)))? {
+            self.delete_pod(&pod.name_any(), &pod.uid().unwrap_or_default()).await?;
+        }
         self.annotate(json!({ names::ANNOTATION_RESTORE: null }), false).await
     }
 
@@ -193,29 +198,38 @@ impl Hands<'_> {
         }
     }
 
-    /// Token, claim, pod; in this order each finds what it needs.
+    /// Runs etcd on a copy of the data of `spec.fromClaim`.
+    pub(crate) async fn recover(&self, name: &str) -> Result<(), String> {
+        let claim = self.look.seen.claim.as_ref().ok_or("the claim was not looked at")?;
+        let owner = self.restore.controller_owner_ref(&()).ok_or("the EtcdRestore has no uid")?;
+        let source = Source::Claim { name: &claim.name, version: &claim.version, owner: &owner };
+        self.create_first(name, source).await
+    }
+
+    /// The first member, with the snapshot or with the data of the copy.
     pub(crate) async fn create_seed(&self, name: &str) -> Result<(), String> {
+        let snapshot = self.restore.status.as_ref().and_then(|status| status.snapshot.as_ref());
+        self.create_first(name, snapshot.map_or(Source::Copy, Source::Snapshot)).await
+    }
+
+    /// Token, claim, pod; in this order each finds what it needs.
+    async fn create_first(&self, name: &str, source: Source<'_>) -> Result<(), String> {
         let (Some(valid), Some(observed)) = (&self.look.valid, &self.look.observed) else {
             return Err("the EtcdCluster was not looked at".into());
         };
-        let status = self.restore.status.clone().unwrap_or_default();
-        let snapshot = status.snapshot.unwrap_or_default();
         let place = self.context.place.find(&self.context.base.client).await?;
-        self.token().await?;
-        if observed.volumes {
+        let fetches = matches!(source, Source::Snapshot(_));
+        if fetches {
+            self.token().await?;
+        }
+        // Two pods, one after the other, share a copy.
+        let volume = observed.volumes || !fetches;
+        if volume {
             let claim = build::claim::claim(valid, name, &valid.goal.version);
             self.make("claim", &claim).await?;
         }
         let (restore, uid) = (self.restore.name_any(), self.uid());
-        let seed = Seed {
-            cluster: valid,
-            name,
-            restore: &restore,
-            uid: &uid,
-            snapshot: &snapshot,
-            place: &place,
-            volume: observed.volumes,
-        };
+        let seed = Seed { cluster: valid, name, restore: &restore, uid: &uid, source, place: &place, volume };
         self.make("pod", &seed.pod(&*self.context.base.addressing)).await
     }
 

@@ -171,7 +171,10 @@ impl Turn<'_> {
             Step::Verify => return self.verify().await,
             Step::SafetyBackup => return self.safety(&look).await,
             Step::Remember(status) => {
-                self.write(status).await?;
+                let mut status = (**status).clone();
+                status.observed_generation = self.restore.metadata.generation;
+                status.start_time = status.start_time.or_else(|| Some(Time(Timestamp::now())));
+                self.write(&status).await?;
                 return Ok(Requeue::requeue(SOON));
             }
             Step::Succeed { revision } => return self.succeed(*revision).await,
@@ -189,6 +192,7 @@ impl Turn<'_> {
             Step::Keep => return Ok(Requeue::await_change()),
             Step::DeletePod { name, uid } => hands.delete_pod(name, uid).await,
             Step::SetAside { name, uid } => hands.set_aside(name, uid).await,
+            Step::Recover { name } => hands.recover(name).await,
             Step::CreateSeed { name } => hands.create_seed(name).await,
             Step::HandOver => hands.hand_over().await,
         };
@@ -365,8 +369,10 @@ impl Turn<'_> {
         new.restored_revision = Some(revision);
         new.completion_time = Some(Time(Timestamp::now()));
         self.write(&new).await?;
+        let data =
+            new.claim.map_or("the snapshot".to_owned(), |claim| format!("the data of claim {}", claim.name));
         let text = format!(
-            "All members of EtcdCluster {} serve the snapshot; revision {revision}",
+            "All members of EtcdCluster {} serve {data}; revision {revision}",
             self.restore.spec.etcd_cluster.name
         );
         self.tell(false, "RestoreSucceeded", &text).await;

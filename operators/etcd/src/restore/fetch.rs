@@ -62,15 +62,26 @@ pub struct InstallArgs {
     pub to: PathBuf,
 }
 
+/// Copies the data of etcd.
+#[derive(Debug, clap::Args)]
+pub struct CopyArgs {
+    /// The data; it is read only.
+    #[arg(long)]
+    pub from: PathBuf,
+    /// Folder of the copy.
+    #[arg(long)]
+    pub to: PathBuf,
+    /// Folder of an earlier try that is removed.
+    #[arg(long)]
+    pub clear: Option<PathBuf>,
+}
+
 /// Fetches. A snapshot that is there already, whole, is not fetched again.
 ///
 /// # Errors
 /// When it does not arrive whole.
 pub async fn fetch(args: &FetchArgs, token: Option<String>) -> anyhow::Result<()> {
-    if let Some(folder) = &args.clear {
-        absent_is_fine(tokio::fs::remove_dir_all(folder).await)
-            .with_context(|| format!("failed to remove {}", folder.display()))?;
-    }
+    args.clear.as_deref().map_or(Ok(()), remove)?;
     if check(&args.to, &args.sha256).await.is_ok() {
         tracing::info!("the snapshot is here already");
         return Ok(());
@@ -134,6 +145,59 @@ async fn check(path: &Path, sha256: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Copies. A copy that is there already is left as it is: etcd may have completed it.
+///
+/// # Errors
+/// When there is nothing to copy; what the file system said.
+pub fn copy(args: &CopyArgs) -> anyhow::Result<()> {
+    args.clear.as_deref().map_or(Ok(()), remove)?;
+    if has_data(&args.to)? {
+        tracing::info!("the copy is here already");
+        return Ok(());
+    }
+    if !has_data(&args.from)? {
+        bail!("{} holds no data of etcd", args.from.display());
+    }
+    let partial = args.to.with_extension("partial");
+    remove(&partial)?;
+    std::fs::create_dir_all(&partial).with_context(|| format!("failed to make {}", partial.display()))?;
+    let bytes = copy_folder(&args.from.join(MEMBER), &partial.join(MEMBER))?;
+    absent_is_fine(std::fs::remove_dir(&args.to))
+        .with_context(|| format!("{} is not empty", args.to.display()))?;
+    std::fs::rename(&partial, &args.to)
+        .with_context(|| format!("failed to put the copy in place at {}", args.to.display()))?;
+    tracing::info!(bytes, "copied");
+    Ok(())
+}
+
+/// Copies a folder with its permissions; etcd has files and folders, and nothing else.
+fn copy_folder(from: &Path, to: &Path) -> anyhow::Result<u64> {
+    let failed = || format!("failed to copy {}", from.display());
+    std::fs::create_dir(to).with_context(failed)?;
+    let mut bytes = 0;
+    for entry in std::fs::read_dir(from).with_context(failed)? {
+        let entry = entry.with_context(failed)?;
+        let (kind, target) = (entry.file_type().with_context(failed)?, to.join(entry.file_name()));
+        if kind.is_dir() {
+            bytes += copy_folder(&entry.path(), &target)?;
+        } else if kind.is_file() {
+            let failed = || format!("failed to copy {}", entry.path().display());
+            bytes += std::fs::copy(entry.path(), &target).with_context(failed)?;
+            std::fs::File::open(&target).and_then(|file| file.sync_all()).with_context(failed)?;
+        } else {
+            bail!("{} is neither a file nor a folder", entry.path().display());
+        }
+    }
+    let permissions = std::fs::metadata(from).with_context(failed)?.permissions();
+    std::fs::set_permissions(to, permissions).with_context(failed)?;
+    Ok(bytes)
+}
+
+fn remove(folder: &Path) -> anyhow::Result<()> {
+    absent_is_fine(std::fs::remove_dir_all(folder))
+        .with_context(|| format!("failed to remove {}", folder.display()))
+}
+
 /// Puts restored data in place, unless etcd has data.
 ///
 /// # Errors
@@ -141,8 +205,7 @@ async fn check(path: &Path, sha256: &str) -> anyhow::Result<()> {
 pub fn install(args: &InstallArgs) -> anyhow::Result<()> {
     if has_data(&args.to)? {
         tracing::info!("etcd has data already; it is left as it is");
-        return absent_is_fine(std::fs::remove_dir_all(&args.from))
-            .with_context(|| format!("failed to remove {}", args.from.display()));
+        return remove(&args.from);
     }
     if !has_data(&args.from)? {
         bail!("{} holds no data of etcd", args.from.display());
@@ -193,6 +256,39 @@ mod tests {
         // nobody listens there
         assert!(may_pass(&get("http://127.0.0.1:1/".into(), Some("t")).await));
         assert!(!may_pass(&get(base, None).await));
+    }
+
+    #[test]
+    fn the_data_of_a_survivor_is_copied_whole_and_left_as_it_is() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("survivor"), dir.path().join("restore/copy"));
+        let (clear, snap) = (dir.path().join("restore/data"), from.join("member/snap"));
+        let args = CopyArgs { from: from.clone(), to: to.clone(), clear: Some(clear.clone()) };
+        assert!(copy(&args).unwrap_err().to_string().contains("holds no data of etcd"));
+        std::fs::create_dir_all(&snap).unwrap();
+        std::fs::set_permissions(&snap, std::fs::Permissions::from_mode(0o700)).unwrap();
+        std::fs::write(snap.join("db"), "written").unwrap();
+        // a try that broke off, and what the next container left
+        std::fs::create_dir_all(to.with_extension("partial").join("member/old")).unwrap();
+        std::fs::create_dir_all(&clear).unwrap();
+        copy(&args).unwrap();
+        assert_eq!(std::fs::read_to_string(to.join("member/snap/db")).unwrap(), "written");
+        assert_eq!(std::fs::metadata(to.join("member/snap")).unwrap().permissions().mode() & 0o777, 0o700);
+        assert!(!to.join("member/old").exists() && !clear.exists());
+        assert_eq!(std::fs::read_to_string(snap.join("db")).unwrap(), "written");
+        // The node starts again: etcd completed the copy, and the claim is not mounted.
+        std::fs::write(to.join("member/snap/db"), "completed").unwrap();
+        std::fs::remove_dir_all(&from).unwrap();
+        copy(&args).unwrap();
+        assert_eq!(std::fs::read_to_string(to.join("member/snap/db")).unwrap(), "completed");
+        // A link might lead anywhere.
+        let (from, to) = (dir.path().join("linked"), dir.path().join("other"));
+        std::fs::create_dir_all(from.join("member")).unwrap();
+        symlink("/etc/passwd", from.join("member/db")).unwrap();
+        let refused = copy(&CopyArgs { from, to: to.clone(), clear: None }).unwrap_err();
+        assert!(refused.to_string().contains("neither a file nor a folder"), "{refused:#}");
+        assert!(!to.exists());
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! Looking: the EtcdCluster, its pods, and what their etcds say.
 
-use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
+use k8s_openapi::api::core::v1::{ContainerStatus, PersistentVolumeClaim, Pod};
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 
+use super::claim::{self, ClaimSeen};
 use super::controller::Context;
 use super::plan::{ClusterSeen, PodSeen, Seen};
-use super::{ANNOTATION_FORMER, FINALIZER, seed};
+use super::{ANNOTATION_FORMER, FINALIZER, LABEL_RESTORED_BY, seed};
 use crate::apply::why;
 use crate::backup::source::{Door, Entry};
 use crate::crd::restore::EtcdRestore;
@@ -14,7 +15,7 @@ use crate::crd::{EtcdCluster, EtcdClusterStatus};
 use crate::dereference::{self, Around};
 use crate::etcd::Etcd;
 use crate::names;
-use crate::observed::{LOG_IN, Observed};
+use crate::observed::{LOG_IN, Observed, PodView};
 use crate::plan::prove;
 use crate::validate::{Validated, validate};
 
@@ -38,8 +39,14 @@ pub(crate) async fn look(context: &Context, restore: &EtcdRestore) -> Result<Loo
         .get_opt(&name)
         .await
         .map_err(|error| format!("failed to read EtcdCluster {name}: {}", why(&error)))?;
+    let source = restore.spec.source_claim();
     let mut look = Look {
         seen: Seen {
+            invalid: source.clone().err(),
+            claim: source
+                .ok()
+                .flatten()
+                .map(|claim| ClaimSeen { name: claim.to_owned(), ..ClaimSeen::default() }),
             status: restore.status.clone().unwrap_or_default(),
             uid: restore.uid().unwrap_or_default(),
             allow_other_cluster: restore.spec.allow_other_cluster.unwrap_or_default(),
@@ -64,7 +71,7 @@ pub(crate) async fn look(context: &Context, restore: &EtcdRestore) -> Result<Loo
             found.size = valid.goal.size;
             found.paused = valid.goal.paused;
             // Before the snapshot is known to be good, and when all is over, nobody needs to be asked.
-            if look.seen.status.snapshot.is_some()
+            if (look.seen.status.snapshot.is_some() || look.seen.claim.is_some())
                 && !matches!(look.seen.status.phase.as_str(), "Succeeded" | "Failed")
             {
                 let secured =
@@ -85,6 +92,8 @@ pub(crate) async fn look(context: &Context, restore: &EtcdRestore) -> Result<Loo
                 found.serves = prove(&observed).is_some();
                 found.silent = observed.silent.iter().any(|name| observed.serves_silently(name));
                 found.revision = revision(context, &look, &observed).await;
+                inspect_claim(context, &mut look.seen, &cluster).await?;
+                found.pods.extend(on_copy(context, &look, &valid).await?);
                 look.observed = Some(observed);
             }
             look.valid = Some(valid);
@@ -135,6 +144,43 @@ fn trouble(status: &EtcdClusterStatus) -> Option<String> {
     found.map(|condition| condition.message.clone())
 }
 
+/// The claim of `spec.fromClaim`, until its data was copied.
+async fn inspect_claim(context: &Context, seen: &mut Seen, cluster: &EtcdCluster) -> Result<(), String> {
+    let copied = seen.status.claim.as_ref().is_some_and(|claim| claim.revision.is_some());
+    let Some(name) = seen.claim.as_ref().filter(|_| !copied).map(|claim| claim.name.clone()) else {
+        return Ok(());
+    };
+    let (client, namespace) = (&context.base.client, cluster.namespace().unwrap_or_default());
+    let claims: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), &namespace);
+    let claims = claims.list(&ListParams::default().fields(&format!("metadata.name={name}"))).await;
+    let claims = claims.map_err(|error| format!("failed to read claim {name}: {}", why(&error)))?;
+    let pods: Api<Pod> = Api::namespaced(client.clone(), &namespace);
+    let pods = pods.list(&ListParams::default()).await;
+    let pods = pods.map_err(|error| format!("failed to list pods: {}", why(&error)))?;
+    let found = claims.items.iter().find(|claim| claim.name_any() == name);
+    seen.claim = Some(claim::inspect(&name, found, &pods.items, cluster, &seen.uid));
+    Ok(())
+}
+
+/// The pod in which etcd runs on a copy of the claim's data, and what that etcd says.
+async fn on_copy(context: &Context, look: &Look, valid: &Validated) -> Result<Vec<PodSeen>, String> {
+    if look.seen.claim.is_none() {
+        return Ok(Vec::new());
+    }
+    let api: Api<Pod> = Api::namespaced(context.base.client.clone(), &valid.namespace);
+    let params = ListParams::default().labels(&format!("{LABEL_RESTORED_BY}={}", look.seen.uid));
+    let list = api.list(&params).await.map_err(|error| format!("failed to list pods: {}", why(&error)))?;
+    let views: Vec<PodView> = list.items.iter().map(dereference::view).collect();
+    let heard = look.etcd.look(valid, &views, &*context.base.addressing).await;
+    let observed = Observed {
+        endpoints: heard.endpoints,
+        silent: heard.silent,
+        refused: heard.refused,
+        ..Observed::default()
+    };
+    Ok(list.items.iter().map(|pod| of_pod(pod, &observed, None)).collect())
+}
+
 async fn pods(
     context: &Context,
     valid: &Validated,
@@ -163,8 +209,10 @@ fn of_pod(pod: &Pod, observed: &Observed, here: Option<&str>) -> PodSeen {
         .iter()
         .flat_map(|spec| spec.init_containers.iter().flatten())
         .find(|c| c.name == seed::FETCH);
+    // One that is restored from a claim fetches nothing.
     let reaches_us =
-        here.is_none_or(|url| fetch.is_some_and(|c| c.command.iter().flatten().any(|word| word == url)));
+        here.zip(fetch).is_none_or(|(url, fetch)| fetch.command.iter().flatten().any(|word| word == url));
+    let recovers = pod.labels().contains_key(LABEL_RESTORED_BY);
     let ended = |status: &ContainerStatus| {
         let ends = [&status.state, &status.last_state].into_iter().flatten();
         ends.filter_map(|state| state.terminated.clone()).find(|end| end.exit_code != 0)
@@ -203,10 +251,13 @@ fn of_pod(pod: &Pod, observed: &Observed, here: Option<&str>) -> PodSeen {
         failures: if init.iter().any(|status| passes(&status)) {
             0
         } else {
-            init.iter().map(|status| status.restart_count).sum()
+            let own = if recovers { view.restarts } else { 0 };
+            init.iter().map(|status| status.restart_count).sum::<i32>() + own
         },
         trouble: trouble.map(|text| crate::storage::shorten(&text)),
         serves: endpoint.map(|e| format!("{:x}", e.cluster_id)),
+        revision: endpoint.map(|e| e.revision),
+        recovers,
         name,
     }
 }

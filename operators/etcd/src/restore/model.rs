@@ -5,6 +5,7 @@
 
 use proptest::prelude::*;
 
+use super::claim::ClaimSeen;
 use super::plan::{ClusterSeen, PodSeen, Seen, Step, next_step};
 use crate::crd::restore::{EtcdRestoreStatus, SnapshotStatus};
 
@@ -21,6 +22,8 @@ struct Pod {
     fetching: u32,
     started: bool,
     serves: bool,
+    /// Its etcd runs on a copy of a claim's data.
+    recovers: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -34,6 +37,10 @@ struct World {
     pods: Vec<Pod>,
     claims: Vec<String>,
     aside: Vec<String>,
+    /// The claim to restore from.
+    source: Option<String>,
+    /// etcd completed the copy of its data.
+    completed: bool,
     objects: Vec<String>,
     /// Parts of an upload that nobody took back.
     uploads: Vec<String>,
@@ -70,6 +77,8 @@ impl World {
             claims: if volumes { pods.iter().map(|p| p.name.clone()).collect() } else { Vec::new() },
             pods,
             aside: Vec::new(),
+            source: None,
+            completed: false,
             objects: Vec::new(),
             uploads: Vec::new(),
             uids: 100,
@@ -78,6 +87,15 @@ impl World {
             breath: usize::MAX,
             blunders: Vec::new(),
         }
+    }
+
+    /// All members but one lost their data; it is restored from the claim of that one.
+    fn lost(size: usize) -> Self {
+        let mut world = Self::new(size, true);
+        world.pods.truncate(1);
+        world.claims.truncate(1);
+        world.source = Some("old-0".into());
+        world
     }
 
     /// One call. It takes effect, or the operator dies before it.
@@ -99,8 +117,11 @@ impl World {
             uid: p.uid.to_string(),
             deleting: p.deleting,
             ever_started: p.started,
-            reaches_us: p.from == self.operator,
-            serves: (p.serves && p.name.starts_with("seed")).then(|| "bb".to_owned()),
+            reaches_us: self.source.is_some() || p.from == self.operator,
+            serves: (p.serves && p.name.starts_with("seed"))
+                .then(|| if p.recovers { "aa" } else { "bb" }.to_owned()),
+            revision: p.serves.then_some(10),
+            recovers: p.recovers,
             ..PodSeen::default()
         };
         Seen {
@@ -109,6 +130,12 @@ impl World {
             guarded: self.finalizer,
             name: "orders".into(),
             fresh_name: format!("seed-{}", self.fresh),
+            claim: self.source.as_ref().map(|name| ClaimSeen {
+                name: name.clone(),
+                uid: name.clone(),
+                version: "3.4.23".into(),
+                refusal: None,
+            }),
             cluster: Some(ClusterSeen {
                 uid: "c-1".into(),
                 holder: self.holder.clone(),
@@ -175,11 +202,15 @@ impl World {
             }
             Step::DeletePod { name, .. } => self.call(|w| {
                 let old = name.starts_with("old");
-                if old && (w.objects.is_empty() || w.status.snapshot.is_none() || w.holder.is_none()) {
+                let unready = match w.source {
+                    Some(_) => w.status.claim.is_none(),
+                    None => w.objects.is_empty() || w.status.snapshot.is_none(),
+                };
+                if old && (unready || w.holder.is_none()) {
                     w.blunders.push(format!("{name} was stopped too early"));
                 }
                 for pod in w.pods.iter_mut().filter(|pod| pod.name == name) {
-                    if !old && pod.started {
+                    if !old && pod.started && !pod.recovers {
                         w.blunders.push(format!("{name} was deleted with its data"));
                     }
                     pod.deleting = true;
@@ -192,18 +223,8 @@ impl World {
                 w.claims.retain(|claim| *claim != name);
                 w.aside.push(name);
             })?,
-            Step::CreateSeed { name } => {
-                self.call(|_| ())?;
-                self.call(|w| w.claims.push(name.clone()))?;
-                self.call(|w| {
-                    if w.pods.iter().any(|pod| pod.name.starts_with("old")) {
-                        w.blunders.push("the seed starts beside former members".into());
-                    }
-                    w.uids += 1;
-                    w.pods.push(Pod { name: name.clone(), uid: w.uids, from: w.operator, ..Pod::default() });
-                })?;
-                self.claims.dedup();
-            }
+            Step::Recover { name } => self.create(&name, true)?,
+            Step::CreateSeed { name } => self.create(&name, false)?,
             Step::HandOver => {
                 self.call(|w| {
                     w.cluster_id = w.status.cluster_id.clone();
@@ -221,14 +242,34 @@ impl World {
         Ok(false)
     }
 
+    /// The first member, or the pod that comes before it.
+    fn create(&mut self, name: &str, recovers: bool) -> Result<(), Dead> {
+        self.call(|_| ())?;
+        self.call(|w| w.claims.push(name.to_owned()))?;
+        self.call(|w| {
+            if !recovers && w.source.is_some() && !w.completed {
+                w.blunders.push("the seed starts with a copy that etcd did not complete".into());
+            }
+            if w.pods.iter().any(|pod| pod.name.starts_with("old")) {
+                w.blunders.push("the seed starts beside former members".into());
+            }
+            w.uids += 1;
+            let (name, uid, from) = (name.to_owned(), w.uids, w.operator);
+            w.pods.push(Pod { name, uid, from, recovers, ..Pod::default() });
+        })?;
+        self.claims.dedup();
+        Ok(())
+    }
+
     /// What others do meanwhile: pods end, the seed gets on, the cluster controller adds members.
     fn passes(&mut self) {
         self.pods.retain(|pod| !pod.deleting);
-        let operator = self.operator;
+        let (operator, fetches) = (self.operator, self.source.is_none());
         for pod in self.pods.iter_mut().filter(|pod| pod.name.starts_with("seed")) {
             if pod.started {
                 pod.serves = true;
-            } else if pod.from == operator {
+                self.completed |= pod.recovers;
+            } else if !fetches || pod.from == operator {
                 // It takes a while, in which the operator may die; then it fetches from nobody.
                 pod.fetching += 1;
                 pod.started = pod.fetching > 3;
@@ -240,6 +281,9 @@ impl World {
             && serving == self.voters
             && self.voters < self.size
         {
+            if self.pods.iter().any(|pod| pod.recovers) {
+                self.blunders.push("a member joins one that drops it when it is started again".into());
+            }
             self.voters += 1;
             self.uids += 1;
             let name = format!("next-{}", self.voters);
@@ -273,6 +317,11 @@ impl World {
         let seeds = self.pods.iter().filter(|pod| pod.name.starts_with("seed")).count();
         assert_eq!((seeds, self.pods.len(), self.voters), (1, self.size, self.size), "{:?}", self.pods);
         assert!(self.uploads.is_empty(), "parts were left in the store: {:?}", self.uploads);
+        if let Some(source) = &self.source {
+            let claim = self.status.claim.as_ref().unwrap();
+            assert_eq!((&claim.name, claim.revision), (source, Some(10)));
+            assert!(self.aside.contains(source), "the claim is the user's: {:?}", self.aside);
+        }
         assert!(
             self.aside.iter().all(|name| name.starts_with("old"))
                 && !self.claims.iter().any(|c| c.starts_with("old"))
@@ -294,7 +343,30 @@ fn the_operator_dies_at_every_single_call() {
     }
 }
 
+#[test]
+fn the_operator_dies_at_every_single_call_of_a_restore_from_a_claim() {
+    for size in [1, 3, 5] {
+        let mut calm = World::lost(size);
+        if size == 1 {
+            // Its only member has its data, and no quorum: its etcd does not run.
+            calm.pods.clear();
+        }
+        for life in 0..120 {
+            let mut world = calm.clone();
+            world.run(&[life]);
+            world.check();
+        }
+    }
+}
+
 proptest! {
+    #[test]
+    fn operators_that_die_again_and_again_finish_a_restore_from_a_claim(lives in prop::collection::vec(0usize..12, 0..40)) {
+        let mut world = World::lost(3);
+        world.run(&lives);
+        world.check();
+    }
+
     #[test]
     fn operators_that_die_again_and_again_finish_it_together(lives in prop::collection::vec(0usize..12, 0..40), size in 1usize..6, volumes: bool) {
         let mut world = World::new(size, volumes);

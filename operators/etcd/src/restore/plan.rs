@@ -5,11 +5,12 @@
 //! cluster holds now is backed up, if it can be. From then on the members are this plan's (the annotation on the EtcdCluster
 //! says so), until the first member of the new etcd cluster serves.
 
+use super::claim::{self, ClaimSeen};
 use crate::crd::restore::EtcdRestoreStatus;
 use crate::observed::LOG_IN;
 
 /// The seed's containers were started so often: it will not get better by itself.
-const SEED_TRIES: i32 = 5;
+pub(super) const SEED_TRIES: i32 = 5;
 
 /// What is seen.
 #[derive(Debug, Clone, Default)]
@@ -18,6 +19,10 @@ pub(crate) struct Seen {
     pub(crate) status: EtcdRestoreStatus,
     /// Uid of the EtcdRestore.
     pub(crate) uid: String,
+    /// Why the spec has no source.
+    pub(crate) invalid: Option<String>,
+    /// The claim to restore from, in place of a snapshot.
+    pub(crate) claim: Option<ClaimSeen>,
     pub(crate) allow_other_cluster: bool,
     pub(crate) skip_safety_backup: bool,
     /// There is a template; the etcd version that it asks for.
@@ -87,6 +92,10 @@ pub(crate) struct PodSeen {
     pub(crate) trouble: Option<String>,
     /// Id of the etcd cluster that it serves, once it does.
     pub(crate) serves: Option<String>,
+    /// Its newest revision.
+    pub(crate) revision: Option<i64>,
+    /// Its etcd runs on a copy of a claim's data, to complete it.
+    pub(crate) recovers: bool,
 }
 
 /// The answer.
@@ -112,7 +121,9 @@ pub(crate) enum Step {
     DeletePod { name: String, uid: String },
     /// Keep the data of a former member, out of the way.
     SetAside { name: String, uid: String },
-    /// Start the first member, with the snapshot.
+    /// Run etcd on a copy of a claim's data.
+    Recover { name: String },
+    /// Start the first member, with the snapshot or with what the copy holds.
     CreateSeed { name: String },
     /// Tell the EtcdCluster of its new etcd cluster, and give the members back.
     HandOver,
@@ -137,15 +148,28 @@ pub(crate) fn next_step(seen: &Seen) -> Step {
             (true, _) => Step::Release,
         };
     }
-    let Some(snapshot) = &status.snapshot else { return Step::Verify };
+    if let Some(why) = &seen.invalid {
+        return Step::Fail(why.clone());
+    }
+    if seen.claim.is_none() && status.snapshot.is_none() {
+        return Step::Verify;
+    }
     let name = &seen.name;
     let Some(cluster) = seen.cluster.as_ref().filter(|c| !c.deleting) else {
         if !status.cluster_uid.is_empty() {
             return Step::Fail(format!("EtcdCluster {name} was deleted while it was being restored"));
         }
-        if let Some(version) = seen.template.as_ref().filter(|_| seen.cluster.is_none()) {
+        if seen.claim.is_some() {
+            return Step::Fail(format!(
+                "EtcdCluster {name} (spec.etcdCluster.name) not found, or being deleted: spec.fromClaim restores an EtcdCluster from one \
+                 of its own claims; restore a backup (spec.backupStorageType with spec.clusterTemplate)"
+            ));
+        }
+        let snapshot = status.snapshot.as_ref().filter(|_| seen.cluster.is_none());
+        if let (Some(version), Some(snapshot)) = (&seen.template, snapshot) {
             // Not made first and refused then: given back, it would start as an empty cluster.
-            return newer(&snapshot.etcd_version, version).map_or(Step::CreateCluster, Step::Fail);
+            return newer("the snapshot", &snapshot.etcd_version, version)
+                .map_or(Step::CreateCluster, Step::Fail);
         }
         let text = format!("EtcdCluster {name} is not there; create it, or give spec.clusterTemplate");
         return Step::Wait("Verified", text);
@@ -169,7 +193,11 @@ pub(crate) fn next_step(seen: &Seen) -> Step {
             let text = format!("EtcdCluster {name} is paused; set spec.paused to false");
             return Step::Wait("Verified", text);
         }
-        return before(seen, cluster, snapshot);
+        return match (&seen.claim, &status.snapshot) {
+            (Some(claim), _) => claim::before(seen, cluster, claim),
+            (None, Some(snapshot)) => before(seen, cluster, snapshot),
+            (None, None) => Step::Verify,
+        };
     }
     if status.cluster_id.is_empty() {
         return seed(seen, cluster, held);
@@ -180,7 +208,7 @@ pub(crate) fn next_step(seen: &Seen) -> Step {
 /// Before anything is touched.
 fn before(seen: &Seen, cluster: &ClusterSeen, snapshot: &crate::crd::restore::SnapshotStatus) -> Step {
     let status = &seen.status;
-    if let Some(why) = newer(&snapshot.etcd_version, &cluster.version) {
+    if let Some(why) = newer("the snapshot", &snapshot.etcd_version, &cluster.version) {
         return Step::Fail(why);
     }
     let known = |id: &String| cluster.cluster_id.as_ref() == Some(id) || cluster.former_ids.contains(id);
@@ -259,11 +287,21 @@ fn seed(seen: &Seen, cluster: &ClusterSeen, held: bool) -> Step {
     if let Some((name, uid)) = cluster.claims.iter().find(|(name, _)| *name != status.seed_member) {
         return Step::SetAside { name: name.clone(), uid: uid.clone() };
     }
-    let Some(pod) = own.first() else { return Step::CreateSeed { name: status.seed_member.clone() } };
+    let Some(pod) = own.first() else {
+        let without = Step::CreateSeed { name: status.seed_member.clone() };
+        return seen.claim.as_ref().map_or(without, |claim| claim::create(status, claim));
+    };
     if pod.deleting {
         return Step::Wait("Seeding", format!("pod {} is ending", pod.name));
     }
+    if pod.recovers {
+        return claim::recovering(status, pod);
+    }
     if let Some(id) = &pod.serves {
+        // Before other members copy it.
+        if let Some(why) = pod.revision.and_then(|revision| incomplete(status, revision)) {
+            return Step::Fail(why);
+        }
         let mut new = EtcdRestoreStatus { cluster_id: id.clone(), phase: "Scaling".into(), ..status.clone() };
         new.reason.clear();
         return Step::Remember(Box::new(new));
@@ -282,7 +320,7 @@ fn seed(seen: &Seen, cluster: &ClusterSeen, held: bool) -> Step {
         } else {
             String::new()
         };
-        return Step::Fail(format!("pod {} cannot take the snapshot in: {trouble}{kept}", pod.name));
+        return Step::Fail(format!("pod {} cannot take the data in: {trouble}{kept}", pod.name));
     }
     Step::Wait("Seeding", format!("pod {}: {trouble}", pod.name))
 }
@@ -296,7 +334,7 @@ fn after(seen: &Seen, cluster: &ClusterSeen, held: bool) -> Step {
     }
     if cluster.lost {
         return Step::Fail(format!(
-            "EtcdCluster {} lost its members after the snapshot was in; create another EtcdRestore",
+            "EtcdCluster {} lost its members after the data was restored; create another EtcdRestore",
             seen.name
         ));
     }
@@ -308,21 +346,33 @@ fn after(seen: &Seen, cluster: &ClusterSeen, held: bool) -> Step {
     let Some(revision) = cluster.revision else {
         return Step::Wait("Scaling", "all members are up; a read does not go through yet".into());
     };
-    match status.snapshot.as_ref().and_then(|s| s.revision).filter(|wanted| *wanted > revision) {
-        Some(wanted) => {
-            Step::Fail(format!("the restored cluster is at revision {revision}, the snapshot holds {wanted}"))
-        }
-        None => Step::Succeed { revision },
-    }
+    incomplete(status, revision).map_or(Step::Succeed { revision }, Step::Fail)
 }
 
-/// Why a snapshot of `from` cannot be taken in by etcd of version `to`. What cannot be compared is not refused.
-fn newer(from: &str, to: &str) -> Option<String> {
+/// Why a restored cluster at this revision lacks data.
+fn incomplete(status: &EtcdRestoreStatus, revision: i64) -> Option<String> {
+    let snapshot = status.snapshot.as_ref().and_then(|snapshot| snapshot.revision);
+    let claim = status.claim.as_ref().and_then(|claim| claim.revision);
+    let (source, wanted) = match (snapshot, claim) {
+        (_, Some(wanted)) => ("claim", wanted),
+        (Some(wanted), None) => ("snapshot", wanted),
+        (None, None) => return None,
+    };
+    (wanted > revision).then(|| {
+        format!(
+            "the restored cluster is at revision {revision}, the {source} holds {wanted}; create another EtcdRestore"
+        )
+    })
+}
+
+/// Why the data of `what`, from etcd of version `from`, cannot be taken in by etcd of version `to`. What cannot be compared is
+/// not refused.
+pub(super) fn newer(what: &str, from: &str, to: &str) -> Option<String> {
     let minor = |text: &str| {
         let mut parts = text.trim_start_matches('v').split('.').map(str::parse::<u64>);
         Some((parts.next()?.ok()?, parts.next()?.ok()?))
     };
     (minor(from)? > minor(to)?).then(|| {
-        format!("the snapshot is from etcd {from}, the cluster runs {to}: etcd does not read what a newer minor version wrote; set spec.version of the EtcdCluster first")
+        format!("{what} is from etcd {from}, the cluster runs {to}: etcd does not read what a newer minor version wrote; set spec.version of the EtcdCluster first")
     })
 }

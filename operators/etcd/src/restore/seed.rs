@@ -1,14 +1,21 @@
 //! The pod of the first member: that of any member, with three containers before etcd. None of them has a shell.
+//!
+//! From a claim it takes two pods of the same name and volume, one after the other. In the first, which is no member, etcd runs on
+//! a copy of the claim's data. The second takes the database of the copy in as if it were a snapshot: the cluster gets a new id.
 
 use k8s_openapi::api::core::v1::{
-    Container, EnvVar, EnvVarSource, Pod, PodSecurityContext, SecretKeySelector, SecurityContext, VolumeMount,
+    Container, EnvVar, EnvVarSource, PersistentVolumeClaimVolumeSource, Pod, PodSecurityContext, PodSpec,
+    SecretKeySelector, SecurityContext, Volume, VolumeMount,
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
+use super::LABEL_RESTORED_BY;
 use super::apply::{TOKEN_KEY, token_secret};
 use super::place::Found;
 use crate::addressing::Addressing;
 use crate::build::pod::{self, DATA_DIR, Member};
 use crate::crd::restore::SnapshotStatus;
+use crate::names;
 use crate::validate::Validated;
 
 /// Name of the container that fetches.
@@ -16,6 +23,25 @@ pub(crate) const FETCH: &str = "fetch-snapshot";
 const MOUNT: &str = "/var/etcd";
 const SNAPSHOT: &str = "/var/etcd/restore/snapshot.db";
 const RESTORED: &str = "/var/etcd/restore/data";
+/// The copy of the data on a claim.
+const COPY: &str = "/var/etcd/restore/survivor";
+const COPIED_DATABASE: &str = "/var/etcd/restore/survivor/member/snap/db";
+/// Where the container that copies has the claim.
+const SURVIVOR: &str = "/var/survivor";
+const SURVIVOR_VOLUME: &str = "survivor";
+/// Of etcd: start with the data, without the other members.
+const FORCE: &str = "--force-new-cluster";
+
+/// Where the data comes from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Source<'a> {
+    /// A snapshot, which the operator hands out.
+    Snapshot(&'a SnapshotStatus),
+    /// The database of the copy, which etcd completed.
+    Copy,
+    /// This claim, whose data etcd of this version completes in a copy; the pod for that belongs to the EtcdRestore.
+    Claim { name: &'a str, version: &'a str, owner: &'a OwnerReference },
+}
 
 /// What the seed is made of.
 pub(crate) struct Seed<'a> {
@@ -26,7 +52,7 @@ pub(crate) struct Seed<'a> {
     pub(crate) restore: &'a str,
     /// Uid of it: also the token of the new etcd cluster, so that its id is a new one.
     pub(crate) uid: &'a str,
-    pub(crate) snapshot: &'a SnapshotStatus,
+    pub(crate) source: Source<'a>,
     pub(crate) place: &'a Found,
     pub(crate) volume: bool,
 }
@@ -38,7 +64,10 @@ impl Seed<'_> {
     }
 
     pub(crate) fn pod(&self, addressing: &dyn Addressing) -> Pod {
-        let version = &self.cluster.goal.version;
+        let version = match self.source {
+            Source::Claim { version, .. } if !version.is_empty() => version,
+            _ => &self.cluster.goal.version,
+        };
         let peer = addressing.peer_url(self.cluster, self.name);
         let alone = [(self.name.to_owned(), peer.clone())];
         // It starts with data; without it, it must not become an empty cluster of its own.
@@ -67,25 +96,78 @@ impl Seed<'_> {
         };
         let own = own_user(spec.security_context.as_ref());
         let words = |list: &[&str]| list.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
-        let (url, sha256) = (self.url(), self.snapshot.sha256.as_str());
-        let mut fetch = container(
-            FETCH,
-            &self.place.image,
-            words(&[
-                "etcd-operator",
-                "fetch-snapshot",
-                "--url",
-                &url,
-                "--sha256",
-                sha256,
-                "--to",
-                SNAPSHOT,
-                "--clear",
-                RESTORED,
-            ]),
+        let mut bring = match self.source {
+            Source::Snapshot(snapshot) => {
+                let (url, sha256) = (self.url(), snapshot.sha256.as_str());
+                let fetch = ["--url", &url, "--sha256", sha256, "--to", SNAPSHOT, "--clear", RESTORED];
+                let command = [&["etcd-operator", "fetch-snapshot"], &fetch[..]].concat();
+                let mut fetch = container(FETCH, &self.place.image, words(&command));
+                fetch.env = Some(vec![self.token()]);
+                fetch
+            }
+            Source::Copy | Source::Claim { .. } => {
+                let from = format!("{SURVIVOR}/data");
+                let copy = ["etcd-operator", "copy-data", "--from", &from, "--to", COPY, "--clear", RESTORED];
+                container("copy-data", &self.place.image, words(&copy))
+            }
+        };
+        bring.security_context.clone_from(&own);
+        if let Source::Claim { name, owner, .. } = self.source {
+            bring.volume_mounts.get_or_insert_default().push(VolumeMount {
+                name: SURVIVOR_VOLUME.into(),
+                mount_path: SURVIVOR.into(),
+                read_only: Some(true),
+                ..VolumeMount::default()
+            });
+            spec.init_containers = Some(vec![bring]);
+            run_on_copy(spec, name);
+            pod::confine(spec);
+            // The cluster's controller, Services and budget find members by these.
+            let labels = made.metadata.labels.get_or_insert_default();
+            names::cluster_labels(&self.cluster.name).keys().for_each(|key| _ = labels.remove(key));
+            labels.insert(LABEL_RESTORED_BY.into(), self.uid.into());
+            made.metadata.owner_references = Some(vec![owner.clone()]);
+            return made;
+        }
+        let database: &[&str] = match self.source {
+            Source::Snapshot(_) => &[SNAPSHOT],
+            // Not a snapshot: etcd appends no hash to it.
+            Source::Copy | Source::Claim { .. } => &[COPIED_DATABASE, "--skip-hash-check"],
+        };
+        let mut restore = container(
+            "restore-data",
+            &pod::image(self.cluster, version),
+            words(
+                &[
+                    &[tool(version), "snapshot", "restore"],
+                    database,
+                    &[
+                        &format!("--name={}", self.name),
+                        &format!("--initial-cluster={}={peer}", self.name),
+                        &format!("--initial-cluster-token={}", self.uid),
+                        &format!("--initial-advertise-peer-urls={peer}"),
+                        &format!("--data-dir={RESTORED}"),
+                    ],
+                ]
+                .concat(),
+            ),
         );
-        fetch.security_context.clone_from(&own);
-        fetch.env = Some(vec![EnvVar {
+        restore.env =
+            Some(vec![EnvVar { name: "ETCDCTL_API".into(), value: Some("3".into()), ..EnvVar::default() }]);
+        let mut install = container(
+            "install-data",
+            &self.place.image,
+            words(&["etcd-operator", "install-data", "--from", RESTORED, "--to", DATA_DIR]),
+        );
+        install.security_context = own;
+        spec.init_containers = Some(vec![bring, restore, install]);
+        pod::confine(spec);
+        made
+    }
+
+    /// The variable with the token.
+    fn token(&self) -> EnvVar {
+        EnvVar {
             name: super::fetch::TOKEN.into(),
             value_from: Some(EnvVarSource {
                 secret_key_ref: Some(SecretKeySelector {
@@ -97,33 +179,25 @@ impl Seed<'_> {
                 ..EnvVarSource::default()
             }),
             ..EnvVar::default()
-        }]);
-        let mut restore = container(
-            "restore-data",
-            &pod::image(self.cluster, version),
-            words(&[
-                tool(version),
-                "snapshot",
-                "restore",
-                SNAPSHOT,
-                &format!("--name={}", self.name),
-                &format!("--initial-cluster={}={peer}", self.name),
-                &format!("--initial-cluster-token={}", self.uid),
-                &format!("--initial-advertise-peer-urls={peer}"),
-                &format!("--data-dir={RESTORED}"),
-            ]),
-        );
-        restore.env =
-            Some(vec![EnvVar { name: "ETCDCTL_API".into(), value: Some("3".into()), ..EnvVar::default() }]);
-        let mut install = container(
-            "install-data",
-            &self.place.image,
-            words(&["etcd-operator", "install-data", "--from", RESTORED, "--to", DATA_DIR]),
-        );
-        install.security_context = own;
-        spec.init_containers = Some(vec![fetch, restore, install]);
-        pod::confine(spec);
-        made
+        }
+    }
+}
+
+/// etcd runs on the copy, alone. The claim is mounted by the container that copies, and by no other.
+fn run_on_copy(spec: &mut PodSpec, claim: &str) {
+    spec.volumes.get_or_insert_default().push(Volume {
+        name: SURVIVOR_VOLUME.into(),
+        persistent_volume_claim: Some(PersistentVolumeClaimVolumeSource {
+            claim_name: claim.into(),
+            read_only: None,
+        }),
+        ..Volume::default()
+    });
+    for command in spec.containers.iter_mut().filter_map(|container| container.command.as_mut()) {
+        for word in command.iter_mut().filter(|word| word.starts_with("--data-dir=")) {
+            *word = format!("--data-dir={COPY}");
+        }
+        command.push(FORCE.into());
     }
 }
 
@@ -163,11 +237,68 @@ mod tests {
             name: "orders-bcdfghjklm",
             restore: "back",
             uid: "r-1",
-            snapshot: &snapshot,
+            source: Source::Snapshot(&snapshot),
             place: &place,
             volume: false,
         }
         .pod(&InCluster)
+    }
+
+    fn seed_from(source: Source<'_>) -> Pod {
+        let cluster = validate(&cluster(serde_json::json!({ "size": 3, "version": "3.5.30" }))).unwrap();
+        let place = Found { url: "http://10.0.0.9:19999".into(), image: "operator:1".into() };
+        let name = "orders-bcdfghjklm";
+        Seed { cluster: &cluster, name, restore: "back", uid: "r-1", source, place: &place, volume: true }
+            .pod(&InCluster)
+    }
+
+    #[test]
+    fn etcd_completes_a_copy_of_the_claim_which_is_mounted_read_only_and_by_the_copying_container_alone() {
+        let owner = OwnerReference { uid: "r-1".into(), ..OwnerReference::default() };
+        let pod = seed_from(Source::Claim { name: "orders-old", version: "3.4.23", owner: &owner });
+        // It is no member: nothing finds it by the labels of the cluster, and it goes with the EtcdRestore.
+        let labels = pod.metadata.labels.clone().unwrap();
+        assert_eq!(labels[LABEL_RESTORED_BY], "r-1");
+        assert!(!labels.contains_key("app") && !labels.contains_key("etcd_cluster"), "{labels:?}");
+        assert_eq!(pod.metadata.owner_references, Some(vec![owner]));
+        let spec = pod.spec.unwrap();
+        let volume =
+            spec.volumes.as_ref().unwrap().iter().find(|volume| volume.name == SURVIVOR_VOLUME).unwrap();
+        assert_eq!(volume.persistent_volume_claim.as_ref().unwrap().claim_name, "orders-old");
+        let mounts = |container: &Container| -> Vec<(String, bool)> {
+            let mounts = container.volume_mounts.iter().flatten();
+            let mounts = mounts.filter(|mount| mount.name == SURVIVOR_VOLUME);
+            mounts.map(|mount| (mount.mount_path.clone(), mount.read_only == Some(true))).collect()
+        };
+        let init = spec.init_containers.as_ref().unwrap();
+        assert_eq!(init.len(), 1);
+        assert_eq!(mounts(&init[0]), [("/var/survivor".to_owned(), true)]);
+        assert_eq!(
+            init[0].command.as_ref().unwrap()[..4],
+            ["etcd-operator", "copy-data", "--from", "/var/survivor/data"]
+        );
+        let etcd = &spec.containers[0];
+        assert_eq!((mounts(etcd), etcd.image.as_deref()), (vec![], Some("quay.io/coreos/etcd:v3.4.23")));
+        let command = etcd.command.as_ref().unwrap();
+        assert!(command.contains(&"--force-new-cluster".to_owned()), "{command:?}");
+        assert!(command.contains(&"--data-dir=/var/etcd/restore/survivor".to_owned()), "{command:?}");
+        assert_eq!(command.iter().filter(|word| word.starts_with("--data-dir")).count(), 1);
+    }
+
+    #[test]
+    fn the_member_that_others_join_never_drops_them() {
+        let pod = seed_from(Source::Copy);
+        assert_eq!(pod.metadata.labels.as_ref().unwrap()["etcd_cluster"], "orders");
+        let spec = pod.spec.unwrap();
+        assert!(spec.volumes.unwrap().iter().all(|v| v.name != SURVIVOR_VOLUME));
+        assert!(!spec.containers[0].command.as_ref().unwrap().contains(&FORCE.to_owned()));
+        let init = spec.init_containers.unwrap();
+        let names: Vec<&str> = init.iter().map(|container| container.name.as_str()).collect();
+        assert_eq!(names, ["copy-data", "restore-data", "install-data"]);
+        let restore = init[1].command.clone().unwrap();
+        assert_eq!(restore[..3], ["/usr/local/bin/etcdutl", "snapshot", "restore"]);
+        assert_eq!(restore[3..5], [COPIED_DATABASE, "--skip-hash-check"]);
+        assert!(restore.contains(&"--initial-cluster-token=r-1".to_owned()), "{restore:?}");
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! The plan, case by case.
 
+use super::claim::ClaimSeen;
 use super::plan::{ClusterSeen, PodSeen, Seen, Step, next_step};
-use crate::crd::restore::{EtcdRestoreStatus, SnapshotStatus};
+use crate::crd::restore::{ClaimStatus, EtcdRestoreStatus, SnapshotStatus};
 
 const UID: &str = "r-1";
 
@@ -265,6 +266,106 @@ fn success_is_all_members_and_a_read_that_shows_the_data() {
     assert!(matches!(scaling(|_, c| c.revision = None), Step::Wait("Scaling", _)));
     assert!(matches!(scaling(|_, c| c.revision = Some(9)), Step::Fail(_)));
     assert!(matches!(scaling(|_, c| c.lost = true), Step::Fail(_)));
+}
+
+/// A cluster that lost its quorum for good, and the claim of a member that survived.
+fn lost(change: impl FnOnce(&mut Seen, &mut ClusterSeen)) -> Step {
+    next_step(&with(|seen, cluster| {
+        (seen.status, seen.claim) = (EtcdRestoreStatus::default(), Some(claim()));
+        (cluster.serves, cluster.available, cluster.lost) = (false, false, true);
+        cluster.claims = vec![("orders-old".into(), "v-1".into())];
+        change(seen, cluster);
+    }))
+}
+
+fn claim() -> ClaimSeen {
+    ClaimSeen { name: "orders-old".into(), uid: "v-1".into(), version: "3.4.23".into(), refusal: None }
+}
+
+#[test]
+fn the_uid_of_a_claim_is_written_down_before_anything_is_changed() {
+    let known = ClaimStatus { name: "orders-old".into(), uid: "v-1".into(), revision: None };
+    let first = lost(|_, _| ());
+    assert!(
+        matches!(&first, Step::Remember(s) if s.claim.as_ref() == Some(&known) && s.cluster_uid.is_empty())
+    );
+    let second = lost(|seen, _| seen.status.claim = Some(known.clone()));
+    assert!(matches!(&second, Step::Remember(s) if s.cluster_uid == "c-1" && s.phase == "Stopping"));
+    let replaced =
+        lost(|seen, _| seen.status.claim = Some(ClaimStatus { uid: "v-0".into(), ..known.clone() }));
+    assert!(matches!(&replaced, Step::Fail(why) if why.contains("metadata.uid")), "{replaced:?}");
+}
+
+#[test]
+fn a_claim_that_does_not_fit_is_refused_before_anything_is_touched() {
+    let refused = |change: &dyn Fn(&mut Seen, &mut ClusterSeen)| match lost(change) {
+        Step::Fail(why) => why,
+        other => panic!("{other:?}"),
+    };
+    let why = refused(&|seen, _| seen.claim.as_mut().unwrap().refusal = Some("it is mounted".into()));
+    assert_eq!(why, "it is mounted");
+    assert_eq!(refused(&|seen, _| seen.invalid = Some("two sources".into())), "two sources");
+    let why = refused(&|seen, _| seen.claim.as_mut().unwrap().version = "3.5.1".into());
+    assert!(why.contains("claim orders-old is from etcd 3.5.1") && why.contains("newer minor"), "{why}");
+    for served in [true, false] {
+        let why = refused(&|_, cluster| (cluster.serves, cluster.silent) = (served, !served));
+        assert!(why.contains("has a quorum"), "{why}");
+    }
+    let moment = lost(|_, cluster| cluster.available = true);
+    assert!(matches!(moment, Step::Wait("Verified", _)), "a moment without an answer is no loss");
+    let mut gone = seen();
+    (gone.status, gone.claim, gone.cluster) = (EtcdRestoreStatus::default(), Some(claim()), None);
+    assert!(matches!(next_step(&gone), Step::Fail(why) if why.contains("spec.etcdCluster.name")));
+}
+
+/// The members are stopped, and the claim is set aside.
+fn copying(revision: Option<i64>, change: impl FnOnce(&mut Seen, &mut ClusterSeen)) -> Step {
+    seeding(|seen, cluster| {
+        (seen.claim, seen.status.snapshot) = (Some(claim()), None);
+        seen.status.claim = Some(ClaimStatus { name: "orders-old".into(), uid: "v-1".into(), revision });
+        cluster.pods.clear();
+        change(seen, cluster);
+    })
+}
+
+#[test]
+fn etcd_completes_the_copy_and_ends_before_the_first_member_starts() {
+    assert_eq!(copying(None, |_, _| ()), Step::Recover { name: "orders-seed".into() });
+    let gone = copying(None, |seen, _| seen.claim.as_mut().unwrap().refusal = Some("not found".into()));
+    assert_eq!(gone, Step::Fail("not found".into()));
+    let recovering = || PodSeen { recovers: true, ..seed_pod() };
+    assert!(matches!(copying(None, |_, c| c.pods = vec![recovering()]), Step::Wait("Seeding", _)));
+    let serves = || PodSeen { serves: Some("aa".into()), revision: Some(12), ..recovering() };
+    let told = copying(None, |_, c| c.pods = vec![serves()]);
+    assert!(
+        matches!(&told, Step::Remember(s) if s.claim.as_ref().unwrap().revision == Some(12) && s.cluster_id.is_empty()),
+        "{told:?}"
+    );
+    let delete = Step::DeletePod { name: "orders-seed".into(), uid: "p-2".into() };
+    assert_eq!(copying(Some(12), |_, c| c.pods = vec![serves()]), delete);
+    let ending = copying(Some(12), |_, c| c.pods = vec![PodSeen { deleting: true, ..serves() }]);
+    assert!(matches!(ending, Step::Wait("Seeding", _)));
+    // The claim may go by now.
+    let next = copying(Some(12), |seen, _| seen.claim.as_mut().unwrap().refusal = Some("not found".into()));
+    assert_eq!(next, Step::CreateSeed { name: "orders-seed".into() });
+    let evicted = copying(None, |_, c| c.pods = vec![PodSeen { ended: true, ..recovering() }]);
+    assert_eq!(evicted, delete);
+    let broken = copying(None, |_, c| {
+        c.pods = vec![PodSeen { failures: 5, trouble: Some("no space".into()), ..recovering() }];
+    });
+    assert!(matches!(&broken, Step::Fail(why) if why.contains("orders-old") && why.contains("no space")));
+}
+
+#[test]
+fn data_that_lacks_revisions_of_the_claim_is_found_before_others_copy_it() {
+    let first = |revision| {
+        copying(Some(12), |_, c| {
+            c.pods = vec![PodSeen { serves: Some("bb".into()), revision: Some(revision), ..seed_pod() }];
+        })
+    };
+    assert!(matches!(first(12), Step::Remember(s) if s.cluster_id == "bb"));
+    let text = "the restored cluster is at revision 11, the claim holds 12; create another EtcdRestore";
+    assert_eq!(first(11), Step::Fail(text.into()));
 }
 
 #[test]
