@@ -30,6 +30,7 @@ mod real_secured;
 pub mod restore;
 pub mod status;
 pub mod storage;
+mod survivor;
 pub mod tls;
 pub mod validate;
 mod watch;

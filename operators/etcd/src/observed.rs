@@ -146,6 +146,8 @@ pub struct Hash {
 pub struct BackupView {
     /// When the last one was done.
     pub last_success: Option<Timestamp>,
+    /// Revision that the last one holds at least.
+    pub revision: Option<i64>,
     /// When the last one should have been done, if they are made by a schedule and it is overdue.
     pub overdue_since: Option<Timestamp>,
     /// Why the last try failed, if it did, with the name of the EtcdBackup.

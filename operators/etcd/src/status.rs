@@ -11,6 +11,7 @@ use crate::crd::{
 use crate::names::{self, CLIENT_PORT};
 use crate::observed::{Corruption, Failure, Memory, Observed};
 use crate::plan::{Action, Decision, Goal, Health, Progress, Removal, Upgrade, assess, upgrade};
+use crate::survivor;
 use crate::validate::{InvalidSpec, Validated};
 
 const LEARNER: &str = "Learner";
@@ -110,7 +111,7 @@ pub fn status(
     }
     let goal = &cluster.goal;
     let upgrade = upgrade(goal, &memory, seen, health.as_ref());
-    let message = message(cluster, decision, seen);
+    let message = message(cluster, decision, &memory, seen);
     let facts = Facts {
         cluster,
         memory: &memory,
@@ -237,14 +238,22 @@ fn learner_failure(
 }
 
 /// The words of the decision, with the commands that help where the object's name is needed for them.
-fn message(cluster: &Validated, decision: &Decision, seen: &Observed) -> String {
+fn message(cluster: &Validated, decision: &Decision, memory: &Memory, seen: &Observed) -> String {
     let (namespace, name, text) = (&cluster.namespace, &cluster.name, &decision.message);
     let hint = match decision.progress {
         Progress::DataLost => {
             let source = seen.backup.as_ref().and_then(|backup| backup.source.as_ref());
+            let claim = survivor::newest(memory, seen).map(|survivor| {
+                let source = serde_json::json!({ "fromClaim": survivor.name });
+                let (found, manifest) = (survivor.describe(seen), restore_manifest(name, Some(&source)));
+                format!(
+                    " {found}. To restore from the claim: kubectl -n {namespace} create -f - <<<'{manifest}'."
+                )
+            });
             format!(
-                ". Nothing is changed, because what is left of the data may be all there is. To restore a backup: kubectl -n {namespace} create -f - <<<'{}'. \
+                ". Nothing is changed, because what is left of the data may be all there is.{} To restore a backup: kubectl -n {namespace} create -f - <<<'{}'. \
                  To start again empty: kubectl -n {namespace} delete etcdcluster {name}, then apply its manifest again",
+                claim.unwrap_or_default(),
                 restore_manifest(name, source)
             )
         }

@@ -128,6 +128,7 @@ fn view(own: &[&EtcdBackup], now: Timestamp) -> Option<BackupView> {
     let good = status(newest);
     Some(BackupView {
         last_success: good.last_success_date.map(|time| time.0),
+        revision: Some(good.etcd_revision).filter(|revision| *revision > 0),
         overdue_since: overdue,
         failing: failing.map(|b| format!("EtcdBackup {}: {}", b.name_any(), status(b).reason)),
         source: source(newest, &good.object),
@@ -183,7 +184,8 @@ mod tests {
                 "a",
                 json!({ "storageType": "S3", "clusterName": "orders", "encryption": { "secret": "keys" },
                         "s3": { "path": "bucket/key", "awsSecret": "aws", "endpoint": "http://s3", "forcePathStyle": true } }),
-                json!({ "phase": "Succeeded", "lastSuccessDate": "2026-01-01T00:00:00Z", "object": "s3://bucket/key_v1" }),
+                json!({ "phase": "Succeeded", "lastSuccessDate": "2026-01-01T00:00:00Z", "etcdRevision": 1200,
+                        "object": "s3://bucket/key_v1" }),
             ),
             backup(
                 "b",
@@ -198,6 +200,7 @@ mod tests {
         ]);
         let view = board.view("shop", "orders", now).unwrap().unwrap();
         assert_eq!(view.last_success, Some("2026-01-01T00:00:00Z".parse().unwrap()));
+        assert_eq!(view.revision, Some(1200));
         let source = json!({
             "backupStorageType": "S3", "encryption": { "secret": "keys" },
             "s3": { "path": "bucket/key_v1", "awsSecret": "aws", "endpoint": "http://s3", "forcePathStyle": true },

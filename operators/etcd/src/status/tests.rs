@@ -56,6 +56,14 @@ fn lost_data_tells_the_next_command_and_nothing_is_done() {
     let seen = Observed { backup: Some(backup), ..seen };
     let told = status(&old, &cluster, &seen, &decision).reason;
     assert!(told.contains(r#""backupStorageType":"Local","local":{"path":"a/b"}"#), "{told}");
+    assert!(!told.contains("fromClaim"), "{told}");
+
+    // With the claim of a member that survived, that comes first.
+    let claim = crate::observed::ClaimView { name: "orders-a".into(), ..Default::default() };
+    let seen = Observed { claims: vec![claim], ..seen };
+    let told = status(&old, &cluster, &seen, &decision).reason;
+    let (first, backup) = (told.find(r#""fromClaim":"orders-a""#), told.find("backupStorageType"));
+    assert!(first.is_some() && first < backup, "{told}");
 }
 
 #[test]
