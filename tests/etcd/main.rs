@@ -32,6 +32,7 @@ mod restore_deaths;
 mod restores;
 mod secured;
 mod slow;
+mod survivors;
 mod upgrades;
 mod users;
 mod volumes;
