@@ -139,7 +139,8 @@ async fn run(pod: &Path, ip: &str, command: &[String]) -> (Child, i64) {
         word.replace("0.0.0.0", ip)
     });
     let silent = || Stdio::null();
-    let child = Command::new("/usr/bin/etcd").args(words).stdout(silent()).stderr(silent()).spawn().unwrap();
+    let mut child =
+        Command::new("/usr/bin/etcd").args(words).stdout(silent()).stderr(silent()).spawn().unwrap();
     for _ in 0..300 {
         if let Ok(client) = crate::etcd::Etcd::default().client(&format!("{ip}:2379")).await
             && let Ok(read) = client.kv_client().get("health", None).await
@@ -148,6 +149,8 @@ async fn run(pod: &Path, ip: &str, command: &[String]) -> (Child, i64) {
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
+    child.kill().unwrap();
+    child.wait().unwrap();
     panic!("etcd does not answer on {ip}");
 }
 
