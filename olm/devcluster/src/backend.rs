@@ -1,7 +1,7 @@
 //! What the API server needs from the machine that runs the pods.
 //!
-//! The API server owns objects; everything that touches a running process (logs, exec, a connection into the
-//! cluster network) goes through this trait, so that it can be served with no node agent at all: then these
+//! The API server owns objects; everything that touches a running process (logs, exec, a connection into a pod or
+//! the cluster network) goes through this trait, so that it can be served with no node agent at all: then these
 //! subresources answer with a proper `Status`.
 
 use std::net::SocketAddr;
@@ -90,6 +90,9 @@ pub trait NodeBackend: Send + Sync + 'static {
 
     /// Takes faults back; returns those that were in force.
     async fn undo(&self, which: Undo) -> Result<Vec<Done>, BackendError>;
+
+    /// Opens a TCP connection to a port of localhost, as the pod sees it.
+    async fn forward(&self, namespace: &str, pod: &str, port: u16) -> Result<TcpStream, BackendError>;
 
     /// Opens a TCP connection from inside the cluster network (to a pod IP or a Service's cluster IP).
     async fn dial(&self, address: SocketAddr) -> Result<TcpStream, BackendError>;

@@ -509,6 +509,7 @@ pub(crate) static SUBRESOURCES: &[Subresource] = &[
     },
     Subresource { name: "exec", kind: "PodExecOptions", verbs: &["create", "get"], ..CORE },
     Subresource { name: "log", kind: "Pod", verbs: &["get"], ..CORE },
+    Subresource { name: "portforward", kind: "PodPortForwardOptions", verbs: &["create", "get"], ..CORE },
     Subresource {
         name: "proxy",
         kind: "PodProxyOptions",

@@ -3,7 +3,7 @@
 //! * storage: [`store`] (memory, watches), [`log`] (disk)
 //! * what is served: [`kinds`] (the table), [`registry`] (with custom resources), [`discovery`]
 //! * a request: [`server`] → [`request`] → [`authn`] → [`authz`] → [`rest`], [`list`], [`watch`], [`delete`], [`eviction`], [`scale`],
-//!   [`reviews`], [`nodes`], [`faults`], [`rights`], [`aggregation`]
+//!   [`reviews`], [`nodes`], [`portforward`], [`faults`], [`rights`], [`aggregation`]
 //! * an object on its way in: [`prepare`], [`defaults`], [`strategy`], [`admission`], [`validate`], [`commit`], [`hooks`],
 //!   [`crds`], [`service`], [`storage`], [`jobs`], [`webhooks`]; on its way out: [`convert`], [`format`](mod@format), [`table`], [`columns`]
 //! * what the server calls itself: [`outbound`], [`trust`]
@@ -33,6 +33,7 @@ mod meta;
 mod nodes;
 mod outbound;
 mod policies;
+mod portforward;
 mod prepare;
 mod protobuf;
 mod proxy;

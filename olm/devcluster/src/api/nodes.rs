@@ -1,4 +1,4 @@
-//! Subresources that reach into the node: logs, exec, proxy.
+//! Subresources that reach into the node: logs, exec, port forwarding, proxy.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{
     exec,
     meta::{self, list, text},
-    proxy,
+    portforward, proxy,
     request::{Info, Query},
     server::Server,
     status::{ApiError, ApiResult, bytes_response},
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::backend::{BackendError, LogOptions, NodeBackend};
 
-/// Answers `log`, `exec` and `proxy`; refuses `attach` and `portforward`.
+/// Answers `log`, `exec`, `portforward` and `proxy`; refuses `attach`.
 pub(crate) async fn serve(
     server: &Arc<Server>,
     parts: &mut Parts,
@@ -29,9 +29,10 @@ pub(crate) async fn serve(
     match (info.resource.as_str(), info.subresource.as_str(), info.verb.as_str()) {
         ("pods", "log", "get") => logs(server, info, query).await,
         ("pods", "exec", "get" | "create") => exec::serve(server, parts, info, query).await,
+        ("pods", "portforward", "get" | "create") => portforward::serve(server, parts, info, query).await,
         ("pods" | "services", "proxy", _) => proxy::serve(server, parts, body, info).await,
-        ("pods", "log" | "exec", _) => Err(ApiError::method_not_allowed()),
-        ("pods", "attach" | "portforward", _) => Err(ApiError::not_implemented(&info.full_resource())),
+        ("pods", "log" | "exec" | "portforward", _) => Err(ApiError::method_not_allowed()),
+        ("pods", "attach", _) => Err(ApiError::not_implemented(&info.full_resource())),
         _ => Err(ApiError::no_route()),
     }
 }
@@ -55,16 +56,32 @@ pub(crate) fn backend_error(error: &BackendError) -> ApiError {
     }
 }
 
+/// The pod of a request, which has to be on a node.
+pub(crate) fn assigned_pod(server: &Server, info: &Info) -> ApiResult<Arc<Value>> {
+    let pod = find_pod(server, info)?;
+    check_assigned(&pod)?;
+    Ok(pod)
+}
+
+fn find_pod(server: &Server, info: &Info) -> ApiResult<Arc<Value>> {
+    let pod = server.store.get(&Key::new("/pods", &info.namespace, &info.name));
+    pod.ok_or_else(|| ApiError::not_found("pods", "", &info.name))
+}
+
+fn check_assigned(pod: &Value) -> ApiResult<()> {
+    if text(pod, "/spec/nodeName").is_empty() {
+        return Err(ApiError::bad_request(format!("pod {} does not have a host assigned", meta::name(pod))));
+    }
+    Ok(())
+}
+
 /// The pod of a request and the container that it means.
 pub(crate) fn pod_and_container(
     server: &Server,
     info: &Info,
     wanted: &str,
 ) -> ApiResult<(Arc<Value>, String)> {
-    let pod = server
-        .store
-        .get(&Key::new("/pods", &info.namespace, &info.name))
-        .ok_or_else(|| ApiError::not_found("pods", "", &info.name))?;
+    let pod = find_pod(server, info)?;
     let containers = list(&pod, "/spec/containers");
     let names = |all: &[Value]| all.iter().map(|c| text(c, "/name").to_owned()).collect::<Vec<_>>();
     let init = names(list(&pod, "/spec/initContainers"));
@@ -89,9 +106,7 @@ pub(crate) fn pod_and_container(
             )));
         }
     };
-    if text(&pod, "/spec/nodeName").is_empty() {
-        return Err(ApiError::bad_request(format!("pod {} does not have a host assigned", meta::name(&pod))));
-    }
+    check_assigned(&pod)?;
     Ok((pod, name))
 }
 

@@ -130,10 +130,11 @@ impl Server {
             // As in Kubernetes, a list of one named object needs the right for that object alone.
             info.name = name;
         }
-        let wanted = Attributes::of(&info);
-        let allowed = authz::check(&self.store, &who, &wanted);
-        self.rights.note(&who, &wanted, allowed.is_ok());
-        allowed?;
+        self.authorize(&who, &info)?;
+        if info.resource == "pods" && info.subresource == "portforward" && info.verb == "get" {
+            // WebSockets begin with GET: without this, a right to read would open connections (Kubernetes since 1.35).
+            self.authorize(&who, &Info { verb: "create".to_owned(), ..info.clone() })?;
+        }
         if matches!(info.verb.as_str(), "list" | "watch" | "deletecollection") {
             info.name.clear();
         }
@@ -177,7 +178,7 @@ impl Server {
         let needs_node =
             matches!(info.subresource.as_str(), "log" | "exec" | "proxy" | "attach" | "portforward");
         if needs_node && resource.group.is_empty() {
-            if matches!(info.subresource.as_str(), "exec" | "proxy") {
+            if matches!(info.subresource.as_str(), "exec" | "portforward" | "proxy") {
                 // Connections have no place for warnings.
                 let warnings = Mutex::default();
                 webhooks::connect(self, resource, &info, &query, &who, &warnings).await?;
@@ -206,6 +207,13 @@ impl Server {
             }
         }
         Ok(response)
+    }
+
+    fn authorize(&self, who: &Identity, info: &Info) -> ApiResult<()> {
+        let wanted = Attributes::of(info);
+        let allowed = authz::check(&self.store, who, &wanted);
+        self.rights.note(who, &wanted, allowed.is_ok());
+        allowed
     }
 
     async fn dispatch(self: &Arc<Self>, call: &Call<'_>, body: Body) -> ApiResult<Response> {

@@ -1,4 +1,4 @@
-//! The node as the API server sees it: logs, exec, faults, and connections into the cluster network.
+//! The node as the API server sees it: logs, exec, faults, and connections into pods and the cluster network.
 
 use std::{
     net::SocketAddr,
@@ -13,6 +13,7 @@ use tokio::{net::TcpStream, sync::oneshot};
 use super::{
     context::Context,
     helper::wire::ProcessSpec,
+    network::loopback,
     pod::worker::{FaultMessage, Handle, LiveContainer, Message},
     sandbox::{SandboxError, pipes},
 };
@@ -168,6 +169,15 @@ impl NodeBackend for Backend {
             undone.extend(answered(answer, &handle.namespace, &handle.name).await?);
         }
         Ok(undone)
+    }
+
+    async fn forward(&self, namespace: &str, pod: &str, port: u16) -> Result<TcpStream, BackendError> {
+        let handle = self.handle(namespace, pod)?;
+        let inside = lock(&handle.live.network_namespace).clone();
+        let inside = inside.ok_or_else(|| {
+            BackendError::BadRequest(format!("pod {pod:?} in namespace {namespace:?} has no network yet"))
+        })?;
+        loopback::connect(&inside, port).await.map_err(BackendError::Internal)
     }
 
     async fn dial(&self, address: SocketAddr) -> Result<TcpStream, BackendError> {

@@ -28,6 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 mod faults;
 mod images;
+mod network;
 mod volumes;
 
 const HELPER: &str = env!("CARGO_BIN_EXE_olm-node-helper");

@@ -8,7 +8,7 @@ use std::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{StreamExt, stream::BoxStream};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 
 use super::*;
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// A node with one line of log and a command that answers in capitals.
-struct FakeNode;
+pub(in crate::api) struct FakeNode;
 
 #[async_trait]
 impl NodeBackend for FakeNode {
@@ -76,6 +76,24 @@ impl NodeBackend for FakeNode {
         Ok(Vec::new())
     }
 
+    /// Port 80 of a pod answers in capitals, line by line, until it is told to end; nothing listens on other ports.
+    async fn forward(
+        &self,
+        _namespace: &str,
+        _pod: &str,
+        port: u16,
+    ) -> Result<tokio::net::TcpStream, BackendError> {
+        if port != 80 {
+            let refused = format!("failed to connect to localhost:{port}: connection refused");
+            return Err(BackendError::Internal(refused));
+        }
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let client = tokio::net::TcpStream::connect(listener.local_addr().expect("bound")).await;
+        let (stream, _) = listener.accept().await.expect("a connection");
+        tokio::spawn(shout(stream));
+        client.map_err(|error| BackendError::Internal(error.to_string()))
+    }
+
     async fn dial(&self, address: std::net::SocketAddr) -> Result<tokio::net::TcpStream, BackendError> {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let local = listener.local_addr().expect("bound");
@@ -92,14 +110,25 @@ impl NodeBackend for FakeNode {
     }
 }
 
-struct Kubectl {
-    directory: tempfile::TempDir,
-    server: ApiServer,
+async fn shout(mut stream: tokio::net::TcpStream) {
+    let (read, mut write) = stream.split();
+    let mut lines = tokio::io::BufReader::new(read).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        if write.write_all(format!("{}\n", line.to_uppercase()).as_bytes()).await.is_err() {
+            return;
+        }
+    }
+    let _ = write.write_all(b"BYE\n").await;
+}
+
+pub(super) struct Kubectl {
+    pub(super) directory: tempfile::TempDir,
+    pub(super) server: ApiServer,
 }
 
 impl Kubectl {
     /// A served instance, or `None` when there is no kubectl here.
-    fn start() -> Option<Self> {
+    pub(super) fn start() -> Option<Self> {
         if Command::new("kubectl").arg("version").arg("--client").output().is_err() {
             println!("skipped: kubectl is not installed");
             return None;
@@ -149,7 +178,7 @@ impl Kubectl {
         text
     }
 
-    async fn ok_with(&self, args: &str, input: &Value, expected: &[&str]) {
+    pub(super) async fn ok_with(&self, args: &str, input: &Value, expected: &[&str]) {
         let (success, text) = self.run_with(args, &input.to_string()).await;
         assert!(success, "kubectl {args}: {text}");
         for part in expected {
@@ -277,7 +306,5 @@ async fn kubectl_and_the_node() {
     let (success, text) =
         kubectl.run("get --raw /api/v1/namespaces/default/services/kubernetes2/proxy/").await;
     assert!(!success && text.contains("NotFound"), "{text}");
-    let (success, text) = kubectl.run("port-forward pod/a 1:1").await;
-    assert!(!success, "{text}");
     kubectl.server.shutdown();
 }

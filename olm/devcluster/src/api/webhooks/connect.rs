@@ -1,4 +1,4 @@
-//! Webhooks that are asked about connections: `pods/exec`, `pods/proxy`, `services/proxy`.
+//! Webhooks that are asked about connections: `pods/exec`, `pods/portforward`, `pods/proxy`, `services/proxy`.
 
 use std::sync::{Arc, Mutex};
 
@@ -46,11 +46,23 @@ fn options(info: &Info, query: &Query) -> Value {
     let kind = match (info.resource.as_str(), info.subresource.as_str()) {
         ("services", _) => "ServiceProxyOptions",
         (_, "proxy") => "PodProxyOptions",
+        (_, "portforward") => "PodPortForwardOptions",
         _ => "PodExecOptions",
     };
     let mut options = json!({ "kind": kind, "apiVersion": "v1" });
     if info.subresource == "proxy" {
         options["path"] = info.tail.as_str().into();
+        return options;
+    }
+    if info.subresource == "portforward" {
+        let ports: Vec<u16> = query
+            .all("ports")
+            .flat_map(|list| list.split(','))
+            .filter_map(|port| port.parse().ok())
+            .collect();
+        if !ports.is_empty() {
+            options["ports"] = ports.into();
+        }
         return options;
     }
     for flag in ["stdin", "stdout", "stderr", "tty"] {

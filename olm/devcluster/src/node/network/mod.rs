@@ -12,6 +12,7 @@ pub(crate) mod cut;
 pub(crate) mod dns;
 mod ip_pool;
 mod link;
+pub(crate) mod loopback;
 pub(crate) mod proxy;
 pub(crate) mod zone;
 
@@ -92,7 +93,7 @@ struct Shared {
 
 /// The network of one pod. The address goes back to the pool when this is dropped.
 pub(crate) struct PodNetwork {
-    pub(crate) namespace: OwnedFd,
+    pub(crate) namespace: Arc<OwnedFd>,
     pub(crate) ip: Ipv4Addr,
     network: Network,
 }
@@ -190,7 +191,7 @@ impl Network {
         let (links, bridge) = (self.shared.links.clone(), self.shared.bridge);
         let made = self.inside(async move { link::make_pod(&links, bridge, ip).await }).await;
         match made.and_then(|made| made) {
-            Ok(namespace) => Ok(PodNetwork { namespace, ip, network: self.clone() }),
+            Ok(namespace) => Ok(PodNetwork { namespace: Arc::new(namespace), ip, network: self.clone() }),
             Err(error) => {
                 lock(&self.shared.pool).give_back(ip, Instant::now());
                 Err(error)
@@ -208,7 +209,7 @@ impl PodNetwork {
     ) -> Result<(), NetworkError> {
         let needs_rules = |cut: Option<&cut::Cut>| cut.is_some_and(|cut| *cut != cut::Cut::Everything);
         if needs_rules(cut) || needs_rules(earlier) {
-            let namespace = self.namespace.try_clone().map_err(system("open the pod's network namespace"))?;
+            let namespace = Arc::clone(&self.namespace);
             let child = self.network.inside(async move { cut::start_nft(&namespace) }).await??;
             let script = cut::script(self.ip, cut);
             let finished = tokio::task::spawn_blocking(move || cut::finish_nft(child, &script)).await;

@@ -11,6 +11,7 @@ mod stop;
 use std::{
     collections::HashMap,
     net::Ipv4Addr,
+    os::fd::OwnedFd,
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
@@ -84,6 +85,7 @@ pub(crate) struct Live {
     pub(crate) faults: Mutex<Vec<Done>>,
     /// Where the pod is in the cluster network.
     pub(crate) ip: Mutex<Option<Ipv4Addr>>,
+    pub(crate) network_namespace: Mutex<Option<Arc<OwnedFd>>>,
 }
 
 /// A container for `logs` and `exec`.

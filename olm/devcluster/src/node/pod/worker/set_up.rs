@@ -1,6 +1,6 @@
 //! What a pod has before its containers: network, sandbox, volumes.
 
-use std::{net::Ipv4Addr, os::fd::AsFd as _, time::Instant};
+use std::{net::Ipv4Addr, os::fd::AsFd as _, sync::Arc, time::Instant};
 
 use super::{Message, Worker, lock};
 use crate::node::{env::PodFacts, network::NODE_IP, pod::launch, sandbox::Sandbox, volumes::Subject};
@@ -18,6 +18,7 @@ impl Worker {
             let network = self.cx.network.attach_pod().await;
             let network = network.map_err(|error| sandbox_failed(error.to_string()))?;
             *lock(&self.live.ip) = Some(network.ip);
+            *lock(&self.live.network_namespace) = Some(Arc::clone(&network.namespace));
             self.network = Some(network);
         }
         if self.sandbox.is_none()
@@ -65,6 +66,7 @@ impl Worker {
         }
         self.network = None;
         *lock(&self.live.ip) = None;
+        *lock(&self.live.network_namespace) = None;
         // They were in the processes and the network that are gone.
         lock(&self.live.faults).clear();
     }

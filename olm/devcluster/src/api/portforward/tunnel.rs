@@ -1,0 +1,45 @@
+//! A WebSocket as a stream of bytes: kubectl's SPDY in binary messages.
+
+use axum::extract::ws::{CloseFrame, Message, WebSocket, close_code};
+use futures::{SinkExt as _, StreamExt as _};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
+
+/// Bytes that wait in each direction.
+const BUFFER: usize = 64 << 10;
+
+/// Runs a session on the bytes of a WebSocket, and closes it after the session.
+pub(super) async fn serve<F: Future<Output = ()>>(
+    socket: WebSocket,
+    session: impl FnOnce(DuplexStream) -> F,
+) {
+    let (bytes, ours) = tokio::io::duplex(BUFFER);
+    let (mut from_session, mut to_session) = tokio::io::split(ours);
+    let (mut sink, mut stream) = socket.split();
+    let inbound = async {
+        while let Some(Ok(message)) = stream.next().await {
+            match message {
+                Message::Binary(bytes) if to_session.write_all(&bytes).await.is_ok() => {}
+                Message::Ping(_) | Message::Pong(_) => {}
+                _ => break,
+            }
+        }
+        // The session reads the end and ends too.
+        let _ = to_session.shutdown().await;
+        std::future::pending().await
+    };
+    let outbound = async {
+        let mut buffer = vec![0; BUFFER];
+        while let Ok(length @ 1..) = from_session.read(&mut buffer).await {
+            if sink.send(Message::Binary(buffer[..length].to_vec().into())).await.is_err() {
+                return;
+            }
+        }
+        // kubectl takes any other end for an error.
+        let frame = CloseFrame { code: close_code::NORMAL, reason: "".into() };
+        let _ = sink.send(Message::Close(Some(frame))).await;
+    };
+    tokio::select! {
+        () = inbound => {}
+        ((), ()) = async { tokio::join!(session(bytes), outbound) } => {}
+    }
+}
