@@ -44,6 +44,8 @@ pub struct DevClusterConfig {
     pub images: ImageTable,
     /// Whether pods are run at all.
     pub pods: bool,
+    /// Ports of 127.0.0.1 on the host that pods reach at [`NODE_IP`](node::NODE_IP), by the name `host.olm.internal`.
+    pub host_ports: Vec<u16>,
 }
 
 /// Why a dev cluster did not start.
@@ -107,6 +109,8 @@ pub struct DevCluster {
     unavailable: Option<String>,
     stop: CancellationToken,
     tasks: Vec<JoinHandle<()>>,
+    /// Listeners; they run until they are aborted.
+    host_ports: Vec<JoinHandle<()>>,
 }
 
 impl DevCluster {
@@ -137,6 +141,7 @@ impl DevCluster {
             unavailable: None,
             stop: CancellationToken::new(),
             tasks: Vec::new(),
+            host_ports: Vec::new(),
         };
         match cluster.run(config, listener).await {
             Ok(()) => Ok(cluster),
@@ -181,6 +186,9 @@ impl DevCluster {
         let network = Network::start().await?;
         let inside = network.listen(SocketAddrV4::new(API_IP, 443)).await?;
         self.tasks.push(self.server.serve(inside).map_err(serving)?);
+        for port in config.host_ports {
+            self.host_ports.push(network.open_host_port(port).await?);
+        }
         let helper_exe = std::env::current_exe()
             .map_err(|source| StartError::System { what: "find this program's own file", source })?;
         nothing_runs_yet(&client).await;
@@ -277,6 +285,7 @@ impl DevCluster {
         if let Some(agent) = self.agent.take() {
             let _ = tokio::time::timeout(STOP, agent.shutdown()).await;
         }
+        self.host_ports.iter().for_each(JoinHandle::abort);
         self.stop.cancel();
         self.server.shutdown();
         for task in self.tasks.drain(..) {

@@ -27,6 +27,9 @@ pub struct UpArgs {
     /// Also serve packages of catalogs as PackageManifests, by an aggregated API; needs pods.
     #[arg(long, conflicts_with = "no_pods")]
     pub package_manifests: bool,
+    /// Let pods reach this port of 127.0.0.1 at host.olm.internal; may be repeated.
+    #[arg(long, value_name = "PORT", conflicts_with = "no_pods", value_parser = clap::value_parser!(u16).range(1..))]
+    pub host_port: Vec<u16>,
     /// Do not run pods: only the API, the catalog and the console.
     #[arg(long)]
     pub no_pods: bool,

@@ -35,6 +35,7 @@ pub async fn run(global: &Global, args: UpArgs) -> Result<(), Failure> {
         listen: args.listen,
         images: dev::images(),
         pods: !args.no_pods,
+        host_ports: args.host_port.clone(),
     });
     let cluster = tokio::select! {
         cluster = starting => cluster.map_err(refused)?,

@@ -10,6 +10,7 @@
 
 pub(crate) mod cut;
 pub(crate) mod dns;
+mod host;
 mod ip_pool;
 mod link;
 pub(crate) mod loopback;

@@ -10,6 +10,11 @@ use k8s_openapi::api::{
     discovery::v1::{Endpoint, EndpointSlice},
 };
 
+use super::NODE_IP;
+
+/// The name by which pods reach this machine.
+const HOST: &str = "host.olm.internal";
+
 /// Namespace and name.
 pub(crate) type Key = (String, String);
 
@@ -165,6 +170,9 @@ impl Zone {
         let name = name.trim_end_matches('.').to_ascii_lowercase();
         if let Some(reverse) = name.strip_suffix(".in-addr.arpa") {
             return self.reverse(reverse, kind);
+        }
+        if name == HOST {
+            return found_addresses(vec![NODE_IP], kind);
         }
         if name == self.domain {
             return Answer::Found(Vec::new());
@@ -350,6 +358,17 @@ mod tests {
 
     fn a(parts: [u8; 4]) -> Data {
         Data::A(Ipv4Addr::from(parts))
+    }
+
+    #[test]
+    fn the_host_has_a_name_outside_of_the_cluster_domain() {
+        let zone = zone();
+        assert_eq!(zone.lookup("Host.olm.internal.", Kind::A), Answer::Found(vec![Data::A(NODE_IP)]));
+        assert_eq!(zone.lookup("host.olm.internal", Kind::Other), Answer::Found(Vec::new()));
+        // Resolvers try the search domains of a pod first.
+        let searched = "host.olm.internal.shop.svc.cluster.local";
+        assert_eq!(zone.lookup(searched, Kind::A), Answer::NxDomain);
+        assert_eq!(zone.lookup("olm.internal", Kind::A), Answer::Outside);
     }
 
     #[test]
