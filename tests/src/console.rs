@@ -1,16 +1,12 @@
 //! The way to the console: `olm token` on the dev cluster, `kubectl port-forward` and a ServiceAccount's token elsewhere.
 
-use std::{
-    io::{BufRead as _, BufReader},
-    process::{Child, Command, Stdio},
-    sync::Mutex,
-};
+use std::sync::Mutex;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use kube::{Client, Config};
 use serde_json::Value;
 
-use crate::Cluster;
+use crate::{Cluster, forward::PortForward};
 
 /// Who signs in where there is no `olm token`: a user that may do everything. It stays there for the next run.
 const USER: &str = r#"
@@ -25,11 +21,8 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-
 subjects: [{kind: ServiceAccount, name: olm-e2e, namespace: default}]
 "#;
 
-/// Forwards a port of this host until its standard input closes, which it does when this process ends in whatever way.
-const FORWARD: &str = "kubectl port-forward -n olm service/olm-console :8080 & cat >/dev/null; kill $!";
-
-/// The one port-forward of this process, and the console's address through it.
-static FORWARDED: Mutex<Option<(Child, String)>> = Mutex::new(None);
+/// The one port-forward of this process to the console.
+static FORWARDED: Mutex<Option<PortForward>> = Mutex::new(None);
 
 impl Cluster {
     /// A link that signs in to the console, once; `None` where no console is to be found.
@@ -61,32 +54,14 @@ impl Cluster {
 
     fn forwarded_console(&self) -> Result<String> {
         let mut forwarded = FORWARDED.lock().unwrap_or_else(|e| e.into_inner());
-        if let Some((child, base)) = forwarded.as_mut()
-            && child.try_wait()?.is_none()
+        if let Some(forward) = forwarded.as_mut()
+            && forward.is_running()?
         {
-            return Ok(base.clone());
+            return Ok(format!("http://{}", forward.address));
         }
-        let mut child = Command::new("sh")
-            .args(["-c", FORWARD])
-            .env("KUBECONFIG", &self.kubeconfig)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .context("failed to start kubectl port-forward")?;
-        let mut lines = BufReader::new(child.stdout.take().context("stdout")?).lines().map_while(Result::ok);
-        // Forwarding from 127.0.0.1:37383 -> 8080
-        let address = lines.find_map(|line| {
-            line.strip_prefix("Forwarding from ")?
-                .split(' ')
-                .next()
-                .filter(|a| a.starts_with("127."))
-                .map(str::to_string)
-        });
-        let Some(address) = address else { bail!("kubectl port-forward to the console ended at once") };
-        // It says one line for every connection, and must not find its pipe full or closed.
-        std::thread::spawn(move || lines.for_each(drop));
-        let base = format!("http://{address}");
-        *forwarded = Some((child, base.clone()));
+        let forward = PortForward::start(self, "olm", "service/olm-console", 8080)?;
+        let base = format!("http://{}", forward.address);
+        *forwarded = Some(forward);
         Ok(base)
     }
 }

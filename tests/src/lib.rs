@@ -8,6 +8,7 @@ pub mod cluster;
 pub mod console;
 pub mod etcd;
 pub mod etcd_stage;
+pub mod forward;
 pub mod inprocess;
 pub mod processes;
 pub mod wait;
