@@ -13,6 +13,7 @@ mod etcd_upgrade;
 mod etcd_whole;
 mod kubectl;
 mod lifecycle;
+mod network;
 mod operator;
 mod plan_cli;
 mod workloads;

@@ -1,0 +1,91 @@
+//! Connections between the host and the cluster network of `olm up`.
+
+use std::{
+    io::{Read as _, Write as _},
+    net::{TcpListener, TcpStream},
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, ensure};
+use olm_tests::{Cluster, DevCluster, forward::PortForward};
+
+use crate::{block_on, turn};
+
+const WEB: &str = r#"
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: default}
+spec:
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      containers:
+      - name: web
+        image: localhost/olm/staticweb:0.1.0
+        readinessProbe: {httpGet: {path: /healthz, port: 8080}, periodSeconds: 1}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: default}
+spec:
+  selector: {app: web}
+  ports: [{port: 80, targetPort: 8080}]
+"#;
+
+fn get(address: &str) -> Result<String> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+    stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: web\r\nConnection: close\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+/// A program on the host that only listens on localhost.
+fn host_server() -> Result<u16> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let port = listener.local_addr()?.port();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(std::io::Result::ok) {
+            let _ = stream.write_all(b"hello from the host\n");
+        }
+    });
+    Ok(port)
+}
+
+#[test]
+fn host_and_pods_reach_each_other() {
+    const NAME: &str = "host_and_pods_reach_each_other";
+    let _turn = turn();
+    if Cluster::dev_only(NAME).is_none() {
+        return;
+    }
+    if olm_tests::program("kubectl").is_none() {
+        olm_tests::skipped(NAME, "kubectl is not installed");
+        return;
+    }
+    let result: Result<()> = block_on(async {
+        let port = host_server()?;
+        let up = DevCluster::start_in_temp(&["--host-port", &port.to_string()])?;
+        let cluster = up.cluster();
+        cluster.kubectl_in(&["apply", "-f", "-"], Some(WEB))?;
+        cluster.kubectl(&["rollout", "status", "deployment/web", "--timeout=60s"])?;
+        let pod = cluster.kubectl(&["get", "pods", "-l", "app=web", "-o", "name"])?;
+
+        // From the host: kubectl finds the pod behind a Deployment and a Service.
+        for (target, port) in [(pod.trim(), 8080), ("deployment/web", 8080), ("service/web", 80)] {
+            let forward = PortForward::start(&cluster, "default", target, port)?;
+            let answer = get(&forward.address).with_context(|| target.to_string())?;
+            ensure!(answer.starts_with("HTTP/1.1 200"), "{target}: {answer}");
+        }
+
+        // From a pod: the port of the host that `olm up` was given.
+        let script = format!("cat < /dev/tcp/host.olm.internal/{port}");
+        let said = cluster.kubectl(&["exec", "deployment/web", "--", "bash", "-c", &script])?;
+        ensure!(said == "hello from the host\n", "{said}");
+        up.stop()?;
+        Ok(())
+    });
+    result.expect(NAME);
+}
