@@ -15,8 +15,10 @@ pub(crate) struct Survivor {
 pub(crate) fn newest(memory: &Memory, seen: &Observed) -> Option<Survivor> {
     let wrong = |name: &String| memory.corruption.as_ref().is_some_and(|known| known.wrong.contains(name));
     let voter = |name: &String| memory.members.is_empty() || memory.members.contains(name);
-    let usable =
-        seen.claims.iter().filter(|claim| !claim.deleting && voter(&claim.name) && !wrong(&claim.name));
+    let usable = seen
+        .claims
+        .iter()
+        .filter(|claim| seen.holds_data(&claim.name) && voter(&claim.name) && !wrong(&claim.name));
     let survivors = usable.map(|claim| Survivor {
         name: claim.name.clone(),
         revision: seen.endpoints.get(&claim.name).map(|e| e.revision).filter(|revision| *revision > 0),
@@ -72,6 +74,11 @@ mod tests {
         let mut going = claims(&[("orders-a", Some(9))]);
         going.claims[0].deleting = true;
         assert_eq!(newest(&going), None);
+        let mut wiped = claims(&[("orders-a", None)]);
+        let last_end = Some(crate::observed::End::NoData);
+        wiped.pods =
+            vec![crate::observed::PodView { name: "orders-a".into(), last_end, ..Default::default() }];
+        assert_eq!(newest(&wiped), None);
     }
 
     #[test]
