@@ -66,7 +66,7 @@ pub struct Validated {
     pub budget: bool,
     /// Says to whom pods and Services belong.
     pub owner: OwnerReference,
-    /// What was accepted although it has no effect.
+    /// What was accepted although it has no effect, or may not work as meant.
     pub notes: Vec<String>,
 }
 
