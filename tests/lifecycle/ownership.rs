@@ -120,6 +120,43 @@ fn an_operator_object_lists_the_parts() {
     });
 }
 
+/// A part that gets its label, or loses it, after the Operator was written is listed or left out at once: the Operator does not
+/// depend on which of the two is written first.
+#[test]
+fn an_operator_object_follows_parts_that_are_labelled_after_it_was_written() {
+    scenario(async |world, _manager| {
+        // given an Operator that is written, with nothing under way
+        world.publish("catalog", &Catalog::chain(&[&op("1.0.0")])).await?;
+        world.home("ns").await?;
+        world.subscribe("ns", "a").await?;
+        world.installed("ns", "a", "a.v1.0.0").await?;
+        let lists = async |part: &str, there: bool| {
+            let probe = async || {
+                let parts = parts(&world, "a.ns").await?;
+                ensure!(parts.iter().any(|p| p == part) == there, "{parts:?}");
+                Ok(())
+            };
+            world.eventually(&format!("{part} among the parts: {there}"), probe).await
+        };
+        lists("ClusterServiceVersion a.v1.0.0", true).await?;
+        world.quiet().await?;
+        for kind in ["OperatorCondition", "InstallPlan"] {
+            let name = world.names(kind, "ns").await?.pop().context("no such part")?;
+            let part = format!("{kind} {name}");
+            for label in [Value::Null, json!(""), Value::Null, json!("")] {
+                // when the label of a part changes
+                let there = !label.is_null();
+                let patch = json!({ "metadata": { "labels": { "operators.coreos.com/a.ns": label } } });
+                world.patch(kind, "ns", &name, &patch).await?;
+                // then the Operator lists the part, or does not
+                lists(&part, there).await?;
+                world.quiet().await?;
+            }
+        }
+        Ok(())
+    });
+}
+
 /// The garbage collection of a cluster takes what is left of an operator in any order: whichever goes last, its Operator goes after it
 /// and not with the next look at everything.
 #[test]

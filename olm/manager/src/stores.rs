@@ -123,7 +123,8 @@ impl Stores {
     }
 }
 
-fn is_over(plan: &InstallPlan) -> bool {
+/// Whether a plan was carried out, or cannot be.
+pub(crate) fn is_over(plan: &InstallPlan) -> bool {
     let phase = plan.status.as_ref().map(|status| status.phase);
     matches!(phase, Some(InstallPlanPhase::Complete | InstallPlanPhase::Failed))
 }

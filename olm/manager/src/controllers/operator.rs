@@ -38,7 +38,7 @@ use crate::{
     limits::{COMPONENTS, within},
     lists::lists,
     runner::Action,
-    stores::{Kept, Kind, Stores},
+    stores::{Kept, Kind, is_over},
 };
 
 /// Kinds of components that are asked for, and whether they are in the namespace of the operator. What else belongs to an operator is
@@ -64,7 +64,7 @@ type Doubtful = Arc<Mutex<BTreeSet<String>>>;
 
 pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
     let operators =
-        Arc::new(Kind::<Summary>::new(watcher::Config::default().page_size(PAGE), |_| {}, |_| Vec::new()));
+        Arc::new(Kind::<Summary>::new(watcher::Config::default().page_size(PAGE), |_| {}, Summary::keys));
     let doubtful = Doubtful::default();
     let (definitions, homes) = (Arc::<Members>::default(), Arc::<Members>::default());
     let stores = Arc::clone(&ctx.stores);
@@ -89,9 +89,8 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
                 references(members.changed(&namespace.name_any(), components(&namespace.metadata)))
             }
         }))
-        // What it was made of goes when it is gone: plans and conditions too, of which the garbage collection takes one last.
-        .reconcile_on(stores.plans.wakes(of_the_gone(&stores, |stores| &stores.plans)))
-        .reconcile_on(stores.conditions.wakes(of_the_gone(&stores, |stores| &stores.conditions)))
+        .reconcile_on(stores.plans.wakes(of_its_namespace(&operators)))
+        .reconcile_on(stores.conditions.wakes(of_its_namespace(&operators)))
         .reconcile_on(
             ctx.parts.owned().filter(gone).flat_map(|touched| stream::iter(references(touched.components))),
         )
@@ -162,16 +161,13 @@ fn gone(touched: &super::ledger::Touched) -> std::future::Ready<bool> {
     std::future::ready(touched.gone)
 }
 
-/// To which Operators an object belonged that is gone.
-fn of_the_gone<K: Kept>(
-    stores: &Arc<Stores>,
-    kind: fn(&Stores) -> &Kind<K>,
+/// All Operators of the namespace of an object. Its labels may name another Operator than before, or none, and the object may be
+/// gone: each Operator compares its status with its components.
+fn of_its_namespace<K: Kept>(
+    operators: &Arc<Kind<Summary>>,
 ) -> impl Fn(&K) -> Vec<ObjectRef<Summary>> + Send + 'static + use<K> {
-    let stores = Arc::clone(stores);
-    move |object| {
-        let gone = !kind(&stores).has(&object.namespace().unwrap_or_default(), &object.name_any());
-        references(components(object.meta()).into_iter().filter(|_| gone))
-    }
+    let operators = Arc::clone(operators);
+    move |object| operators.references_keyed(&object.namespace().unwrap_or_default())
 }
 
 fn references(names: impl IntoIterator<Item = String>) -> Vec<ObjectRef<Summary>> {
@@ -229,13 +225,12 @@ async fn reconcile(operator: Arc<Summary>, ctx: Arc<Ctx>, doubtful: Doubtful) ->
         return Ok(Action::await_change());
     }
     let doubted = doubtful.lock().unwrap_or_else(PoisonError::into_inner).remove(&name);
-    if !known.is_empty() && operator.digest == digest(&bounded(known.clone()).0) && !doubted {
+    let lives = known.iter().any(keeps_alive);
+    if lives && operator.digest == digest(&bounded(known.clone()).0) && !doubted {
         return Ok(Action::await_change());
     }
     let mut refs = asked(&key, namespace, &ctx).await?;
-    let lives = !known.is_empty();
     refs.extend(known);
-    refs.extend(besides(&key, namespace, &ctx));
     let api = Api::<Operator>::all(ctx.client.clone());
     if refs.iter().all(|component| component.kind.as_deref() == Some("CustomResourceDefinition")) {
         return match api.delete(&name, &DeleteParams::default()).await {
@@ -272,19 +267,28 @@ fn known(key: &str, operator: &str, namespace: &str, ctx: &Ctx) -> Vec<RichRefer
     }
     let namespaces = ctx.stores.namespaces.keyed(key);
     refs.extend(namespaces.iter().map(|namespace| reference::<Namespace>(&namespace.metadata)));
+    for plan in ctx.stores.plans.in_namespace(namespace) {
+        if plan.labels().contains_key(key) && !at_work(&plan) {
+            refs.push(reference::<InstallPlan>(&plan.metadata));
+        }
+    }
+    for condition in ctx.stores.conditions.in_namespace(namespace) {
+        if condition.labels().contains_key(key) {
+            refs.push(reference::<OperatorCondition>(&condition.metadata));
+        }
+    }
     refs
 }
 
-/// What else belongs to it and is known.
-fn besides(key: &str, namespace: &str, ctx: &Ctx) -> Vec<RichReference> {
-    let plans = ctx.stores.plans.in_namespace(namespace);
-    let plans = plans.iter().filter(|plan| plan.labels().contains_key(key));
-    let conditions = ctx.stores.conditions.in_namespace(namespace);
-    let conditions = conditions.iter().filter(|condition| condition.labels().contains_key(key));
-    plans
-        .map(|plan| reference::<InstallPlan>(&plan.metadata))
-        .chain(conditions.map(|condition| reference::<OperatorCondition>(&condition.metadata)))
-        .collect()
+/// Whether a plan is being carried out. It is listed when it is over, as its version is when it has come to rest.
+fn at_work(plan: &InstallPlan) -> bool {
+    plan.spec.approved && !is_over(plan) && plan.metadata.deletion_timestamp.is_none()
+}
+
+/// Whether an operator with this component is more than leftovers. Leftovers are also of kinds that are not watched.
+fn keeps_alive(component: &RichReference) -> bool {
+    let kind = component.kind.as_deref();
+    kind.is_some_and(|kind| ["ClusterServiceVersion", "Subscription", "Namespace"].contains(&kind))
 }
 
 fn reference<K: Resource<DynamicType = ()>>(metadata: &ObjectMeta) -> RichReference {

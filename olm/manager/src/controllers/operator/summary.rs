@@ -12,8 +12,9 @@ use serde::{Deserialize, Deserializer};
 
 use crate::stores::{Kept, Parts, text};
 
-/// Kinds of components that the controllers know without asking, and that change with all others.
-const COMPARED: [&str; 3] = ["ClusterServiceVersion", "Subscription", "Namespace"];
+/// Kinds of components that the controllers know without asking: each of their changes wakes the Operator.
+const COMPARED: [&str; 5] =
+    ["ClusterServiceVersion", "Subscription", "Namespace", "InstallPlan", "OperatorCondition"];
 
 /// An Operator.
 #[derive(Debug, Clone)]
@@ -21,6 +22,14 @@ pub(super) struct Summary {
     pub(super) metadata: ObjectMeta,
     /// Of the components in the status.
     pub(super) digest: u64,
+}
+
+impl Summary {
+    /// The namespace of the operator, by which those of a namespace are found.
+    pub(super) fn keys(&self) -> Vec<String> {
+        let name = self.metadata.name.as_deref().unwrap_or_default();
+        name.rsplit_once('.').map(|(_, namespace)| namespace.to_owned()).into_iter().collect()
+    }
 }
 
 impl<'de> Deserialize<'de> for Summary {
@@ -131,9 +140,9 @@ mod tests {
         let once = digest(&[version("x"), reference("Subscription", "a"), reference("Role", "r")]);
         assert_eq!(once, digest(&[reference("Subscription", "a"), version("x")]));
         assert_ne!(once, digest(&[version("y"), reference("Subscription", "a")]));
-        assert_ne!(
-            once,
-            digest(&[version("x"), reference("Subscription", "a"), reference("Namespace", "n")])
-        );
+        for kind in ["Namespace", "InstallPlan", "OperatorCondition"] {
+            let more = digest(&[version("x"), reference("Subscription", "a"), reference(kind, "n")]);
+            assert_ne!(once, more, "{kind}");
+        }
     }
 }
