@@ -20,6 +20,7 @@ mod existing;
 mod faults;
 mod groups;
 mod index;
+mod latency;
 mod otherwise;
 mod ownership;
 mod packages;

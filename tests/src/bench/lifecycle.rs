@@ -3,16 +3,20 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
+use k8s_openapi::api::apps::v1::Deployment;
 use kube::{Api, runtime::wait::await_condition};
 use olm_api::{ClusterServiceVersion, csv::CsvPhase};
-use olm_tests::inprocess::{Catalog, Operator, World, crd, objects};
+use olm_tests::inprocess::{Call, Catalog, Operator, World, crd, objects};
 use serde_json::json;
 
 use super::table::Row;
 
 /// Nothing that is on its way takes this long, not even the last of many on a busy machine.
 const HANGS: Duration = Duration::from_secs(600);
+
+/// Installs of which the median counts.
+const TURNS: usize = 5;
 
 /// How long nothing is done while calls are counted.
 const IDLE: Duration = Duration::from_secs(15);
@@ -38,8 +42,88 @@ pub(super) async fn succeeded(world: &World, namespace: &str, name: &str) -> Res
     Ok(())
 }
 
+/// What a call to an API server takes, with the network and its own work.
+const CALL: Duration = Duration::from_millis(5);
+
+/// The time from a Subscription to its operator's Deployment; the calls of the manager on the way are printed when
+/// `OLM_BENCH_CALLS` is set.
+async fn until_deployed(world: &World, namespace: &str, package: &str) -> Result<(Duration, usize)> {
+    let api = Api::<Deployment>::namespaced(world.client.clone(), namespace);
+    let (from, start) = (world.faults.count(), Instant::now());
+    let there = await_condition(api, package, |d: Option<&Deployment>| d.is_some());
+    let (subscribed, there) =
+        tokio::join!(world.subscribe(namespace, package), tokio::time::timeout(HANGS, there));
+    subscribed?;
+    if there.is_err() {
+        bail!("{namespace}/{package} has no Deployment:\n{}", world.report().await);
+    }
+    let took = start.elapsed();
+    let calls: Vec<Call> =
+        world.faults.calls().into_iter().skip(from).filter(|c| c.at < start + took).collect();
+    if std::env::var_os("OLM_BENCH_CALLS").is_some() {
+        for call in &calls {
+            let took = call.took.map_or(-1.0, |took| took.as_secs_f64() * 1000.0);
+            eprintln!("{:7.1} ms {took:6.1} ms {call}", (call.at - start).as_secs_f64() * 1000.0);
+        }
+        eprintln!("{:7.1} ms the Deployment exists", took.as_secs_f64() * 1000.0);
+    }
+    Ok((took, calls.iter().filter(|call| !call.is_watch()).count()))
+}
+
+fn operator_with_own_kind(number: usize) -> Operator {
+    let package = format!("far-{number}");
+    let rule = json!({ "apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["get", "list", "watch", "create", "update"] });
+    Operator::new(&package, "1.0.0")
+        .owns(crd("fars", &format!("far{number}.example.com"), "Far", &["v1"]))
+        .permission(&package, rule)
+}
+
+/// An install with the latency of a network, or on a real API server, where that is what runs.
+async fn far() -> Result<Row> {
+    let world = World::bare().await?;
+    let manager = world.manager("bench")?;
+    // Each with a CustomResourceDefinition of its own, which is to be established.
+    let operators: Vec<Operator> = (0..=TURNS).map(operator_with_own_kind).collect();
+    let catalog = operators.iter().fold(Catalog::new(), |catalog, one| catalog.and_chain(&[one]));
+    world.publish("catalog", &catalog).await?;
+    let (warm, operators) = operators.split_first().context("an operator")?;
+    world.home(&warm.package).await?;
+    world.subscribe(&warm.package, &warm.package).await?;
+    succeeded(&world, &warm.package, &warm.name).await?;
+    let real = olm_tests::inprocess::assets().is_some();
+    if !real {
+        world.faults.set_latency(CALL);
+    }
+    let mut measured = Vec::new();
+    for operator in operators {
+        let package = &operator.package;
+        world.home(package).await?;
+        world.quiet().await?;
+        measured.push(until_deployed(&world, package, package).await?);
+        succeeded(&world, package, &operator.name).await?;
+    }
+    manager.stop().await?;
+    measured.sort_unstable();
+    let (median, calls) = measured[TURNS / 2];
+    let (what, how) = match real {
+        true => ("Subscription created → Deployment exists, real API server", "its own latency".to_owned()),
+        false => (
+            "Subscription created → Deployment exists, 5 ms per call",
+            format!("{} ms per API call", CALL.as_millis()),
+        ),
+    };
+    let slowest = measured.last().map_or(0.0, |(took, _)| took.as_secs_f64());
+    Ok(Row {
+        what,
+        measured: median.as_secs_f64(),
+        limit: 0.15,
+        unit: "s",
+        note: format!("{how}; median of {TURNS}, slowest {slowest:.2} s; {calls} API calls"),
+    })
+}
+
 pub(crate) async fn rows() -> Result<Vec<Row>> {
-    let mut rows = Vec::new();
+    let mut rows = vec![far().await?];
     let world = World::bare().await?;
     let manager =
         world.manager_with(olm_manager::Options { leader_election: true, ..world.options("bench") })?;

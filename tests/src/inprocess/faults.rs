@@ -6,6 +6,7 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
@@ -33,6 +34,10 @@ pub struct Call {
     pub query: String,
     /// What was answered; `None` when nothing was, or not yet.
     pub status: Option<u16>,
+    /// When it was made.
+    pub at: Instant,
+    /// How long the answer took.
+    pub took: Option<Duration>,
 }
 
 impl Call {
@@ -134,6 +139,7 @@ struct Rule {
 struct State {
     calls: Vec<Call>,
     rules: Vec<Rule>,
+    latency: Duration,
 }
 
 /// What is written down, and what is to go wrong. Cheap to clone; all clones are one.
@@ -173,6 +179,11 @@ impl Faults {
     /// The next `times` calls that match go wrong like this.
     pub fn add(&self, fault: Fault, times: usize, matches: impl Fn(&Call) -> bool + Send + Sync + 'static) {
         self.state().rules.push(Rule { matches: Box::new(matches), fault, left: times });
+    }
+
+    /// From now on every call takes so much longer, as over a network.
+    pub fn set_latency(&self, latency: Duration) {
+        self.state().latency = latency;
     }
 
     /// Nothing goes wrong any more.
@@ -298,6 +309,8 @@ impl Faults {
             path: path.to_owned(),
             query: query.to_owned(),
             status: None,
+            at: Instant::now(),
+            took: None,
         };
         let rule = state.rules.iter_mut().find(|rule| rule.left > 0 && (rule.matches)(&call));
         let fault = rule.map(|rule| {
@@ -312,6 +325,7 @@ impl Faults {
     pub(crate) fn ended(&self, number: usize, code: u16) {
         if let Some(call) = self.state().calls.get_mut(number) {
             call.status = Some(code);
+            call.took = Some(call.at.elapsed());
         }
     }
 
@@ -322,8 +336,11 @@ impl Faults {
         number: usize,
         request: Request<Body>,
     ) -> Result<Response<Body>, Problem> {
-        let faults = self.clone();
+        let (faults, latency) = (self.clone(), self.state().latency);
         let task = self.server.spawn(async move {
+            if !latency.is_zero() {
+                tokio::time::sleep(latency).await;
+            }
             let answer = api.send(request).await;
             if let Ok(answer) = &answer {
                 faults.ended(number, answer.status().as_u16());

@@ -27,7 +27,7 @@ use crate::{
 const ASKING: usize = 100;
 
 /// Single reads at a time.
-const READS: usize = 8;
+const READS: usize = 16;
 
 /// The Subscription's namespace as it is now.
 #[derive(Default)]

@@ -1,5 +1,6 @@
 //! Putting a version's Deployments on the cluster, with what they need to talk back.
 
+use futures::future;
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::{
     Api, Resource, ResourceExt,
@@ -22,11 +23,18 @@ use crate::{
 pub(super) async fn apply(observed: &Observed<'_>, ctx: &Ctx) -> Result<Vec<(String, Workload)>, Error> {
     let mut applied = Vec::new();
     let Ok(desired) = &observed.desired else { return Ok(applied) };
-    for object in operator_condition(observed.csv) {
-        ctx.resources.apply(&object).await?;
-    }
+    // The manager may bind a role that is not there yet, so the three are independent of each other.
+    let objects = operator_condition(observed.csv);
+    let talks_back = async {
+        let writes = objects.iter().map(|object| ctx.resources.apply(object));
+        future::try_join_all(writes).await.map_err(Error::from)
+    };
     // With no more rights than the OperatorGroup grants.
-    let resources = ctx.resources_for(observed.groups.first().map(AsRef::as_ref)).await?;
+    let rights = async {
+        let resources = ctx.resources_for(observed.groups.first().map(AsRef::as_ref)).await;
+        resources.map_err(Error::from)
+    };
+    let (_, resources) = tokio::try_join!(talks_back, rights)?;
     for deployment in &desired.deployments {
         if observed.drift(deployment).is_none() {
             continue;

@@ -181,14 +181,31 @@ async fn reconcile(
         retarget::follow(&csv, package.as_deref(), targets, &ctx).await?;
         install::ensure_metadata(&csv, targets, &ctx).await?;
     }
-    if let [group] = observed.groups.as_slice() {
-        operator_group::provides(group, csvs.iter().map(AsRef::as_ref), &ctx).await?;
-    }
+    // What a group provides does not wait for what becomes of the version, nor the version for that.
+    let groups = observed.groups.clone();
+    let provides = async {
+        match groups.as_slice() {
+            [group] => operator_group::provides(group, csvs.iter().map(AsRef::as_ref), &ctx).await.map(drop),
+            _ => Ok(()),
+        }
+    };
+    let (provided, action) = tokio::join!(provides, act(&csv, observed, serving, &memory, &ctx));
+    provided.and(action)
+}
+
+/// Does what the observed state asks for.
+async fn act(
+    csv: &ClusterServiceVersion,
+    observed: Observed<'_>,
+    serving: Serving,
+    memory: &Memory,
+    ctx: &Ctx,
+) -> Result<Action, Error> {
     let decision = decide::decide(&observed);
     match decision.act {
         Act::Nothing => {}
-        Act::Install => return install(observed, serving, decision, &memory, &ctx).await,
-        Act::Serve => return serve(&csv, observed, serving, decision, &memory, &ctx).await,
+        Act::Install => return install(observed, serving, decision, memory, ctx).await,
+        Act::Serve => return serve(csv, observed, serving, decision, memory, ctx).await,
         Act::Stop => {
             let ours: Vec<&str> = observed
                 .deployments
@@ -196,11 +213,11 @@ async fn reconcile(
                 .filter(|(_, d)| d.is_owned_by(csv.metadata.uid.as_deref()))
                 .map(|(name, _)| name.as_str())
                 .collect();
-            install::delete(&csv, &ours, &ctx).await?;
+            install::delete(csv, &ours, ctx).await?;
         }
         Act::Delete => {
-            let status = status::status(&csv, &decision, Timestamp::now());
-            record(&csv, &status, &ctx).await?;
+            let status = status::status(csv, &decision, Timestamp::now());
+            record(csv, &status, ctx).await?;
             let name = csv.name_any();
             let api = Api::<ClusterServiceVersion>::namespaced(
                 ctx.client.clone(),
@@ -217,9 +234,9 @@ async fn reconcile(
     }
     if decision.phase == CsvPhase::Succeeded {
         // What the version no longer describes goes when what it describes runs.
-        install::delete(&csv, &observed.orphans(), &ctx).await?;
+        install::delete(csv, &observed.orphans(), ctx).await?;
     }
-    say(&csv, &decision, &observed, &memory, &ctx).await
+    say(csv, &decision, &observed, memory, ctx).await
 }
 
 /// Puts the version on the cluster and reports how that went: once, when it is known. A process that is killed before finds in

@@ -13,7 +13,10 @@ use k8s_openapi::{
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::{Api, ResourceExt, api::ListParams, core::GroupVersionKind};
-use olm_api::{ClusterServiceVersion, OperatorGroup, Subscription, csv::CsvPhase, names};
+use olm_api::{
+    ClusterServiceVersion, InstallPlan, OperatorGroup, Subscription, csv::CsvPhase,
+    install_plan::InstallPlanPhase, names,
+};
 use olm_bundle::{Manifest, Phase};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -275,11 +278,27 @@ async fn needs(
         Some(_) => Some(memory.kube_version(ctx).await?),
         None => None,
     };
-    let (crds, mut accounts, native) =
-        tokio::try_join!(crds(csv, ctx), accounts(csv, ctx), native(csv, ctx))?;
+    let (crds, mut accounts, native, granted) = tokio::try_join!(
+        crds(csv, ctx),
+        accounts(csv, ctx),
+        native(csv, ctx),
+        rights::granted(made, &ctx.parts, ctx)
+    )?;
     let api_services = api_services(csv, ctx);
-    rights::check(csv, made, targets, &mut accounts, &ctx.parts, ctx).await?;
+    rights::check(csv, &granted, targets, is_coming(csv, &ctx.stores), &mut accounts, ctx).await?;
     Ok(Needs { kube_version, crds, accounts, api_services, native })
+}
+
+/// Whether a plan that is carried out is still making what a version needs, and nothing is on record of the version yet. What holds
+/// the plan up longer than a moment is: then the version is looked at as if there were no plan.
+fn is_coming(csv: &ClusterServiceVersion, stores: &Stores) -> bool {
+    let made_by = |plan: &InstallPlan| {
+        let phase = plan.status.as_ref().map(|status| status.phase).unwrap_or_default();
+        let names = &plan.spec.cluster_service_version_names;
+        phase == InstallPlanPhase::Installing && names.contains(&csv.name_any())
+    };
+    let namespace = csv.namespace().unwrap_or_default();
+    phase(csv) == CsvPhase::None && stores.plans.in_namespace(&namespace).iter().any(|plan| made_by(plan))
 }
 
 async fn crds(

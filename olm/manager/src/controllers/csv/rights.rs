@@ -3,8 +3,9 @@
 //! What an installation makes is looked at first, by name. Only where something is missing are all bindings read: rights may have
 //! come from an administrator, or from another manager under other names.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
+use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kube::{
     Api,
     api::ListParams,
@@ -23,19 +24,57 @@ use crate::{
     resources::{Id, ResourceError},
 };
 
+/// Single reads at a time.
+const READS: usize = 8;
+
 const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// Rules of an account, in the cluster (`None`) or a namespace.
-type Granted = BTreeMap<Option<String>, Vec<Rule>>;
+pub(super) type Granted = BTreeMap<Option<String>, Vec<Rule>>;
 
-/// Fills in what of their rules the accounts lack. `made` are the roles and bindings that an installation makes;
-/// `targets` the namespaces that the version watches.
+/// The rules that accounts have by the roles and bindings that an installation makes, as they are on the cluster.
+pub(super) async fn granted(
+    made: &[Value],
+    parts: &Parts,
+    ctx: &Ctx,
+) -> Result<BTreeMap<String, Granted>, Error> {
+    // Collected first: a lazy closure over references would make the controller's future not Send.
+    let reads: Vec<_> = made
+        .iter()
+        .filter(|object| is_binding(object))
+        .map(|binding| rules_by(binding, made, parts, ctx))
+        .collect();
+    let found: Vec<_> = stream::iter(reads).buffered(READS).try_collect().await?;
+    let mut granted: BTreeMap<String, Granted> = BTreeMap::new();
+    for (account, scope, rules) in found.into_iter().flatten() {
+        granted.entry(account).or_default().entry(scope).or_default().extend(rules.iter().cloned());
+    }
+    Ok(granted)
+}
+
+/// The account that a binding names, where, and the rules that it gives; `None` when it or its role is not there.
+async fn rules_by(
+    binding: &Value,
+    made: &[Value],
+    parts: &Parts,
+    ctx: &Ctx,
+) -> Result<Option<(String, Option<String>, Rules)>, Error> {
+    let (Some(account), Some(rules)) = (subject(binding), bound(binding, made, parts, ctx).await?) else {
+        return Ok(None);
+    };
+    let scope = text(binding, ["metadata", "namespace"]).map(str::to_owned);
+    Ok(Some((account.to_owned(), scope, rules)))
+}
+
+/// Fills in what of their rules the accounts lack. `granted` is what [`granted`] found; `targets` the namespaces that the version
+/// watches. While an InstallPlan makes the rights (`coming`), those that other bindings may give are not looked for: that reads every
+/// binding of the cluster, and the end of the plan is a new look.
 pub(super) async fn check(
     csv: &ClusterServiceVersion,
-    made: &[Value],
+    granted: &BTreeMap<String, Granted>,
     targets: &[String],
+    coming: bool,
     accounts: &mut BTreeMap<String, Account>,
-    parts: &Parts,
     ctx: &Ctx,
 ) -> Result<(), Error> {
     for account in accounts.values_mut() {
@@ -44,22 +83,6 @@ pub(super) async fn check(
     let namespace = csv.metadata.namespace.clone().unwrap_or_default();
     let strategy = &csv.spec.install.spec;
     let everywhere = targets.is_empty() || targets.iter().any(String::is_empty);
-    let mut granted: BTreeMap<String, Granted> = BTreeMap::new();
-    for binding in made {
-        if !is_binding(binding) {
-            continue;
-        }
-        let (Some(account), Some(rules)) = (subject(binding), bound(binding, made, parts, ctx).await?) else {
-            continue;
-        };
-        let scope = text(binding, ["metadata", "namespace"]).map(str::to_owned);
-        granted
-            .entry(account.to_owned())
-            .or_default()
-            .entry(scope)
-            .or_default()
-            .extend(rules.iter().cloned());
-    }
     let wanted = [(true, &strategy.cluster_permissions), (false, &strategy.permissions)];
     let scopes = |cluster: bool| -> Vec<Option<String>> {
         if cluster || everywhere { vec![None] } else { targets.iter().cloned().map(Some).collect() }
@@ -68,13 +91,16 @@ pub(super) async fn check(
     for (cluster, list) in wanted {
         all_wanted.extend(list.iter().map(|permission| (cluster, permission)));
     }
+    let mut others: BTreeMap<&str, Granted> = BTreeMap::new();
     for (cluster, permission) in all_wanted {
         let name = account_name(permission);
         let Some(account) = accounts.get_mut(name).filter(|account| account.uid.is_some()) else { continue };
         let mut rules = wanted_rules(permission, cluster, &scopes(cluster), granted.get(name));
-        if rules.iter().any(|rule| !rule.missing.is_empty()) {
-            let all = all_rules(&namespace, name, &scopes(cluster), ctx).await?;
-            rules = wanted_rules(permission, cluster, &scopes(cluster), Some(&all));
+        if !coming && rules.iter().any(|rule| !rule.missing.is_empty()) {
+            if !others.contains_key(name) {
+                others.insert(name, all_rules(&namespace, name, &scopes(false), ctx).await?);
+            }
+            rules = wanted_rules(permission, cluster, &scopes(cluster), others.get(name));
         }
         account.rules.extend(rules);
     }
@@ -140,9 +166,8 @@ async fn bound(
 ) -> Result<Option<Rules>, ResourceError> {
     let home = text(binding, ["metadata", "namespace"]);
     let known = text(binding, ["metadata", "name"]).is_some_and(|name| parts.has_binding(home, name));
-    if !known && ctx.resources.get(&Id::of(binding)?).await?.is_none() {
-        return Ok(None);
-    }
+    let there =
+        async { Ok::<_, ResourceError>(known || ctx.resources.get(&Id::of(binding)?).await?.is_some()) };
     let (kind, name) = (text(binding, ["roleRef", "kind"]), text(binding, ["roleRef", "name"]));
     let same = |object: &&Value| {
         text(object, ["kind"]) == kind
@@ -150,10 +175,14 @@ async fn bound(
             && text(object, ["metadata", "namespace"]) == home
     };
     let Some(role) = made.iter().find(same) else { return Ok(None) };
-    if let Some(rules) = name.and_then(|name| parts.rules(home, name)) {
-        return Ok(Some(rules));
-    }
-    Ok(ctx.resources.get(&Id::of(role)?).await?.as_ref().map(rules_of))
+    let rules = async {
+        match name.and_then(|name| parts.rules(home, name)) {
+            Some(rules) => Ok(Some(rules)),
+            None => Ok::<_, ResourceError>(ctx.resources.get(&Id::of(role)?).await?.as_ref().map(rules_of)),
+        }
+    };
+    let (there, rules) = tokio::try_join!(there, rules)?;
+    Ok(rules.filter(|_| there))
 }
 
 /// Everything that an account may do in some scopes, whoever gave it.
@@ -163,22 +192,13 @@ async fn all_rules(
     scopes: &[Option<String>],
     ctx: &Ctx,
 ) -> Result<Granted, Error> {
-    let mut out = Granted::new();
-    let mut roles: HashMap<Id, Rules> = HashMap::new();
     let mut places: Vec<Option<&String>> = vec![None];
     places.extend(scopes.iter().flatten().map(Some));
-    for place in places {
-        let (kind, plural) = match place {
-            None => ("ClusterRoleBinding", "clusterrolebindings"),
-            Some(_) => ("RoleBinding", "rolebindings"),
-        };
-        let resource =
-            kube::core::ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(RBAC, "v1", kind), plural);
-        let api = match place {
-            None => Api::<DynamicObject>::all_with(ctx.client.clone(), &resource),
-            Some(namespace) => Api::namespaced_with(ctx.client.clone(), namespace, &resource),
-        };
-        let list = api.list(&ListParams::default()).await.map_err(Error::kube(format!("list {plural}")))?;
+    let lists: Vec<_> = places.iter().map(|place| bindings(*place, ctx)).collect();
+    let lists: Vec<_> = stream::iter(lists).buffered(READS).try_collect().await?;
+    // Which role, where; several bindings give the same one.
+    let mut bound: Vec<(Option<String>, Id)> = Vec::new();
+    for (place, list) in places.into_iter().zip(lists) {
         for binding in list {
             let subjects = binding.data["subjects"].as_array().cloned().unwrap_or_default();
             if !subjects.iter().any(|subject| means(subject, namespace, account, place)) {
@@ -187,17 +207,38 @@ async fn all_rules(
             let kind = binding.data["roleRef"]["kind"].as_str().unwrap_or_default();
             let name = binding.data["roleRef"]["name"].as_str().unwrap_or_default();
             let home = place.filter(|_| kind == "Role").map(String::as_str);
-            let id = Id::new("rbac.authorization.k8s.io/v1", kind, home, name);
-            if !roles.contains_key(&id) {
-                let role = ctx.resources.get(&id).await?;
-                roles.insert(id.clone(), role.as_ref().map(rules_of).unwrap_or_default());
-            }
-            out.entry(place.cloned())
-                .or_default()
-                .extend(roles.get(&id).into_iter().flat_map(|r| r.iter()).cloned());
+            bound.push((place.cloned(), Id::new("rbac.authorization.k8s.io/v1", kind, home, name)));
         }
     }
+    let ids: HashSet<Id> = bound.iter().map(|(_, id)| id.clone()).collect();
+    let reads: Vec<_> = ids.into_iter().map(|id| role(id, ctx)).collect();
+    let roles: HashMap<Id, Rules> = stream::iter(reads).buffer_unordered(READS).try_collect().await?;
+    let mut out = Granted::new();
+    for (place, id) in bound {
+        out.entry(place).or_default().extend(roles.get(&id).into_iter().flat_map(|r| r.iter()).cloned());
+    }
     Ok(out)
+}
+
+/// All bindings of a namespace, or those in the whole cluster.
+async fn bindings(place: Option<&String>, ctx: &Ctx) -> Result<Vec<DynamicObject>, Error> {
+    let (kind, plural) = match place {
+        None => ("ClusterRoleBinding", "clusterrolebindings"),
+        Some(_) => ("RoleBinding", "rolebindings"),
+    };
+    let resource =
+        kube::core::ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(RBAC, "v1", kind), plural);
+    let api = match place {
+        None => Api::<DynamicObject>::all_with(ctx.client.clone(), &resource),
+        Some(namespace) => Api::namespaced_with(ctx.client.clone(), namespace, &resource),
+    };
+    let list = api.list(&ListParams::default()).await.map_err(Error::kube(format!("list {plural}")))?;
+    Ok(list.items)
+}
+
+async fn role(id: Id, ctx: &Ctx) -> Result<(Id, Rules), ResourceError> {
+    let role = ctx.resources.get(&id).await?;
+    Ok((id, role.as_ref().map(rules_of).unwrap_or_default()))
 }
 
 /// Whether a subject of a binding is the account, by name or as a member of a group.

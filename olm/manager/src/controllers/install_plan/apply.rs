@@ -12,8 +12,8 @@ use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api,
-    api::{Patch, PatchParams},
-    runtime::wait::{await_condition, conditions},
+    api::{Patch, PatchParams, WatchEvent, WatchParams},
+    runtime::wait::{Condition as _, await_condition, conditions},
 };
 use olm_api::{
     ClusterServiceVersion, OperatorGroup, Subscription,
@@ -105,10 +105,11 @@ pub(super) async fn apply(
         // Those that were there before are served already, and the answer says so.
         let new = writer.apply_definitions(crds).await?;
         // Collected first: a lazy closure over references would make the controller's future not Send.
-        let waits: Vec<_> = new.iter().map(|(reference, _)| established(&reference.name, ctx)).collect();
+        let waits: Vec<_> =
+            new.iter().map(|crd| established(&crd.reference.name, crd.version.as_deref(), ctx)).collect();
         stream::iter(waits).buffer_unordered(WRITES).try_collect::<Vec<()>>().await?;
-        for (reference, status) in &new {
-            set_step(writer.steps, reference, *status);
+        for crd in &new {
+            set_step(writer.steps, &crd.reference, crd.status);
         }
         // Kinds that were not there are there now.
         ctx.resources.forget_missing();
@@ -135,6 +136,14 @@ pub(super) async fn apply(
     Ok(Progress::Done)
 }
 
+/// What was written and does not count as done yet.
+struct Unfinished {
+    reference: ObjectRef,
+    status: StepStatus,
+    /// The `resourceVersion` after the write.
+    version: Option<String>,
+}
+
 /// Writes objects, and records what became of them.
 struct Writer<'a> {
     steps: &'a mut [Step],
@@ -152,12 +161,11 @@ impl Writer<'_> {
         self.write_all(objects, owner, |_| true).await.map(drop)
     }
 
-    /// A CRD counts as done when it is established: a plan that is carried on waits for it too. Those that are not are returned, with what
-    /// became of them.
+    /// A CRD counts as done when it is established: a plan that is carried on waits for it too. Those that are not are returned.
     async fn apply_definitions(
         &mut self,
         crds: Vec<(Op, ObjectRef, Value)>,
-    ) -> Result<Vec<(ObjectRef, StepStatus)>, Error> {
+    ) -> Result<Vec<Unfinished>, Error> {
         self.write_all(crds, None, is_established).await
     }
 
@@ -167,27 +175,31 @@ impl Writer<'_> {
         objects: Vec<(Op, ObjectRef, Value)>,
         owner: Option<&Owner>,
         done: fn(&Value) -> bool,
-    ) -> Result<Vec<(ObjectRef, StepStatus)>, Error> {
+    ) -> Result<Vec<Unfinished>, Error> {
         let resources = self.resources;
         let write = |(op, reference, mut manifest): (Op, ObjectRef, Value)| async move {
             if op == Op::Noop {
-                return Ok((reference, StepStatus::Present, Vec::new(), done(&Value::Null)));
+                let there = Unfinished { reference, status: StepStatus::Present, version: None };
+                return Ok((there, Vec::new(), done(&Value::Null)));
             }
             if let Some(owner) = owner {
                 own(&mut manifest, owner);
             }
             let (applied, warnings) = resources.apply_told(&manifest).await?;
             let status = if op == Op::Create { StepStatus::Created } else { StepStatus::Present };
-            Ok::<_, ResourceError>((reference, status, warnings, done(&applied)))
+            let version = applied.pointer("/metadata/resourceVersion").and_then(Value::as_str);
+            let written = Unfinished { reference, status, version: version.map(str::to_owned) };
+            Ok::<_, ResourceError>((written, warnings, done(&applied)))
         };
         let mut results = stream::iter(objects).map(write).buffer_unordered(WRITES);
         let mut unfinished = Vec::new();
-        while let Some((reference, status, warnings, done)) = results.try_next().await? {
+        while let Some((written, warnings, done)) = results.try_next().await? {
+            let reference = &written.reference;
             self.warnings.extend(warnings.into_iter().map(|text| format!("{reference}: {text}")));
             if done {
-                set_step(self.steps, &reference, status);
+                set_step(self.steps, reference, written.status);
             } else {
-                unfinished.push((reference, status));
+                unfinished.push(written);
             }
         }
         Ok(unfinished)
@@ -262,15 +274,23 @@ fn is_established(object: &Value) -> bool {
     conditions.into_iter().flatten().any(|c| c["type"] == "Established" && c["status"] == "True")
 }
 
-async fn established(name: &str, ctx: &Ctx) -> Result<(), Error> {
+/// Waits until a CRD is established. `version` is its `resourceVersion` after the write: a watch from there on misses nothing and
+/// needs no list before it.
+async fn established(name: &str, version: Option<&str>, ctx: &Ctx) -> Result<(), Error> {
     let api = Api::<CustomResourceDefinition>::all(ctx.client.clone());
-    let wait = await_condition(api, name, conditions::is_crd_established());
+    let wait = async {
+        if let Some(version) = version
+            && watched_until_established(&api, name, version).await
+        {
+            return Ok(());
+        }
+        await_condition(api.clone(), name, conditions::is_crd_established()).await.map(drop)
+    };
     let failed = |text: String| Error::NotReady { object: format!("CustomResourceDefinition {name}"), text };
     match tokio::time::timeout(ESTABLISH, wait).await {
-        Ok(Ok(_)) => Ok(()),
+        Ok(Ok(())) => Ok(()),
         Ok(Err(error)) => Err(failed(format!("cannot be watched until it is established: {error}"))),
         Err(_) => {
-            let api = Api::<CustomResourceDefinition>::all(ctx.client.clone());
             let crd =
                 api.get(name).await.map_err(Error::kube(format!("get CustomResourceDefinition {name}")))?;
             let conditions = crd.status.and_then(|s| s.conditions).unwrap_or_default();
@@ -288,4 +308,23 @@ async fn established(name: &str, ctx: &Ctx) -> Result<(), Error> {
             Err(failed(format!("is not established after {ESTABLISH:?}: {}{fix}", why.join("; "))))
         }
     }
+}
+
+/// Whether a watch from a version on says so; `false` when it ends before, for whatever reason.
+async fn watched_until_established(api: &Api<CustomResourceDefinition>, name: &str, version: &str) -> bool {
+    let params = WatchParams::default().fields(&format!("metadata.name={name}"));
+    let Ok(events) = api.watch(&params, version).await else { return false };
+    let mut events = std::pin::pin!(events);
+    while let Some(Ok(event)) = events.next().await {
+        match event {
+            WatchEvent::Added(crd) | WatchEvent::Modified(crd) => {
+                if conditions::is_crd_established().matches_object(Some(&crd)) {
+                    return true;
+                }
+            }
+            WatchEvent::Bookmark(_) => {}
+            WatchEvent::Deleted(_) | WatchEvent::Error(_) => return false,
+        }
+    }
+    false
 }

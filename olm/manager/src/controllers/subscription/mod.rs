@@ -110,35 +110,45 @@ async fn reconcile(
     ctx: Arc<Ctx>,
     memory: Arc<Memory>,
 ) -> Result<Action, Error> {
-    let settled = &memory.settled;
     ctx.metrics.synced(&subscription);
     if subscription.metadata.deletion_timestamp.is_some() {
-        settled.forget(&subscription);
+        memory.settled.forget(&subscription);
         return cleanup::on_deletion(&subscription, &ctx).await;
     }
     cleanup::ensure_finalizer(&subscription, &ctx).await?;
-    ensure_label(&subscription, &ctx).await?;
+    // The label is for the Operator's controller: what is decided here does not depend on it.
+    let (labelled, action) =
+        tokio::join!(ensure_label(&subscription, &ctx), decide_and_act(&subscription, &ctx, &memory));
+    labelled.and(action)
+}
 
+/// Decides what the Subscription needs next, does it and reports it.
+async fn decide_and_act(
+    subscription: &Arc<Subscription>,
+    ctx: &Ctx,
+    memory: &Memory,
+) -> Result<Action, Error> {
+    let settled = &memory.settled;
     let namespace = subscription.namespace().unwrap_or_default();
     let snapshot = memory.snapshots.share(Snapshot::kept(&ctx.resources, &ctx.stores, &namespace).await);
     let sight = Sight::of(&namespace, &ctx.namespace, &snapshot.groups);
     let catalogs = ctx.catalogs.within(&sight);
-    let plans = plans_of(&subscription, &ctx.stores);
-    let basis = Basis::of(&subscription, &snapshot, &catalogs);
+    let plans = plans_of(subscription, &ctx.stores);
+    let basis = Basis::of(subscription, &snapshot, &catalogs);
     // With what became of it so far.
-    let whole = basis.and(&plans).and(std::slice::from_ref(&subscription));
-    if settled.holds(&subscription, whole, &catalogs, &snapshot).await {
+    let whole = basis.and(&plans).and(std::slice::from_ref(subscription));
+    if settled.holds(subscription, whole, &catalogs, &snapshot).await {
         return Ok(Action::requeue(SAFETY_NET));
     }
-    let source = engine::source_of(&catalogs, &subscription).ok();
+    let source = engine::source_of(&catalogs, subscription).ok();
     let package = match source {
         Some(source) => engine::prepared(source, &subscription.spec.name).await?,
         None => None,
     };
     let observed = Observed {
-        subscription: &subscription,
-        catalog: catalog_state(&subscription, source, &sight, &memory.sources, &ctx).await?,
-        installed: snapshot.installed(&subscription, package.as_deref()),
+        subscription,
+        catalog: catalog_state(subscription, source, &sight, &memory.sources, ctx).await?,
+        installed: snapshot.installed(subscription, package.as_deref()),
         csvs: &snapshot.csvs,
         plans: &plans,
         now: Timestamp::now(),
@@ -156,13 +166,13 @@ async fn reconcile(
         Some(_) => None,
         None => {
             let asked = std::time::Instant::now();
-            let chosen = engine::choose(&ctx.resources, &catalogs, &subscription, &snapshot).await;
+            let chosen = engine::choose(&ctx.resources, &catalogs, subscription, &snapshot).await;
             let answer = match chosen {
                 Ok(resolved) => match decide::at_work(&observed, &resolved, &upgradeable) {
                     // What it changes is known, and was said.
-                    Some(plan) => return follow(&observed, plan, &ctx).await,
+                    Some(plan) => return follow(&observed, plan, ctx).await,
                     None => {
-                        engine::work_out(&ctx.resources, &catalogs, &subscription, &snapshot, resolved).await
+                        engine::work_out(&ctx.resources, &catalogs, subscription, &snapshot, resolved).await
                     }
                 },
                 Err(refusal) => Err(refusal),
@@ -172,13 +182,13 @@ async fn reconcile(
             match answer {
                 Err(refusal) if refusal.is_transient() => return Err(refusal.into()),
                 Ok(Outcome::UpToDate(resolved)) => {
-                    Some(completed(resolved, &observed, &catalogs, &snapshot, &ctx).await)
+                    Some(completed(resolved, &observed, &catalogs, &snapshot, ctx).await)
                 }
                 answer => Some(answer),
             }
         }
     };
-    settled.need(&subscription, answer.as_ref().is_some_and(needs_kinds));
+    settled.need(subscription, answer.as_ref().is_some_and(needs_kinds));
     let retry = answer.as_ref().and_then(|answer| answer.as_ref().err()).and_then(Refusal::retry);
     let next = match (hold, answer) {
         (Some(hold), _) => Next::Hold(hold),
@@ -188,15 +198,15 @@ async fn reconcile(
     };
 
     // A second plan for what another is bringing, or has brought, could not be taken back.
-    if matches!(next, Next::Plan(_)) && !live::is_current(&observed, &ctx).await? {
+    if matches!(next, Next::Plan(_)) && !live::is_current(&observed, ctx).await? {
         return Ok(Action::requeue(NEWS));
     }
     if let Next::Plan(change) = &next {
         // Before the plan is there: it is looked at at once.
         ctx.worked_out.put(basis, Arc::clone(change));
     }
-    let current = apply(&observed, &next, &ctx).await?;
-    let said = tell(&observed, &next, current.as_deref(), &ctx).await?;
+    let current = apply(&observed, &next, ctx).await?;
+    let said = tell(&observed, &next, current.as_deref(), ctx).await?;
     Ok(match next {
         _ if said == Said::Later => Action::requeue(status::PASSING.unsigned_abs()),
         Next::Hold(Hold::Settling { until }) => {
@@ -206,7 +216,7 @@ async fn reconcile(
         Next::UpToDate { .. } => {
             // What was just written is a basis of its own: it comes by here once more.
             if said == Said::Already {
-                settled.note(&subscription, whole, &catalogs, &snapshot).await;
+                settled.note(subscription, whole, &catalogs, &snapshot).await;
             }
             Action::requeue(SAFETY_NET)
         }
