@@ -48,7 +48,7 @@ pub(crate) fn documents() -> Vec<Value> {
         }),
         json!({"schema": "olm.channel", "package": "p", "name": "s", "entries": [
             {"name": "p.v1"},
-            {"name": "p.v2", "replaces": "p.v1", "skips": ["p.v1", "p.v1x", "p.v0"], "skipRange": "<2.0.0"},
+            {"name": "p.v2", "replaces": "p.v1", "skips": ["p.v1", "p.v1x", "p.v0"], "skipRange": "<2.0.0-rc.1"},
         ]}),
         json!({"schema": "olm.channel", "package": "p", "name": "t", "entries": [
             {"name": "p.v3", "replaces": "p.v2"},

@@ -107,7 +107,7 @@ fn second() -> Bundle {
         provided_apis: vec![gvk("g", "K")],
         required_apis: vec![gvk("r", "R")],
         version: "2.0.0-rc.1+b".into(),
-        skip_range: "<2.0.0".into(),
+        skip_range: "<2.0.0-rc.1".into(),
         dependencies: vec![
             dependency("olm.gvk", "{\"group\":\"r\",\"kind\":\"R\",\"version\":\"v1\"}"),
             dependency("olm.package", "{\"packageName\":\"other\",\"version\":\">1.0.0 <2.0.0\"}"),
