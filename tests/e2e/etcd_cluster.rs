@@ -1,89 +1,17 @@
 //! The life of an EtcdCluster: three members, one lost, five, three again, with a client that never stops writing.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
-    },
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use anyhow::{bail, ensure};
-use olm_tests::{Cluster, etcd};
+use olm_tests::etcd;
 
 use crate::{
+    etcd_fixture::{Writer, client_pod, without_volumes},
     operator::{csv_succeeded, delete_namespace, get, namespace, subscription},
     scenario,
 };
 
 const LIMIT: Duration = Duration::from_secs(120);
-
-/// A client pod with etcdctl in it that does nothing by itself.
-pub(crate) fn client_pod(ns: &str, version: &str) -> String {
-    format!(
-        "apiVersion: v1\nkind: Pod\nmetadata:\n  name: client\n  namespace: {ns}\nspec:\n  terminationGracePeriodSeconds: 0\n  containers:\n  - name: client\n    image: quay.io/coreos/etcd:v{version}\n    command: [/usr/local/bin/etcd, --data-dir=/tmp/own, --listen-client-urls=http://127.0.0.1:12379, --advertise-client-urls=http://127.0.0.1:12379, --listen-peer-urls=http://127.0.0.1:12380]\n"
-    )
-}
-
-/// A cluster whose members have their data in their pods: a pod that is lost is a member that is lost.
-fn without_volumes(ns: &str, name: &str, size: i64, version: &str) -> String {
-    format!("{}  storage: {{mode: Pod}}\n", etcd::manifest(ns, name, size, version))
-}
-
-/// Writes one key after another through the client Service until told to stop; a failed write counts for its second.
-pub(crate) struct Writer {
-    stop: Arc<AtomicBool>,
-    written: Arc<AtomicUsize>,
-    worst_second: Arc<AtomicUsize>,
-    thread: std::thread::JoinHandle<Vec<String>>,
-}
-
-impl Writer {
-    pub(crate) fn start(cluster: &Cluster, ns: &str, service: &str) -> Self {
-        let (stop, written, worst) =
-            (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let (cluster, ns) = (cluster.clone(), ns.to_string());
-        let endpoint = format!("http://{service}:2379");
-        let thread = std::thread::spawn({
-            let (stop, written, worst) = (Arc::clone(&stop), Arc::clone(&written), Arc::clone(&worst));
-            move || {
-                let mut failures = Vec::new();
-                let start = Instant::now();
-                let (mut second, mut failed) = (0, 0);
-                while !stop.load(Ordering::Relaxed) {
-                    let n = written.load(Ordering::Relaxed);
-                    let now = start.elapsed().as_secs();
-                    if now != second {
-                        (second, failed) = (now, 0);
-                    }
-                    match cluster.try_etcdctl(&ns, "client", &endpoint, &["put", &format!("w/{n:06}"), "x"]) {
-                        Ok(out) if out.status.success() => {
-                            written.fetch_add(1, Ordering::Relaxed);
-                        }
-                        other => {
-                            failed += 1;
-                            worst.fetch_max(failed, Ordering::Relaxed);
-                            failures.push(match other {
-                                Ok(out) => String::from_utf8_lossy(&out.stderr).trim().to_string(),
-                                Err(error) => error.to_string(),
-                            });
-                            std::thread::sleep(Duration::from_millis(200));
-                        }
-                    }
-                }
-                failures
-            }
-        });
-        Self { stop, written, worst_second: worst, thread }
-    }
-
-    /// Number written, most failures within one second, and what they said.
-    pub(crate) fn finish(self) -> (usize, usize, Vec<String>) {
-        self.stop.store(true, Ordering::Relaxed);
-        let failures = self.thread.join().unwrap_or_default();
-        (self.written.load(Ordering::Relaxed), self.worst_second.load(Ordering::Relaxed), failures)
-    }
-}
 
 #[test]
 fn a_lost_member_is_replaced_and_size_changes_one_at_a_time() {

@@ -1,61 +1,23 @@
 //! Scenarios of etcd on the dev cluster's own node, with real pods and volumes: an upgrade to the next minor version, and
 //! members that lose their data.
 
-use std::{collections::BTreeMap, time::Duration};
-
 use anyhow::{Context as _, Result, bail, ensure};
 use olm_tests::{Cluster, etcd, eventually};
 use serde_json::{Value, json};
 
 use crate::{
-    etcd_cluster::{Writer, client_pod},
-    operator::{csv_succeeded, delete_namespace, get, namespace, subscription},
+    etcd_fixture::{LIMIT, Writer, holds_all, pods, three_members},
+    operator::{delete_namespace, get},
     scenario,
 };
 
-const LIMIT: Duration = Duration::from_secs(180);
 const NAME: &str = "minor";
-
-/// A namespace with the operator, a client pod, and a cluster of three members with volumes.
-async fn three_members(cluster: &Cluster, ns: &str, version: &str) -> Result<Vec<String>> {
-    namespace(cluster, ns)?;
-    cluster.kubectl_in(&["apply", "-f", "-"], Some(&subscription(ns, "Automatic", None)))?;
-    csv_succeeded(cluster, ns, "etcdoperator.v0.11.0").await?;
-    let manifest = etcd::manifest(ns, NAME, 3, version);
-    cluster.kubectl_in(&["apply", "--validate=strict", "-f", "-"], Some(&manifest))?;
-    cluster.kubectl_in(&["apply", "-f", "-"], Some(&client_pod(ns, version)))?;
-    let members = cluster.wait_members(ns, NAME, 3, LIMIT).await?;
-    cluster.kubectl(&["wait", "--for=condition=Ready", "pod/client", "-n", ns, "--timeout=60s"])?;
-    Ok(members)
-}
-
-/// UID and restart count of each member's pod.
-fn pods(cluster: &Cluster, ns: &str) -> Result<BTreeMap<String, (String, u64)>> {
-    let list = get(cluster, &["pods", "-n", ns, "-l", &format!("etcd_cluster={NAME}")])?;
-    let items = list["items"].as_array().context("items")?;
-    let facts = items.iter().map(|pod| {
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let restarts = pod["status"]["containerStatuses"][0]["restartCount"].as_u64().unwrap_or_default();
-        (text(&pod["metadata"]["name"]), (text(&pod["metadata"]["uid"]), restarts))
-    });
-    Ok(facts.collect())
-}
 
 /// The version that a member reports.
 fn version_of(cluster: &Cluster, ns: &str, pod: &str) -> Result<String> {
     let text = cluster.etcdctl(ns, pod, &["endpoint", "status", "-w", "json"])?;
     let value: Value = serde_json::from_str(text.trim())?;
     Ok(value[0]["Status"]["version"].as_str().unwrap_or_default().to_owned())
-}
-
-/// Fails unless a member holds every acknowledged key.
-fn holds_all(cluster: &Cluster, ns: &str, member: &str, written: usize) -> Result<()> {
-    let before = cluster.etcdctl(ns, member, &["get", "before", "--print-value-only"])?;
-    ensure!(before.trim() == "kept", "{member} lost a key: {before:?}");
-    let keys = cluster.etcdctl(ns, member, &["get", "w/", "--prefix", "--keys-only"])?;
-    let count = keys.lines().filter(|line| line.starts_with("w/")).count();
-    ensure!(count >= written, "{member} holds {count} of {written} acknowledged keys");
-    Ok(())
 }
 
 /// `spec.version` from 3.4 to 3.5: the image of each pod changes in place, so the node restarts each container once.
@@ -73,18 +35,21 @@ fn an_etcd_upgrade_restarts_each_member_once_in_its_pod() {
             return Ok(());
         }
         let ns = "minor";
-        let members = three_members(&cluster, ns, &own).await?;
+        let members = three_members(&cluster, ns, NAME, &own).await?;
         cluster.etcdctl(ns, &members[0], &["put", "before", "kept"])?;
 
         // A process that is killed comes back in its pod with its data.
         let killed = &members[1];
         cluster.olm_ok(&["dev", "fault", "kill", killed, "-n", ns])?;
         eventually("the killed member to restart", LIMIT, async || {
-            Ok(pods(&cluster, ns)?.get(killed).is_some_and(|(_, restarts)| *restarts == 1).then_some(()))
+            Ok(pods(&cluster, ns, NAME)?
+                .get(killed)
+                .is_some_and(|(_, restarts)| *restarts == 1)
+                .then_some(()))
         })
         .await?;
         cluster.wait_members(ns, NAME, 3, LIMIT).await?;
-        let before = pods(&cluster, ns)?;
+        let before = pods(&cluster, ns, NAME)?;
 
         let writer = Writer::start(&cluster, ns, &format!("{NAME}-client"));
         let patch = json!({ "spec": { "version": next } }).to_string();
@@ -101,7 +66,7 @@ fn an_etcd_upgrade_restarts_each_member_once_in_its_pod() {
         let (written, _, failures) = writer.finish();
         ensure!(written > 3, "{written} keys written: {failures:?}");
 
-        let after = pods(&cluster, ns)?;
+        let after = pods(&cluster, ns, NAME)?;
         ensure!(after.len() == 3, "{after:?}");
         for (pod, (uid, restarts)) in &before {
             let (new_uid, new_restarts) = after.get(pod).with_context(|| format!("pod {pod}"))?;
@@ -133,7 +98,7 @@ fn a_member_without_its_data_is_replaced_on_the_dev_cluster() {
             return Ok(());
         }
         let ns = "emptied";
-        let members = three_members(&cluster, ns, &version).await?;
+        let members = three_members(&cluster, ns, NAME, &version).await?;
         cluster.etcdctl(ns, &members[0], &["put", "before", "kept"])?;
         let writer = Writer::start(&cluster, ns, &format!("{NAME}-client"));
         let ids = || -> Result<Value> {

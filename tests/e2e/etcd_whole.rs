@@ -1,46 +1,24 @@
 //! The etcd operator with the rights of its bundle and no others: volumes, certificates, budgets, faults, backups, restores; for one
 //! namespace and for the whole cluster.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::collections::BTreeSet;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, ensure};
 use olm_devcluster::rights::Rights;
 use olm_tests::{Cluster, etcd, eventually};
 use serde_json::Value;
 
 use crate::{
+    etcd_fixture::{BACKUP_VOLUME, backup_claim, members, order, succeeded},
     operator::{LIMIT, csv_succeeded, delete_namespace, get, namespace, subscription},
     scenario,
 };
-
-/// Three members start one after the other, and a restore starts them all anew.
-const LONG: Duration = Duration::from_secs(120);
-
-/// What a Subscription adds so that backups can be kept on a volume.
-const BACKUP_VOLUME: &str = r#"  config:
-    env: [{name: BACKUP_DIR, value: /backups}]
-    volumes: [{name: backups, persistentVolumeClaim: {claimName: backups}}]
-    volumeMounts: [{name: backups, mountPath: /backups}]
-"#;
-
-fn backup_claim(ns: &str) -> String {
-    format!(
-        "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {{name: backups, namespace: {ns}}}\nspec:\n  accessModes: [ReadWriteOnce]\n  resources: {{requests: {{storage: 1Gi}}}}\n"
-    )
-}
 
 /// A cluster whose members have volumes, and certificates of the operator's.
 fn whole(ns: &str, version: &str) -> String {
     format!(
         "{}  TLS: {{auto: {{}}}}\n  pod:\n    persistentVolumeClaimSpec:\n      accessModes: [ReadWriteOnce]\n      resources: {{requests: {{storage: 64Mi}}}}\n",
         etcd::manifest(ns, "whole", 3, version)
-    )
-}
-
-/// An object of the operator's group.
-fn order(kind: &str, ns: &str, name: &str, spec: &str) -> String {
-    format!(
-        "apiVersion: etcd.database.coreos.com/v1beta2\nkind: {kind}\nmetadata: {{name: {name}, namespace: {ns}}}\nspec: {spec}\n"
     )
 }
 
@@ -57,49 +35,6 @@ fn secure(cluster: &Cluster, ns: &str, pod: &str, args: &[&str]) -> Result<Strin
         String::from_utf8_lossy(&out.stderr).trim()
     );
     Ok(String::from_utf8(out.stdout)?)
-}
-
-/// Names and ids of the members, when there are so many, all of them ready.
-async fn members(cluster: &Cluster, ns: &str, name: &str, size: usize) -> Result<Vec<(String, String)>> {
-    eventually(&format!("{size} members of {name} to be ready"), LONG, async || {
-        let object = get(cluster, &["etcdcluster", name, "-n", ns])?;
-        let (status, spec) = (&object["status"], &object["spec"]);
-        ensure!(spec["size"].as_u64() == Some(size as u64), "{spec}");
-        let ready = status["members"]["ready"].as_array().map_or(0, Vec::len);
-        let list = status["memberList"].as_array().cloned().unwrap_or_default();
-        let seen = status["observedGeneration"] == object["metadata"]["generation"];
-        let settled =
-            condition(&object, "Available") == "True" && condition(&object, "Progressing") == "False";
-        if ready != size || list.len() != size || !seen || !settled {
-            bail!("{status}");
-        }
-        let text = |member: &Value, key: &str| member[key].as_str().unwrap_or_default().to_owned();
-        Ok(Some(list.iter().map(|m| (text(m, "name"), text(m, "id"))).collect()))
-    })
-    .await
-}
-
-fn condition(object: &Value, type_: &str) -> String {
-    let list = object["status"]["conditions"].as_array();
-    let found = list.into_iter().flatten().find(|c| c["type"] == type_);
-    found.and_then(|c| c["status"].as_str()).unwrap_or("missing").to_owned()
-}
-
-async fn succeeded(cluster: &Cluster, ns: &str, kind: &str, name: &str) -> Result<Value> {
-    eventually(&format!("{kind} {name} to succeed"), LONG, async || {
-        let object = get(cluster, &[kind, name, "-n", ns])?;
-        match object["status"]["phase"].as_str() {
-            Some("Succeeded") if object["status"]["succeeded"] == true => Ok(Some(object)),
-            // A restore is tried once: nothing follows.
-            Some("Failed") if kind == "etcdrestore" => Ok(Some(object)),
-            _ => bail!("{}", object["status"]),
-        }
-    })
-    .await
-    .and_then(|object| {
-        ensure!(object["status"]["succeeded"] == true, "{}", object["status"]);
-        Ok(object)
-    })
 }
 
 /// Asks for a pod to go as `kubectl drain` does.
