@@ -10,6 +10,7 @@ mod console;
 mod demo;
 mod etcd_cluster;
 mod etcd_fixture;
+mod etcd_scenarios;
 mod etcd_upgrade;
 mod etcd_whole;
 mod kubectl;
