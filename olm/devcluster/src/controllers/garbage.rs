@@ -28,8 +28,8 @@ use super::{
     queue::Queue,
 };
 
-/// When to look again at an object whose owner's kind nobody knows.
-const UNKNOWN_KIND: Duration = Duration::from_secs(30);
+/// When to look again at an object with an owner that the graph does not have: no watch reports when that owner goes.
+const UNWATCHED_OWNER: Duration = Duration::from_secs(30);
 /// When to look again at an owner whose dependents the watches have not told of yet.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
@@ -92,8 +92,10 @@ impl Controller {
             return Ok(None);
         }
         let mut owners = Vec::new();
+        let mut unwatched = false;
         for reference in &node.owners {
             let known = self.inventory.graph().owner(&node, reference);
+            unwatched |= known == Owner::Unknown;
             let owner = if known == Owner::Unknown { self.ask(&node, reference).await? } else { known };
             let elsewhere = self.inventory.graph().get(&reference.uid).is_some();
             if owner == Owner::Absent && elsewhere {
@@ -103,9 +105,7 @@ impl Controller {
         }
         let verdict = self.inventory.graph().judge(&node, &owners);
         match verdict {
-            Verdict::Keep if owners.iter().any(|(_, owner)| *owner == Owner::Unknown) => {
-                return Ok(Some(UNKNOWN_KIND));
-            }
+            Verdict::Keep if unwatched => return Ok(Some(UNWATCHED_OWNER)),
             Verdict::Keep => {}
             Verdict::Forget(gone) => self.forget(&node, &gone, live.resource_version()).await?,
             Verdict::Delete(policy) => {

@@ -134,3 +134,47 @@ fn the_graph_forgets() {
     assert!(graph.remove("m").is_none());
     assert!(graph.dependents("s").is_empty());
 }
+
+/// A controller whose server has a child and, until it is deleted, its owner; the graph has the child alone.
+fn behind(requests: &Arc<std::sync::Mutex<Vec<String>>>, owner_exists: bool) -> Controller {
+    let requests = requests.clone();
+    let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+        requests.lock().unwrap().push(format!("{method} {path}"));
+        let child = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "m", "namespace": "n", "uid": "m",
+            "resourceVersion": "1", "ownerReferences": [{ "apiVersion": "v1", "kind": "Secret", "name": "s", "uid": "s" }] } });
+        let owner = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "s", "namespace": "n", "uid": "s" } });
+        let (code, answer) = match path.rsplit('/').next() {
+            Some("m") => (200, child),
+            Some("s") if owner_exists => (200, owner),
+            _ => {
+                let status = json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404 });
+                (404, status)
+            }
+        };
+        let body = kube::client::Body::from(answer.to_string().into_bytes());
+        let response = http::Response::builder().status(code).body(body).unwrap();
+        std::future::ready(Ok::<_, std::convert::Infallible>(response))
+    });
+    let client = Client::new(service, "n");
+    let kinds = ["ConfigMap", "Secret"].map(|kind| Kind::for_tests("v1", kind, true));
+    let inventory = Inventory::for_tests(client.clone(), kinds.to_vec());
+    inventory.graph().put(node("ConfigMap", "n", "m", &[("Secret", "s", false)]));
+    Controller {
+        events: Recorder::new(client.clone(), "garbage-collector"),
+        queue: Queue::new("garbage"),
+        client,
+        inventory,
+    }
+}
+
+#[tokio::test]
+async fn an_object_whose_owner_no_watch_reported_is_looked_at_again() {
+    let requests = Arc::default();
+    let looked = behind(&requests, true).reconcile("m".to_owned()).await.unwrap();
+    assert_eq!(looked, Some(UNWATCHED_OWNER));
+    let looked = behind(&requests, false).reconcile("m".to_owned()).await.unwrap();
+    assert_eq!(looked, None);
+    let last = requests.lock().unwrap().last().cloned();
+    assert_eq!(last.as_deref(), Some("DELETE /api/v1/namespaces/n/configmaps/m"));
+}

@@ -111,6 +111,14 @@ impl Inventory {
         })
     }
 
+    /// Without watches: it knows these kinds and no object.
+    #[cfg(test)]
+    pub(crate) fn for_tests(client: Client, kinds: Vec<Kind>) -> Arc<Self> {
+        let inventory = Self::new(client);
+        *inventory.kinds.lock().unwrap_or_else(PoisonError::into_inner) = kinds;
+        inventory
+    }
+
     pub(crate) fn graph(&self) -> MutexGuard<'_, Graph> {
         self.graph.lock().unwrap_or_else(PoisonError::into_inner)
     }
