@@ -38,7 +38,7 @@ pub(crate) fn order(kind: &str, ns: &str, name: &str, spec: &str) -> String {
     )
 }
 
-/// A client pod with etcdctl in it that does nothing by itself.
+/// An idle client pod with etcdctl.
 pub(crate) fn client_pod(ns: &str, version: &str) -> String {
     format!(
         "apiVersion: v1\nkind: Pod\nmetadata:\n  name: client\n  namespace: {ns}\nspec:\n  terminationGracePeriodSeconds: 0\n  containers:\n  - name: client\n    image: quay.io/coreos/etcd:v{version}\n    command: [/usr/local/bin/etcd, --data-dir=/tmp/own, --listen-client-urls=http://127.0.0.1:12379, --advertise-client-urls=http://127.0.0.1:12379, --listen-peer-urls=http://127.0.0.1:12380]\n"

@@ -82,12 +82,7 @@ pub(crate) fn unprepared(
     }
     let mut conditions = Conditions { old, generation, now, new: old.conditions.clone() };
     conditions.set("Degraded", true, "ActionFailed", why);
-    conditions.set(
-        "Progressing",
-        false,
-        "ActionFailed",
-        "nothing is done until Kubernetes accepts it; see condition Degraded",
-    );
+    conditions.set("Progressing", false, "ActionFailed", "reconciliation is blocked; see condition Degraded");
     status.conditions = conditions.new;
     status
 }

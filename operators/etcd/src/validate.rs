@@ -25,6 +25,8 @@ use crate::{disk, maintenance, tls};
 
 mod terms;
 
+pub(crate) use terms::amount;
+
 /// Enough for etcd's largest recommended database.
 const DEFAULT_VOLUME_SIZE: &str = "8Gi";
 /// The etcd versions that this operator runs: earlier ones have no learners, and a 4.0 does not exist.

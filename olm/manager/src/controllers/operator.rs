@@ -280,7 +280,7 @@ fn known(key: &str, operator: &str, namespace: &str, ctx: &Ctx) -> Vec<RichRefer
     refs
 }
 
-/// Whether a plan is being carried out. It is listed when it is over, as its version is when it has come to rest.
+/// Whether a plan is being executed. A plan is listed once it is complete or failed.
 fn at_work(plan: &InstallPlan) -> bool {
     plan.spec.approved && !is_over(plan) && plan.metadata.deletion_timestamp.is_none()
 }

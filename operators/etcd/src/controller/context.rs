@@ -1,4 +1,4 @@
-//! What every look at a cluster needs, and what is kept from one look to the next.
+//! The context of the controller: clients and settings, and the state of each cluster between reconciliations.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -58,7 +58,7 @@ impl Scope {
 /// Says what time it is, where decisions depend on it. Tests have clocks of their own.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
-/// What is kept of a cluster from one look to the next, as long as the cluster is there.
+/// The state of a cluster between reconciliations; dropped with the cluster.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
     pub(super) uid: String,
@@ -155,7 +155,7 @@ impl Context {
     }
 
     pub(super) fn keep<T>(&self, key: &str, change: impl FnOnce(&mut Kept) -> T) -> T {
-        // The map is whole after every change, whoever panicked.
+        // The map is consistent after every change, also when a holder of the lock panicked.
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         change(kept.entry(key.to_owned()).or_default())
     }

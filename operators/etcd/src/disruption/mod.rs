@@ -58,7 +58,7 @@ impl Budgets {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, (Instant, Option<usize>)>> {
-        // The map is whole after every statement, whoever panicked.
+        // The map is consistent after every statement, also when a holder of the lock panicked.
         self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -130,7 +130,7 @@ impl Etcd {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Connection>> {
-        // The map is whole after every statement, whoever panicked.
+        // The map is consistent after every statement, also when a holder of the lock panicked.
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -5,6 +5,7 @@ use croner::parser::{CronParser, Seconds, Year};
 use k8s_openapi::api::core::v1::EnvVar;
 
 use crate::crd::{Defragmentation, MaintenancePolicy};
+use crate::validate::amount;
 
 /// etcd's own quota when none is set.
 const DEFAULT_QUOTA: u64 = 2 << 30;
@@ -156,21 +157,8 @@ fn retention(mode: &str, text: &str) -> Result<(), String> {
     }
 }
 
-/// An amount as Kubernetes writes it, in whole bytes.
+/// A quantity of Kubernetes in whole bytes; none below zero or beyond 64 bits.
 pub(crate) fn bytes(text: &str) -> Option<u64> {
-    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(end);
-    let factor: u64 = match unit {
-        "" => 1,
-        "k" => 1000,
-        "M" => 1_000_000,
-        "G" => 1_000_000_000,
-        "T" => 1_000_000_000_000,
-        "Ki" => 1 << 10,
-        "Mi" => 1 << 20,
-        "Gi" => 1 << 30,
-        "Ti" => 1 << 40,
-        _ => return None,
-    };
-    number.parse::<u64>().ok()?.checked_mul(factor)
+    let amount = amount(text)?;
+    (0.0..u64::MAX as f64).contains(&amount).then_some(amount as u64)
 }

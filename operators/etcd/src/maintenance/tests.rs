@@ -90,6 +90,7 @@ fn what_cannot_be_is_told_with_its_field() {
     }
     assert_eq!((bytes("2Gi"), bytes("16M"), bytes("7")), (Some(2 << 30), Some(16_000_000), Some(7)));
     assert_eq!((bytes("99999999999Ti"), bytes(""), bytes("Gi")), (None, None, None));
+    assert_eq!((bytes("1.5Gi"), bytes("2e3"), bytes("-1Gi")), (Some(3 << 29), Some(2000), None));
 }
 
 #[test]

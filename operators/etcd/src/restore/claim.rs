@@ -249,7 +249,7 @@ mod tests {
         label("etcd_node", "orders-zzzzzzzzzz");
         let deleting = claim(|meta| meta["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"));
         assert!(refused(&deleting, &[]).contains("metadata.deletionTimestamp"));
-        // a pod of somebody else, also one with the name of a member
+        // a foreign pod, also one with the name of a member
         for other in [pod("rescue", "x", "Running"), pod(NAME, "u-0", "Running")] {
             let refused = refused(&claim(|_| ()), std::slice::from_ref(&other));
             assert!(refused.contains(&format!("mounted by pod {}", other.name_any())), "{refused}");

@@ -170,7 +170,7 @@ fn that_members_differ_is_remembered_whatever_is_told_meanwhile() {
         let old: EtcdClusterStatus = serde_json::from_value(serde_json::to_value(&old).unwrap()).unwrap();
         let remembered = memory(&old);
         assert!(remembered.corruption.as_ref().is_some_and(|it| it.wrong.len() == known.members.len()));
-        // when something else is told: no quorum, a pause, an action that failed, a spec that cannot be served, a Secret that is wrong
+        // when the status reports another cause: no quorum, a pause, a failed action, an invalid spec, a wrong Secret
         let seen = nothing_seen();
         let failed = Decision::blocked(Progress::Stuck, "ActionFailed", "a quota");
         let secret = crate::tls::Insecure::Foreign("orders-peer-tls".into());
@@ -198,7 +198,7 @@ fn that_members_differ_is_remembered_whatever_is_told_meanwhile() {
     assert_eq!(new.corruption, None);
     let patch = crate::controller::differences(&old, &new);
     assert_eq!(patch.get("corruption"), Some(&serde_json::Value::Null));
-    // nobody is named any more, and it is still known
+    // the corruption is still known, without names of members
     let open = EtcdClusterStatus { corruption: Some(corruption(&[])), ..old.clone() };
     let patch = crate::controller::differences(&old, &open);
     assert_eq!(patch["corruption"], serde_json::json!({ "members": null }));

@@ -197,7 +197,7 @@ impl Keeper {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Entry>> {
-        // The map is whole after every statement, whoever panicked.
+        // The map is consistent after every statement, also when a holder of the lock panicked.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -130,7 +130,7 @@ pub(super) fn claim(field: &str, claim: &PersistentVolumeClaimSpec, errors: &mut
 }
 
 /// A quantity of Kubernetes as a number; exact enough to compare with zero and with a limit of the same unit.
-fn amount(text: &str) -> Option<f64> {
+pub(crate) fn amount(text: &str) -> Option<f64> {
     let end = text.find(|c: char| !(c.is_ascii_digit() || "+-.".contains(c))).unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
     if !number.bytes().any(|byte| byte.is_ascii_digit()) {

@@ -76,7 +76,7 @@ impl NodeBackend for FakeNode {
         Ok(Vec::new())
     }
 
-    /// Port 80 of a pod answers in capitals, line by line, until it is told to end; nothing listens on other ports.
+    /// Port 80 of a pod answers in capitals, line by line, until the token is cancelled; nothing listens on other ports.
     async fn forward(
         &self,
         _namespace: &str,
