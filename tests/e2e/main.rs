@@ -21,6 +21,7 @@ mod plan_cli;
 mod workloads;
 
 use std::{
+    collections::BTreeSet,
     future::Future,
     sync::{Mutex, MutexGuard},
 };
@@ -48,6 +49,7 @@ where
         return;
     }
     block_on(async {
+        let before = namespaces(&cluster);
         if let Err(error) = body(cluster.clone()).await {
             let namespace = name.replace('_', "-");
             for what in ["all,subscriptions,installplans,csv", "events"] {
@@ -56,9 +58,18 @@ where
                     println!("--- {what}\n{}", String::from_utf8_lossy(&out.stdout));
                 }
             }
+            // What is left would fail the scenarios that follow: the operators of two of them can conflict.
+            for left in namespaces(&cluster).difference(&before) {
+                let _ = cluster.try_kubectl(&["delete", "namespace", left, "--timeout=90s"], None);
+            }
             panic!("{namespace}: {error:#}");
         }
     });
+}
+
+fn namespaces(cluster: &Cluster) -> BTreeSet<String> {
+    let list = cluster.kubectl(&["get", "namespaces", "-o", "name"]).unwrap_or_default();
+    list.lines().filter_map(|line| line.strip_prefix("namespace/")).map(str::to_owned).collect()
 }
 
 fn block_on<F: Future>(future: F) -> F::Output {
