@@ -31,6 +31,7 @@ mod rollback;
 mod self_manage;
 mod serving;
 mod subscriptions;
+mod trust;
 mod two_namespaces;
 mod upgrades;
 

@@ -79,6 +79,19 @@ pub const ANNOTATION_INSTALL_AFTER: &str = "olm.installAfter";
 pub const ANNOTATION_ROLLBACK_TO: &str = "olm.rollbackTo";
 /// Annotation on InstallPlan: who approved it (ours; docs/lifecycle.md says where the API server vouches for it).
 pub const ANNOTATION_APPROVED_BY: &str = "olm.approvedBy";
+/// Annotation on InstallPlan: the groups of who approved it, one a line (ours; recorded by the API server, as they were then).
+pub const ANNOTATION_APPROVED_BY_GROUPS: &str = "olm.approvedByGroups";
+/// Annotation on Subscription, OperatorGroup and ClusterServiceVersion: the user who last changed what is asked for (ours; recorded by
+/// the API server, see docs/security.md). A ClusterServiceVersion of an approved plan has none.
+pub const ANNOTATION_REQUESTED_BY: &str = "olm.requestedBy";
+/// Annotation beside [`ANNOTATION_REQUESTED_BY`]: the groups of that user, one a line (ours; recorded by the API server, as they were
+/// then).
+pub const ANNOTATION_REQUESTED_BY_GROUPS: &str = "olm.requestedByGroups";
+/// Annotation on InstallPlan: digest of what is applied, by which a plan that was begun is recognised (ours; the manager alone writes
+/// it).
+pub const ANNOTATION_CONTENT_DIGEST: &str = "olm.contentDigest";
+/// Annotation on InstallPlan: the rights for which the plan waits for the approval of somebody who holds them (ours).
+pub const ANNOTATION_APPROVAL_NEEDED: &str = "olm.approvalNeeded";
 
 /// Environment variable that tells an operator the name of its OperatorCondition.
 pub const ENV_OPERATOR_CONDITION_NAME: &str = "OPERATOR_CONDITION_NAME";

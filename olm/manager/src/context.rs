@@ -18,6 +18,7 @@ use tracing::Instrument as _;
 
 use crate::{
     adoption::Standby,
+    authority::Authorities,
     backoff::Backoff,
     catalogs::{BundleImages, Cache, CacheError, CatalogStore, Refresh, Registries},
     controllers::{catalog_source::Jobs, csv},
@@ -48,6 +49,7 @@ pub(crate) struct Ctx {
     pub(crate) client: Client,
     pub(crate) resources: Resources,
     pub(crate) recorder: Recorder,
+    pub(crate) authorities: Arc<Authorities>,
     pub(crate) catalogs: Arc<CatalogStore>,
     pub(crate) jobs: Arc<Jobs>,
     pub(crate) images: Arc<BundleImages>,
@@ -82,6 +84,9 @@ pub(crate) enum Error {
     /// It was written, and does not come to what it is for.
     #[error("{object} {text}")]
     NotReady { object: String, text: String },
+    /// The user in whose name it would be done lacks the rights.
+    #[error("{0}")]
+    NotPermitted(String),
     #[error("failed to serve PackageManifests: {0}")]
     Packages(String),
 }
@@ -113,6 +118,7 @@ impl Ctx {
         Ok(Self {
             resources: Resources::new(client.clone()),
             recorder: Recorder::new(client.clone(), reporter),
+            authorities: Arc::new(Authorities::new(client.clone())),
             client,
             catalogs: Arc::default(),
             images: BundleImages::new(cache.bundles()),

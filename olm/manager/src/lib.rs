@@ -7,8 +7,8 @@
 //! * [`catalogs`]: catalogs, their bundles, and reading both from outside the manager
 
 mod adoption;
-pub mod approval;
 mod attenuated;
+pub mod authority;
 mod backoff;
 pub mod catalogs;
 mod certs;

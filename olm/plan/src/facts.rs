@@ -107,6 +107,8 @@ pub struct Principal {
 pub enum Who {
     /// Whoever asks.
     You,
+    /// A user, by the name that the API server knows.
+    User(String),
     /// A ServiceAccount.
     ServiceAccount {
         /// Its namespace.
@@ -116,10 +118,23 @@ pub enum Who {
     },
 }
 
+impl Who {
+    /// By the name that the API server knows: those of ServiceAccounts begin with `system:serviceaccount:`.
+    pub fn named(user: &str) -> Self {
+        match user.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':')) {
+            Some((namespace, name)) => {
+                Self::ServiceAccount { namespace: namespace.to_owned(), name: name.to_owned() }
+            }
+            None => Self::User(user.to_owned()),
+        }
+    }
+}
+
 impl std::fmt::Display for Who {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::You => f.write_str("you"),
+            Self::User(name) => write!(f, "user {name}"),
             Self::ServiceAccount { namespace, name } => write!(f, "ServiceAccount {namespace}/{name}"),
         }
     }

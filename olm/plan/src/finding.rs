@@ -111,6 +111,9 @@ codes! {
     InstallerLacksRights: Block,
     /// The operator would be given rights that whoever carries the plan out may not give away.
     InstallerCannotGrant: Block,
+    /// The authority in whose name the plan would be applied lacks rights that it uses or grants; it waits for an approver who holds
+    /// them.
+    ApproverLacksRights: Warn,
     /// A CRD of the bundle belongs to somebody else.
     CrdOwnedByOther: Block,
     /// The new CRD drops a version that objects are stored in.

@@ -5,6 +5,7 @@
 //! ([`Plan::phases`], [`Plan::deletions`]) are the same objects, and [`Plan::digest`] covers them all.
 
 mod along;
+mod demands;
 mod desired;
 mod diff;
 mod digest;
@@ -29,6 +30,7 @@ mod universe;
 pub use along::{
     Along, AlongRef, Wanted, subscription as along_subscription, subscription_name, wanted as wanted_along,
 };
+pub use demands::{AccessRequest, Answers, Demands, Grant, Missing, Verdict};
 pub use desired::{OPERATOR_GROUP_NAME, claim, operator_group_of};
 pub use digest::{Parts, what_changed};
 pub use facts::{ClusterFacts, CustomObjects, Fact, Principal, RoleName, Who};

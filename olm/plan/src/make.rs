@@ -19,7 +19,7 @@ use crate::owner::{Owner, owner_of};
 use crate::permissions;
 use crate::plan::{API_VERSION, DependencyView, Plan, PlanAction, RejectedView, Reversible, Why};
 use crate::planned::{Cause, Op, PlannedObject};
-use crate::preflight::{Context, bundle_names, findings, removed_stored_versions};
+use crate::preflight::{Context, bundle_names, demands, findings, removed_stored_versions};
 
 /// The objects that [`make_plan`] has to know the live state of.
 pub fn reads(input: &PlanInput<'_>) -> Vec<ObjectRef> {
@@ -100,7 +100,7 @@ pub fn make_plan(input: &PlanInput<'_>, live: &Live) -> Plan {
     let permissions =
         permissions::delta(before, input.rendered.ok()).among(input.facts.catalog_risk.as_ref());
     let reversible = reversible(live, &crds);
-    let mut findings = findings(&Context {
+    let context = Context {
         input,
         live,
         wanted: &wanted,
@@ -109,7 +109,9 @@ pub fn make_plan(input: &PlanInput<'_>, live: &Live) -> Plan {
         action,
         permissions: &permissions,
         reversible: &reversible,
-    });
+    };
+    let mut findings = findings(&context);
+    let demands = demands(&context);
     findings.extend(too_large(&longest));
     findings.sort_by_key(|finding| finding.severity);
     locate(&mut findings, &objects);
@@ -143,6 +145,7 @@ pub fn make_plan(input: &PlanInput<'_>, live: &Live) -> Plan {
         along: Vec::new(),
         parts,
         content,
+        demands,
         manifests: wanted.into_iter().map(|(_, reference, manifest)| (reference, manifest)).collect(),
         objects,
     }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::along::Along;
+use crate::demands::Demands;
 use crate::digest::Parts;
 use crate::finding::{Finding, Severity};
 use crate::images::PlanImage;
@@ -87,6 +88,9 @@ pub struct Plan {
     /// The digest of what is applied. Not part of the JSON: it says less than [`Plan::digest`].
     #[serde(skip)]
     pub(crate) content: String,
+    /// What applying it demands of the authority in whose name it is applied. Not part of the JSON: the findings tell what is lacking.
+    #[serde(skip)]
+    pub demands: Demands,
     /// The manifests to apply, by reference. Not part of the JSON: they may hold secrets.
     #[serde(skip)]
     pub(crate) manifests: BTreeMap<ObjectRef, Manifest>,

@@ -1,91 +1,165 @@
-//! Admission policies by which the API server itself records who approved a plan.
+//! Admission policies by which the API server records who asks and who approves.
 //!
-//! Without them the annotation is what the client says of itself. With the validating one nobody can write another name
-//! than the own, nor write one later; with the mutating one every approval carries the name, whatever client makes it.
+//! * `olm-requests` (mutating): a Subscription, OperatorGroup or ClusterServiceVersion carries the name and the groups of the user who
+//!   last changed its `spec`, or an annotation that decides something. Any other change of these annotations records its author too,
+//!   so that no name can be forged.
+//! * `olm-approvals` (validating and mutating): an InstallPlan carries the name and the groups of the user who approved it, and what the
+//!   manager wrote about its content stays as it was.
+//!
+//! The manager is exempt: what it changes it changes in the name of others.
 
 use olm_api::names;
 use serde_json::{Value, json};
 
-/// Name of both policies and of what binds them.
-const NAME: &str = "olm-approvals";
+use crate::manifests::MANAGER;
 
-/// Whether the request is the one that approves, and whether the name in it is another than before.
+/// Name of the policies that record approvals, and of what binds them.
+const APPROVALS: &str = "olm-approvals";
+/// Name of the policy that records requests, and of what binds it.
+pub(super) const REQUESTS: &str = "olm-requests";
+
+/// Annotations on a Subscription that decide something beside its `spec`.
+const DECISIONS: [&str; 4] = [
+    names::ANNOTATION_REQUESTED_BY,
+    names::ANNOTATION_REQUESTED_BY_GROUPS,
+    names::ANNOTATION_APPROVED_PLAN,
+    names::ANNOTATION_ROLLBACK_TO,
+];
+
+/// Whether the request is the one that approves.
 const APPROVES: &str = "object.spec.approved && (oldObject == null || !oldObject.spec.approved)";
 
-fn name_in(object: &str) -> String {
-    let key = names::ANNOTATION_APPROVED_BY;
+/// The groups of the requester, one a line.
+const GROUPS: &str =
+    r"(has(request.userInfo.groups) ? request.userInfo.groups.filter(g, !g.contains('\n')).join('\n') : '')";
+
+/// The name by which the API server knows the manager.
+pub(crate) fn manager(namespace: &str) -> String {
+    format!("system:serviceaccount:{namespace}:{MANAGER}")
+}
+
+/// An annotation of an object; empty where there is none.
+fn annotation(object: &str, key: &str) -> String {
     format!(
         "({object} != null && has({object}.metadata.annotations) && '{key}' in {object}.metadata.annotations ? \
          {object}.metadata.annotations['{key}'] : '')"
     )
 }
 
-fn plans() -> Value {
+/// A field of the spec; `none` where there is none.
+fn field(object: &str, name: &str, none: &str) -> String {
+    format!("(has({object}.spec.{name}) ? {object}.spec.{name} : {none})")
+}
+
+fn constraints(resources: &[&str]) -> Value {
     json!({ "resourceRules": [{
-        "apiGroups": [names::GROUP], "apiVersions": ["v1alpha1"], "resources": ["installplans"],
+        "apiGroups": [names::GROUP], "apiVersions": ["*"], "resources": resources,
         "operations": ["CREATE", "UPDATE"],
     }] })
 }
 
-fn binding(kind: &str) -> Value {
-    let mut spec = json!({ "policyName": NAME });
-    if kind == "ValidatingAdmissionPolicyBinding" {
-        spec["validationActions"] = json!(["Deny"]);
-    }
+fn object(kind: &str, name: &str, spec: Value) -> Value {
     json!({
-        "apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": { "name": NAME }, "spec": spec,
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": { "name": name }, "spec": spec,
     })
 }
 
-/// That the name is that of whoever approves: Kubernetes 1.30 and newer.
-#[must_use]
-pub fn validating() -> [Value; 2] {
-    let policy = json!({
-        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
-        "metadata": { "name": NAME },
-        "spec": {
-            "failurePolicy": "Fail",
-            "matchConstraints": plans(),
-            "variables": [
-                { "name": "approves", "expression": APPROVES },
-                { "name": "now", "expression": name_in("object") },
-                { "name": "before", "expression": name_in("oldObject") },
-            ],
-            "validations": [{
-                "expression": "variables.now == variables.before || \
-                               (variables.approves && variables.now == request.userInfo.username)",
-                "messageExpression": format!(
-                    "'annotation {} says who approved: it can only be ' + request.userInfo.username + ', and only in the \
-                     request that sets spec.approved'",
-                    names::ANNOTATION_APPROVED_BY
-                ),
-                "reason": "Forbidden",
-            }],
-        },
+fn mutating(name: &str, resources: &[&str], when: Value, record: [&str; 2]) -> [Value; 2] {
+    let [user, groups] = record;
+    let stamp = format!(
+        "Object{{metadata: Object.metadata{{annotations: {{'{user}': request.userInfo.username, '{groups}': {GROUPS}}}}}}}"
+    );
+    let spec = json!({
+        "failurePolicy": "Fail",
+        "reinvocationPolicy": "Never",
+        "matchConstraints": constraints(resources),
+        "matchConditions": when,
+        "mutations": [{
+            "patchType": "ApplyConfiguration",
+            "applyConfiguration": { "expression": stamp },
+        }],
     });
-    [policy, binding("ValidatingAdmissionPolicyBinding")]
+    let binding = json!({ "policyName": name });
+    [object("MutatingAdmissionPolicy", name, spec), object("MutatingAdmissionPolicyBinding", name, binding)]
 }
 
-/// That the name is there, whatever client approves: Kubernetes 1.36 and newer.
+/// All policies of an installation in a namespace.
 #[must_use]
-pub fn mutating() -> [Value; 2] {
-    let stamp = format!(
-        "Object{{metadata: Object.metadata{{annotations: {{'{}': request.userInfo.username}}}}}}",
-        names::ANNOTATION_APPROVED_BY
+pub fn objects(namespace: &str) -> Vec<Value> {
+    let manager = manager(namespace);
+    let mut out = Vec::from(approvals(&manager));
+    out.extend(mutating(
+        APPROVALS,
+        &["installplans"],
+        json!([{ "name": "approves", "expression": APPROVES }]),
+        [names::ANNOTATION_APPROVED_BY, names::ANNOTATION_APPROVED_BY_GROUPS],
+    ));
+    let spec = |object: &str| format!("(has({object}.spec) ? {object}.spec : null)");
+    let decides =
+        DECISIONS.map(|key| format!("{} != {}", annotation("object", key), annotation("oldObject", key)));
+    let changes = format!(
+        "oldObject == null || {} != {} || {}",
+        spec("object"),
+        spec("oldObject"),
+        decides.join(" || ")
     );
-    let policy = json!({
-        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicy",
-        "metadata": { "name": NAME },
-        "spec": {
-            "failurePolicy": "Fail",
-            "reinvocationPolicy": "Never",
-            "matchConstraints": plans(),
-            "matchConditions": [{ "name": "approves", "expression": APPROVES }],
-            "mutations": [{
-                "patchType": "ApplyConfiguration",
-                "applyConfiguration": { "expression": stamp },
-            }],
-        },
+    out.extend(mutating(
+        REQUESTS,
+        &["subscriptions", "operatorgroups", "clusterserviceversions"],
+        json!([
+            { "name": "by-others", "expression": format!("request.userInfo.username != '{manager}'") },
+            { "name": "changes", "expression": changes },
+        ]),
+        [names::ANNOTATION_REQUESTED_BY, names::ANNOTATION_REQUESTED_BY_GROUPS],
+    ));
+    out
+}
+
+/// What holds of an InstallPlan whoever writes it: Kubernetes 1.30 and newer.
+fn approvals(manager: &str) -> [Value; 2] {
+    let (by, groups) = (names::ANNOTATION_APPROVED_BY, names::ANNOTATION_APPROVED_BY_GROUPS);
+    let kept = [names::ANNOTATION_CONTENT_DIGEST, names::ANNOTATION_PLAN_ALONG]
+        .map(|key| format!("{} == {}", annotation("object", key), annotation("oldObject", key)));
+    let same = [("planDigest", "''"), ("clusterServiceVersionNames", "[]")]
+        .map(|(name, none)| format!("{} == {}", field("object", name, none), field("oldObject", name, none)));
+    let spec = json!({
+        "failurePolicy": "Fail",
+        "matchConstraints": constraints(&["installplans"]),
+        "variables": [
+            { "name": "manager", "expression": format!("request.userInfo.username == '{manager}'") },
+            { "name": "approves", "expression": APPROVES },
+            { "name": "now", "expression": annotation("object", by) },
+            { "name": "before", "expression": annotation("oldObject", by) },
+            { "name": "nowGroups", "expression": annotation("object", groups) },
+            { "name": "beforeGroups", "expression": annotation("oldObject", groups) },
+        ],
+        "validations": [{
+            "expression": "variables.manager || \
+                           (variables.approves && variables.now == request.userInfo.username) || \
+                           (variables.now == variables.before && (!variables.approves || variables.before == ''))",
+            "messageExpression": format!(
+                "'annotation {by} says who approved: it can only be ' + request.userInfo.username + ', and only in the \
+                 request that sets spec.approved'"
+            ),
+            "reason": "Forbidden",
+        }, {
+            "expression": format!(
+                "variables.manager || (variables.approves && variables.nowGroups in ['', {GROUPS}]) || \
+                 (variables.nowGroups == variables.beforeGroups && !variables.approves)"
+            ),
+            "messageExpression": format!("'annotation {groups} can only hold the groups of the user who approves'"),
+            "reason": "Forbidden",
+        }, {
+            "expression": format!(
+                "variables.manager || ({} && (oldObject == null || ({})))", kept.join(" && "), same.join(" && ")
+            ),
+            "message": "the content of an InstallPlan is written by the manager: only spec.approved can be changed",
+            "reason": "Forbidden",
+        }],
     });
-    [policy, binding("MutatingAdmissionPolicyBinding")]
+    let binding = json!({ "policyName": APPROVALS, "validationActions": ["Deny"] });
+    [
+        object("ValidatingAdmissionPolicy", APPROVALS, spec),
+        object("ValidatingAdmissionPolicyBinding", APPROVALS, binding),
+    ]
 }

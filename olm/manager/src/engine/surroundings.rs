@@ -95,15 +95,9 @@ pub(super) async fn behind(client: &Client, facts: &mut ClusterFacts, input: &Pl
         })
         .buffer_unordered(READS)
         .collect::<BTreeMap<_, _>>();
-    let makes_namespace = !live.keys().any(|r| r.kind == "Namespace" && r.name == input.namespace);
-    let user = facts.user.known().filter(|_| makes_namespace).cloned();
-    let everywhere = OptionFuture::from(user.is_some().then(|| rules(client, NOWHERE)));
-    let (kinds, services, everywhere) = tokio::join!(kinds, services, everywhere);
+    let (kinds, services) = tokio::join!(kinds, services);
     facts.custom_objects = kinds;
     facts.ready_services = services;
-    if let (Some(user), Some(Fact::Known(rules))) = (user, everywhere) {
-        facts.user = Fact::Known(Principal { access: user.access.with_cluster(rules), ..user });
-    }
 }
 
 /// The rights of whoever carries the plan out, and of whoever asks for it.
@@ -111,12 +105,13 @@ async fn rights(client: &Client, asker: Asker, input: &PlanInput<'_>) -> (Fact<P
     let manager = Who::ServiceAccount { namespace: home().to_owned(), name: MANAGER.to_owned() };
     match asker {
         Asker::Installer => {
-            let access = own_rights(client, input).await;
+            let access = own_rights(client, input, None).await;
             (known(access, |access| Principal { who: manager, access, exact: true }), Fact::NotAsked)
         }
         Asker::User => {
             let roles = Api::<ClusterRole>::all(client.clone());
-            let (own, installer) = tokio::join!(rules(client, input.namespace), roles.get_opt(MANAGER));
+            let (own, installer) =
+                tokio::join!(own_rights(client, input, Some(input.namespace)), roles.get_opt(MANAGER));
             let installer = match installer {
                 Ok(Some(role)) => {
                     let rules = role.rules.unwrap_or_default();
@@ -128,24 +123,21 @@ async fn rights(client: &Client, asker: Asker, input: &PlanInput<'_>) -> (Fact<P
                 Ok(None) => Fact::NotAsked,
                 Err(error) => unknown("get", &format!("ClusterRole {MANAGER}"), &error),
             };
-            let user = known(own, |rules| Principal {
-                who: Who::You,
-                access: Access::unknown().with_namespace(input.namespace, rules),
-                exact: true,
-            });
+            let user = known(own, |access| Principal { who: Who::You, access, exact: true });
             (installer, user)
         }
     }
 }
 
-/// The asker's own rights: in the whole cluster, and in those namespaces where that does not suffice.
-async fn own_rights(client: &Client, input: &PlanInput<'_>) -> Fact<Access> {
+/// The asker's own rights: in the whole cluster, and in those namespaces where that does not suffice, or that are asked for.
+async fn own_rights(client: &Client, input: &PlanInput<'_>, also: Option<&str>) -> Fact<Access> {
     let mut access = match rules(client, NOWHERE).await {
         Fact::Known(rules) => Access::unknown().with_cluster(rules),
         Fact::Unknown(why) => return Fact::Unknown(why),
         Fact::NotAsked => return Fact::NotAsked,
     };
-    let namespaces: Vec<String> = namespaces_to_ask(input, &access).into_iter().collect();
+    let mut namespaces = namespaces_to_ask(input, &access);
+    namespaces.extend(also.map(str::to_owned));
     let answers: Vec<(String, Fact<Vec<Rule>>)> = stream::iter(namespaces)
         .map(|namespace| async move {
             let rules = rules(client, &namespace).await;

@@ -76,8 +76,7 @@ pub fn manifests(options: &ManifestOptions) -> Vec<Value> {
     let mut out = crds();
     out.insert(0, namespace(options));
     out.extend(rbac::objects(options));
-    out.extend(crate::approval::validating());
-    out.extend(crate::approval::mutating());
+    out.extend(crate::authority::policies::objects(&options.namespace));
     out.extend(network::objects(options));
     out.extend(packages::objects(options));
     out.extend(workloads::manager(options));

@@ -151,7 +151,11 @@ async fn approve_plan(
     if !already {
         let mut patch = serde_json::json!({ "metadata": {}, "spec": { "approved": true } });
         if let Some(who) = whoami(client).await {
-            patch["metadata"]["annotations"] = serde_json::json!({ names::ANNOTATION_APPROVED_BY: who });
+            let (user, groups) = who;
+            patch["metadata"]["annotations"] = serde_json::json!({
+                names::ANNOTATION_APPROVED_BY: user,
+                names::ANNOTATION_APPROVED_BY_GROUPS: groups.join("\n"),
+            });
         }
         // Only the plan that was read: the precondition makes approving one content of it.
         let mut exactly = patch.clone();
@@ -196,12 +200,13 @@ async fn approve_plan(
     })
 }
 
-/// Who the API server takes the caller for; `None` where it does not say. What is written from it is a claim; the admission
-/// policies of [`crate::approval`] make the API server see to it that nobody claims to be somebody else.
-async fn whoami(client: &Client) -> Option<String> {
+/// The user and the groups as whom the API server knows the caller; `None` where it does not say. What is written from it is a claim; the
+/// admission policies of [`crate::authority::policies`] refuse every other.
+async fn whoami(client: &Client) -> Option<(String, Vec<String>)> {
     let api = Api::<SelfSubjectReview>::all(client.clone());
     let review = api.create(&PostParams::default(), &SelfSubjectReview::default()).await.ok()?;
-    review.status?.user_info?.username
+    let user = review.status?.user_info?;
+    Some((user.username?, user.groups.unwrap_or_default()))
 }
 
 /// A digest, with or without its algorithm, in full or as the first twelve digits or more.

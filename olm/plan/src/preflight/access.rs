@@ -47,7 +47,7 @@ impl Rule {
     }
 
     /// The rule taken apart into rules of one verb on one resource, one object or one path each.
-    fn parts(&self) -> Vec<Self> {
+    pub(crate) fn parts(&self) -> Vec<Self> {
         let one = |text: &String| vec![text.clone()];
         let mut parts = Vec::new();
         for verb in &self.verbs {

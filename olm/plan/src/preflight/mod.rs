@@ -33,10 +33,14 @@ use crate::input::{Live, PlanInput};
 use crate::object::ObjectRef;
 use crate::plan::{PermissionDelta, PlanAction, PlannedObject, Reversible};
 
+pub(crate) use access::add;
 pub use access::{Access, Rule};
 pub(crate) use crd::removed_stored_versions;
+pub(crate) use json::{plural, some_of};
 pub use needed::{FactsNeeded, KindNeeded, kinds_needed, namespaces_to_ask, roles_needed, services_needed};
+pub(crate) use report::MOST_NAMED;
 use report::Report;
+pub(crate) use rights::demands;
 
 /// What the checks look at: the input of a plan, and what has been worked out of the plan.
 pub(crate) struct Context<'a> {

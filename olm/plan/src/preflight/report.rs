@@ -8,7 +8,7 @@ use crate::finding::{Finding, FindingCode};
 use crate::input::PlanInput;
 
 /// Things that are named in one line of a finding; the rest is counted.
-pub(super) const MOST_NAMED: usize = 8;
+pub(crate) const MOST_NAMED: usize = 8;
 
 /// What the checks found, and what they could not look at.
 #[derive(Default)]

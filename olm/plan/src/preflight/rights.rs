@@ -1,20 +1,23 @@
-//! Whether those who ask and those who carry out may do what the plan does.
+//! The rights that a plan takes: of the manager that applies it, of the caller who asks for it, and of the authority in whose name it
+//! is applied.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use olm_api::names;
 use serde_json::{Value, json};
 
-use super::access::{Rule, add};
+use super::access::{Access, Rule, add};
 use super::json::{list, plural, some_of, text};
 use super::report::MOST_NAMED;
 use super::{Context, Report};
+use crate::demands::{Demands, Grant, RBAC, Verdict};
 use crate::digest;
 use crate::facts::{Principal, Who};
 use crate::finding::{Finding, FindingCode, Severity};
 use crate::object::ObjectRef;
-use crate::plan::{Op, PlanAction};
+use crate::plan::{Op, PlanAction, PlannedObject};
 
-const RBAC: &str = "rbac.authorization.k8s.io";
+const OLM: &str = "operators.coreos.com";
 
 /// One thing that has to be allowed.
 struct Need<'a> {
@@ -52,6 +55,22 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
         let namespace = crate::desired::namespace_ref(context.input.namespace);
         let needs = user_needs(context, &subscription, &namespace);
         report_lacking(context, FindingCode::UserLacksRights, user, &needs, report);
+        approver(context, user, report);
+    }
+}
+
+/// Whether the plan would wait for somebody else's approval if the caller asked for it.
+fn approver(context: &Context<'_>, user: &Principal, report: &mut Report) {
+    match demands(context).judge(&user.access) {
+        Some(Verdict::Lacking(missing)) => {
+            let approve = format!(
+                "olm approve {} -n {}",
+                context.input.resolved.chosen.package, context.input.namespace
+            );
+            report.extend(missing.iter().map(|missing| missing.finding(&user.who, &approve)));
+        }
+        Some(Verdict::Covered | Verdict::Ask(_)) => {}
+        None => report.not_checked("whether you may approve it", "the rights are not known"),
     }
 }
 
@@ -173,6 +192,7 @@ fn grant(base: &str, who: &Who, namespace: Option<&str>, rules: &[Rule]) -> Stri
     }
     let subject = match who {
         Who::You => json!({ "apiGroup": RBAC, "kind": "User", "name": "YOUR-NAME" }),
+        Who::User(name) => json!({ "apiGroup": RBAC, "kind": "User", "name": name }),
         Who::ServiceAccount { namespace, name } => {
             json!({ "kind": "ServiceAccount", "namespace": namespace, "name": name })
         }
@@ -212,36 +232,23 @@ struct GivenAway {
     by: BTreeMap<String, Vec<String>>,
 }
 
-/// Nobody may give away more than they have, unless they are allowed to just that. One finding for each scope.
+/// Kubernetes' escalation check, for the manager. One finding for each scope.
 fn grants(context: &Context<'_>, installer: &Principal, report: &mut Report) {
-    let written = context
-        .objects
-        .iter()
-        .filter(|o| matches!(o.op, Op::Create | Op::Update | Op::Adopt) && o.reference.group() == RBAC);
-    let mut found: BTreeMap<Option<&str>, GivenAway> = BTreeMap::new();
-    for object in written {
-        let reference = &object.reference;
-        let Some((.., manifest)) = context.wanted.iter().find(|(_, r, _)| r == reference) else { continue };
-        let live = context.live.get(reference);
-        let granted = if reference.kind.ends_with("Binding") {
-            bound(context, manifest, live)
-        } else {
-            written_rules(manifest, live)
-        };
-        let Some(Granted { verb, resource, role, rules }) = granted else { continue };
-        let scope = reference.namespace.as_deref();
-        let by_verb = installer.access.allows(verb, RBAC, resource, None, Some(&role), scope);
-        if by_verb != Some(false) {
+    let mut found: BTreeMap<Option<String>, GivenAway> = BTreeMap::new();
+    for grant in written_grants(context) {
+        let Some(rules) = &grant.rules else { continue };
+        if grant.verb_request().by(&installer.access) != Some(false) {
             continue;
         }
-        let missing = installer.access.lacks(&rules, scope).unwrap_or_default();
+        let scope = grant.by.namespace.as_deref();
+        let missing = installer.access.lacks(rules, scope).unwrap_or_default();
         if missing.is_empty() {
             continue;
         }
         let words: Vec<String> = missing.iter().map(ToString::to_string).collect();
-        let entry = found.entry(scope).or_default();
-        entry.by.entry(some_of(&words, MOST_NAMED)).or_default().push(reference.to_string());
-        add_name(&mut entry.help, verb, resource, role);
+        let entry = found.entry(grant.by.namespace.clone()).or_default();
+        entry.by.entry(some_of(&words, MOST_NAMED)).or_default().push(grant.by.to_string());
+        add_name(&mut entry.help, grant.verb, &plural(&grant.role.kind), grant.role.name);
     }
     for (scope, GivenAway { help, by }) in found {
         let given: Vec<String> =
@@ -251,8 +258,28 @@ fn grants(context: &Context<'_>, installer: &Principal, report: &mut Report) {
             installer.who,
             some_of(&given, MOST_NAMED)
         );
+        let scope = scope.as_deref();
         report.push(lacking(context, FindingCode::InstallerCannotGrant, installer, text, scope, &help));
     }
+}
+
+/// The roles and bindings that the plan writes, with the rules that each grants.
+fn written_grants(context: &Context<'_>) -> Vec<Grant> {
+    let written = context
+        .objects
+        .iter()
+        .filter(|o| matches!(o.op, Op::Create | Op::Update | Op::Adopt) && o.reference.group() == RBAC);
+    let grant = |object: &PlannedObject| {
+        let reference = &object.reference;
+        let (.., manifest) = context.wanted.iter().find(|(_, r, _)| r == reference)?;
+        let live = context.live.get(reference);
+        if reference.kind.ends_with("Binding") {
+            bound(context, reference, manifest, live)
+        } else {
+            written_rules(reference, manifest, live)
+        }
+    };
+    written.filter_map(grant).collect()
 }
 
 fn add_name(rules: &mut Vec<Rule>, verb: &str, resource: &str, name: String) {
@@ -269,36 +296,35 @@ fn add_name(rules: &mut Vec<Rule>, verb: &str, resource: &str, name: String) {
     }
 }
 
-/// Rights that an object gives away, and the right that lets somebody do that without having them.
-struct Granted {
-    verb: &'static str,
-    resource: &'static str,
-    /// The role that the right is about.
-    role: String,
-    rules: Vec<Rule>,
-}
-
-fn resource_of(kind: &str) -> &'static str {
-    if kind == "Role" { "roles" } else { "clusterroles" }
-}
-
-fn written_rules(role: &Value, live: Option<&Value>) -> Option<Granted> {
-    if live.is_some_and(|l| l.get("rules") == role.get("rules")) {
+fn written_rules(reference: &ObjectRef, role: &Value, live: Option<&Value>) -> Option<Grant> {
+    let same = |l: &Value, key: &str| l.get(key) == role.get(key);
+    if live.is_some_and(|l| same(l, "rules") && same(l, "aggregationRule") && !aggregates_into_others(role)) {
         return None;
     }
     // Whatever will be aggregated: only somebody who has everything may ask for it.
     let aggregates = role.get("aggregationRule").is_some_and(|a| !a.is_null());
     let all = |text: &str| vec![text.to_owned()];
     let everything = Rule { verbs: all("*"), groups: all("*"), resources: all("*"), ..Rule::default() };
-    Some(Granted {
+    Some(Grant {
+        by: reference.clone(),
         verb: "escalate",
-        resource: resource_of(text(role, "/kind")),
-        role: text(role, "/metadata/name").to_owned(),
-        rules: if aggregates { vec![everything] } else { Rule::of_role(role) },
+        role: reference.clone(),
+        rules: Some(if aggregates { vec![everything] } else { Rule::of_role(role) }),
     })
 }
 
-fn bound(context: &Context<'_>, binding: &Value, live: Option<&Value>) -> Option<Granted> {
+/// Whether a ClusterRole adds its rules to other roles, which others are bound to.
+fn aggregates_into_others(role: &Value) -> bool {
+    let labels = role.pointer("/metadata/labels").and_then(Value::as_object);
+    labels.into_iter().flatten().any(|(key, value)| key.contains("/aggregate-to-") && value == "true")
+}
+
+fn bound(
+    context: &Context<'_>,
+    reference: &ObjectRef,
+    binding: &Value,
+    live: Option<&Value>,
+) -> Option<Grant> {
     let same = |l: &Value| {
         l.get("roleRef") == binding.get("roleRef") && list(l, "/subjects") == list(binding, "/subjects")
     };
@@ -306,17 +332,104 @@ fn bound(context: &Context<'_>, binding: &Value, live: Option<&Value>) -> Option
         return None;
     }
     let (kind, name) = (text(binding, "/roleRef/kind"), text(binding, "/roleRef/name"));
-    let namespace = Some(text(binding, "/metadata/namespace")).filter(|_| kind == "Role");
-    let is_it = |r: &ObjectRef| {
-        r.kind == kind && r.name == name && (namespace.is_none() || r.namespace.as_deref() == namespace)
-    };
+    let namespace = reference.namespace.as_deref().filter(|_| kind == "Role");
+    let role = ObjectRef::new(&reference.api_version, kind, namespace, name);
     // A role of the plan or, as far as it was read, of the cluster.
-    let planned = context.wanted.iter().find(|(_, r, _)| is_it(r)).map(|(.., m)| &**m);
-    let role = planned.or_else(|| context.live.iter().find(|(r, _)| is_it(r)).map(|(_, m)| m))?;
-    Some(Granted {
-        verb: "bind",
-        resource: resource_of(kind),
-        role: name.to_owned(),
-        rules: Rule::of_role(role),
-    })
+    let planned = context.wanted.iter().find(|(_, r, _)| r.same_object(&role)).map(|(.., m)| &**m);
+    let known = planned.or_else(|| context.live.iter().find(|(r, _)| r.same_object(&role)).map(|(_, m)| m));
+    Some(Grant { by: reference.clone(), verb: "bind", rules: known.map(Rule::of_role), role })
+}
+
+/// What the plan demands of the authority in whose name it is applied.
+///
+/// OLM's own namespaced objects are not among it: they hold no more than what is demanded for their parts. An upgrade that grants
+/// nothing new and adds no object outside of the namespace demands nothing.
+pub(crate) fn demands(context: &Context<'_>) -> Demands {
+    let mut demands = Demands { grants: written_grants(context), ..Demands::default() };
+    let before = Before::of(context);
+    if let Some(before) = &before {
+        demands.grants.iter_mut().for_each(|grant| before.subtract(grant, context));
+        demands.grants.retain(|grant| grant.rules.as_ref().is_none_or(|rules| !rules.is_empty()));
+    }
+    let granting: BTreeSet<&ObjectRef> = demands.grants.iter().map(|grant| &grant.by).collect();
+    let mut writes = Demands::default();
+    for object in context.objects {
+        let reference = &object.reference;
+        let verb = match object.op {
+            Op::Create => "create",
+            Op::Update | Op::Adopt => "patch",
+            Op::Delete => "delete",
+            Op::Unchanged | Op::Noop => continue,
+        };
+        let own = reference.group() == OLM && reference.namespace.is_some();
+        if own || reference.kind == "Namespace" {
+            continue;
+        }
+        let outside = reference.namespace.as_deref() != Some(context.input.namespace);
+        let intercepts =
+            ["admissionregistration.k8s.io", "apiregistration.k8s.io"].contains(&reference.group());
+        let demanded = match (before.is_some(), reference.group() == RBAC) {
+            (false, _) => true,
+            (true, true) => granting.contains(reference),
+            (true, false) => match object.op {
+                Op::Create | Op::Adopt => outside,
+                _ => intercepts && object.op == Op::Update,
+            },
+        };
+        if demanded {
+            writes.write(reference, verb);
+        }
+    }
+    demands.extend(&writes);
+    demands
+}
+
+/// What the version that is replaced was granted, as its plan was approved.
+struct Before {
+    /// Rules by scope.
+    rules: BTreeMap<Option<String>, Vec<Rule>>,
+    subjects: Vec<Value>,
+}
+
+impl Before {
+    /// `None` for the first version, and where the one that is replaced was edited by hand: what it says of its rights was never
+    /// approved.
+    fn of(context: &Context<'_>) -> Option<Self> {
+        let previous = context.input.previous?;
+        let key = format!("/metadata/annotations/{}", names::ANNOTATION_REQUESTED_BY.replace('/', "~1"));
+        if context.replaced()?.pointer(&key).is_some() {
+            return None;
+        }
+        let mut before = Self { rules: BTreeMap::new(), subjects: Vec::new() };
+        let objects: Vec<(ObjectRef, &Value)> =
+            previous.objects().filter_map(|(_, object)| Some((ObjectRef::of(object)?, object))).collect();
+        for (reference, binding) in objects.iter().filter(|(r, _)| r.kind.ends_with("Binding")) {
+            before.subjects.extend(list(binding, "/subjects").iter().cloned());
+            let (kind, name) = (text(binding, "/roleRef/kind"), text(binding, "/roleRef/name"));
+            let is_role = |r: &ObjectRef| {
+                r.kind == kind
+                    && r.name == name
+                    && (kind == "ClusterRole" || r.namespace == reference.namespace)
+            };
+            let role = objects.iter().find(|(r, _)| is_role(r));
+            let rules = role.map(|(_, role)| Rule::of_role(role)).unwrap_or_default();
+            before.rules.entry(reference.namespace.clone()).or_default().extend(rules);
+        }
+        Some(before)
+    }
+
+    /// Takes from a grant the rules that the same accounts had in the same scope.
+    fn subtract(&self, grant: &mut Grant, context: &Context<'_>) {
+        let manifest = context.wanted.iter().find(|(_, r, _)| *r == grant.by).map(|(.., m)| &**m);
+        let Some(manifest) = manifest else { return };
+        let others = list(manifest, "/subjects").iter().any(|subject| !self.subjects.contains(subject));
+        if others || aggregates_into_others(manifest) {
+            return;
+        }
+        let own = self.rules.get(&grant.by.namespace).cloned().unwrap_or_default();
+        let access = Access::unknown().with_cluster(own);
+        if let Some(rules) = &mut grant.rules {
+            *rules = access.lacks(rules, None).unwrap_or_default();
+        }
+    }
 }

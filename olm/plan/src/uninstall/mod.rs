@@ -157,6 +157,7 @@ pub fn make_uninstall_plan(input: &UninstallInput<'_>, live: &Live) -> Plan {
         along: Vec::new(),
         parts,
         content,
+        demands: Default::default(),
         manifests: Default::default(),
         objects,
     }

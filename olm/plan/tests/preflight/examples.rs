@@ -75,6 +75,13 @@ pub(crate) const EXAMPLES: &[(FindingCode, Example)] = &[
         world.facts.installer = principal(manager(), rights::all_but_granting());
         world.findings()
     }),
+    (FindingCode::ApproverLacksRights, || {
+        let mut world = World::install(vec![], |csv| {
+            allow(csv, json!({ "apiGroups": [""], "resources": ["nodes"], "verbs": ["patch"] }));
+        });
+        world.facts.user = principal(Who::You, rights::all_but_granting());
+        world.findings()
+    }),
     (FindingCode::CrdOwnedByOther, || {
         let mut world = World::install(vec![], |_| {});
         let mut helm = crd();

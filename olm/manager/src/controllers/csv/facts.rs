@@ -169,6 +169,15 @@ impl Observed<'_> {
         (status.map(|s| s.phase).unwrap_or_default(), reason)
     }
 
+    /// The Deployments that have to be applied, and whether each is there.
+    pub(super) fn to_apply(&self) -> impl Iterator<Item = (&Value, bool)> {
+        let desired = self.desired.as_ref().map(|d| d.deployments.as_slice()).unwrap_or_default();
+        desired.iter().filter_map(|deployment| {
+            let drift = self.drift(deployment)?;
+            Some((deployment, drift != Drift::Absent))
+        })
+    }
+
     /// Names of the Deployments that it runs.
     pub(super) fn names(&self) -> Vec<&str> {
         let desired = self.desired.as_ref().map(|d| d.deployments.as_slice()).unwrap_or_default();

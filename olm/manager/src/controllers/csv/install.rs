@@ -9,7 +9,7 @@ use kube::{
 use olm_api::{ClusterServiceVersion, OperatorCondition, names};
 use serde_json::{Value, json};
 
-use super::{apis, facts::Observed, workload::Workload};
+use super::{apis, authority, facts::Observed, workload::Workload};
 use crate::{
     context::{Ctx, Error},
     engine::targets::Targets,
@@ -26,6 +26,8 @@ pub(super) async fn apply(observed: &Observed<'_>, ctx: &Ctx) -> Result<Vec<(Str
     // The manager may bind a role that is not there yet, so the three are independent of each other.
     let objects = operator_condition(observed.csv);
     let talks_back = async {
+        future::try_join_all(objects.iter().map(|object| authority::owned(observed.csv, object, ctx)))
+            .await?;
         let writes = objects.iter().map(|object| ctx.resources.apply(object));
         future::try_join_all(writes).await.map_err(Error::from)
     };
@@ -54,6 +56,8 @@ pub(super) fn refusal(error: &Error) -> Option<(&'static str, String)> {
     let denied = "InstallComponentFailedNoRetry";
     match error {
         Error::Account(account) if account.is_users() => Some((denied, account.to_string())),
+        Error::NotPermitted(why) => Some((denied, why.clone())),
+        Error::NotReady { .. } => Some(("InstallComponentFailed", error.to_string())),
         Error::Resource(resource) if resource.is_forbidden() => Some((denied, error.to_string())),
         Error::Resource(resource) if resource.is_refused() => {
             Some(("InstallComponentFailed", error.to_string()))

@@ -3,6 +3,7 @@
 //! [`parts`] is what is known of the cluster beside what all controllers know; [`observe`] reads what matters → [`decide`] says phase and actions (pure) → apply → [`status`] records it.
 
 pub(crate) mod apis;
+mod authority;
 mod cleanup;
 mod decide;
 mod facts;
@@ -178,7 +179,8 @@ async fn reconcile(
     }
     let Seen { observed, csvs, package, serving } = observe::observe(&csv, &ctx, &memory).await?;
     if let Some(targets) = observed.targets() {
-        retarget::follow(&csv, package.as_deref(), targets, &ctx).await?;
+        retarget::follow(&csv, package.as_deref(), targets, observed.groups.first().map(AsRef::as_ref), &ctx)
+            .await?;
         install::ensure_metadata(&csv, targets, &ctx).await?;
     }
     // What a group provides does not wait for what becomes of the version, nor the version for that.
@@ -274,6 +276,7 @@ async fn put(
     ctx: &Ctx,
 ) -> Result<Vec<(String, workload::Workload)>, Error> {
     let resources = ctx.resources_for(observed.groups.first().map(AsRef::as_ref)).await?;
+    authority::of_version(observed.csv, observed.to_apply().chain(serving.to_prepare()), ctx).await?;
     serving.prepare(observed.csv, &resources, ctx).await?;
     observed.serving = serving.facts();
     if let Ok(desired) = &mut observed.desired {
@@ -292,7 +295,13 @@ async fn serve(
     ctx: &Ctx,
 ) -> Result<Action, Error> {
     let csv = observed.csv.clone();
-    if let Err(error) = serving.switch_on(&csv, &memory.roles, ctx).await {
+    let switches = serving.to_switch_on();
+    let switches = switches.iter().map(|(manifest, exists)| (manifest, *exists));
+    let switched = match authority::of_version(&csv, switches, ctx).await {
+        Ok(()) => serving.switch_on(&csv, &memory.roles, ctx).await,
+        Err(error) => Err(error),
+    };
+    if let Err(error) = switched {
         return refused(live, &csv, decision, error, ctx).await;
     }
     let observed = Observed { csv: &csv, serving: serving.facts(), ..observed };

@@ -10,11 +10,11 @@ use kube::{
     api::{ApiResource, DeleteParams, DynamicObject},
     core::GroupVersionKind,
 };
-use olm_api::{ClusterServiceVersion, names};
+use olm_api::{ClusterServiceVersion, OperatorGroup, names};
 use olm_bundle::Phase;
 use serde_json::Value;
 
-use super::facts::name_of;
+use super::{authority, facts::name_of};
 use crate::{
     context::{Ctx, Error},
     engine::{bundle_of, targets::Targets},
@@ -27,9 +27,11 @@ pub(super) async fn follow(
     csv: &ClusterServiceVersion,
     package: Option<&str>,
     targets: &Targets,
+    group: Option<&OperatorGroup>,
     ctx: &Ctx,
 ) -> Result<(), Error> {
     let Some((old, new)) = moved(csv, targets) else { return Ok(()) };
+    authority::of_targets(csv, group, &new, ctx).await?;
     let owner = Owner::of(csv, package);
     for object in &new {
         let mut object = object.clone();

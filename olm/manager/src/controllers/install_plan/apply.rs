@@ -11,12 +11,12 @@ use std::time::Duration;
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
-    Api,
+    Api, ResourceExt as _,
     api::{Patch, PatchParams, WatchEvent, WatchParams},
     runtime::wait::{Condition as _, await_condition, conditions},
 };
 use olm_api::{
-    ClusterServiceVersion, OperatorGroup, Subscription,
+    ClusterServiceVersion, InstallPlan, OperatorGroup, Subscription,
     install_plan::{Step, StepStatus},
 };
 use olm_bundle::hold_conversion_back;
@@ -24,11 +24,12 @@ use olm_plan::{ObjectRef, Op, Phase};
 use serde_json::Value;
 
 use super::{
-    alongside, csv_object,
+    alongside, authority, csv_object,
     status::{is_done, set_step},
     wait,
 };
 use crate::{
+    authority::Authority,
     context::{Ctx, Error},
     engine::{Change, Snapshot},
     ownership::{Owner, own},
@@ -41,13 +42,14 @@ const WRITES: usize = 8;
 /// A CRD is established within milliseconds, or something is wrong that is worth reporting.
 const ESTABLISH: Duration = Duration::from_secs(10);
 
-/// What is carried out, and with whose rights.
+/// What is carried out, and in whose name.
 pub(super) struct Job<'a> {
+    pub(super) plan: &'a InstallPlan,
     pub(super) change: &'a Change,
     pub(super) subscription: &'a Subscription,
     pub(super) snapshot: &'a Snapshot,
-    /// CRDs are the manager's; everything else is made with the rights that the OperatorGroup gives.
-    pub(super) resources: &'a Resources,
+    /// The user who approved it, where the API server records that.
+    pub(super) authority: Option<&'a Authority>,
 }
 
 /// How far it got.
@@ -61,8 +63,10 @@ pub(super) enum Progress {
 /// What the API server remarked on what was written, with the object.
 pub(super) type Warnings = Vec<String>;
 
+/// `resources` have the rights that the OperatorGroup gives; CRDs are written with the manager's own.
 pub(super) async fn apply(
     job: &Job<'_>,
+    resources: &Resources,
     steps: &mut [Step],
     warnings: &mut Warnings,
     ctx: &Ctx,
@@ -100,8 +104,10 @@ pub(super) async fn apply(
     if !prepared {
         writer.apply_all(groups, None).await?;
         for (_, reference, manifest) in along {
-            writer.subscribe(&reference, &manifest, job.resources).await?;
+            let manifest = in_the_name_of(job.authority, manifest);
+            writer.subscribe(&reference, &manifest, resources).await?;
         }
+        still_approved(job, ctx)?;
         // Those that were there before are served already, and the answer says so.
         let new = writer.apply_definitions(crds).await?;
         // Collected first: a lazy closure over references would make the controller's future not Send.
@@ -122,7 +128,8 @@ pub(super) async fn apply(
         name: change.resolved.chosen.name.clone(),
         text: "the plan has no ClusterServiceVersion".into(),
     })?;
-    writer.resources = job.resources;
+    writer.resources = resources;
+    still_approved(job, ctx)?;
     if csv_object::closes_a_circle(change, job.snapshot) {
         forget_predecessor(change, ctx).await?;
     }
@@ -130,10 +137,28 @@ pub(super) async fn apply(
     let owner = Owner::of(&csv, Some(&job.subscription.spec.name));
     // rest is in the order of the phases already; each phase is complete before the next begins.
     for phase in [Phase::Prerequisites, Phase::Rbac, Phase::Config] {
+        still_approved(job, ctx)?;
         let objects: Vec<_> = rest.iter().filter(|(p, _)| *p == phase).map(|(_, o)| o.clone()).collect();
         writer.apply_all(objects, Some(&owner)).await?;
     }
     Ok(Progress::Done)
+}
+
+/// That the approval was not withdrawn since the last phase.
+fn still_approved(job: &Job<'_>, ctx: &Ctx) -> Result<(), Error> {
+    if authority::is_still_approved(job.plan, ctx) {
+        return Ok(());
+    }
+    let object = format!("InstallPlan {}", job.plan.name_any());
+    Err(Error::NotReady { object, text: "is not approved any more; what was applied so far stays".into() })
+}
+
+/// The Subscription of an operator that is installed along is requested by whoever approved the plan that brings it.
+fn in_the_name_of(authority: Option<&Authority>, mut manifest: Value) -> Value {
+    for (key, value) in authority.into_iter().flat_map(Authority::annotations) {
+        manifest["metadata"]["annotations"][key] = value.into();
+    }
+    manifest
 }
 
 /// What was written and does not count as done yet.

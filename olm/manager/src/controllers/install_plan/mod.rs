@@ -1,13 +1,15 @@
 //! InstallPlan: carry out what was approved, and nothing else.
 //!
 //! The plan is made again by the same engine right before the first change; when its digest is not the approved one,
-//! nothing is done. From then on the phase `Installing` is on record with the digest of the content, and an interrupted
-//! run carries on from whatever is there, when the content is still the same: applying is idempotent.
+//! nothing is done. An interrupted run carries on from whatever is there, when the content is still the same: applying is
+//! idempotent. The digests are those that this manager wrote into the plan when it made it, and the approval is the one that the
+//! API server recorded: the status holds neither.
 //!
 //! Errors never end a plan. It is tried again for ever, with back-off; what changes with time is only how loudly it is told.
 
 mod alongside;
 mod apply;
+mod authority;
 mod changed;
 mod csv_object;
 mod gate;
@@ -35,7 +37,7 @@ use crate::{
     runner::Action,
     stores::{OPEN_PLANS, Stores},
 };
-use apply::{Job, Progress, Warnings};
+use apply::{Progress, Warnings};
 pub(crate) use gate::going_back;
 
 pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
@@ -86,11 +88,17 @@ fn is_over(phase: InstallPlanPhase) -> bool {
 async fn reconcile(plan: Arc<InstallPlan>, ctx: Arc<Ctx>) -> Result<Action, Error> {
     let phase = phase_of(&plan);
     let approved = plan.spec.approved;
-    let waits = !approved && phase == InstallPlanPhase::RequiresApproval;
-    if plan.metadata.deletion_timestamp.is_some() || is_over(phase) || waits {
+    if plan.metadata.deletion_timestamp.is_some() || is_over(phase) {
         return Ok(Action::await_change());
     }
-    let begun = phase == InstallPlanPhase::Installing;
+    let Some(approved_content) = authority::content(&plan).cloned() else {
+        // Made by hand, or by a manager that did not record what is approved.
+        return refuse(&plan, &ctx, "PlanUnknown", "the InstallPlan was not made by this manager").await;
+    };
+    if authority::waits(&plan, phase) {
+        return Ok(Action::await_change());
+    }
+    let begun = approved && phase == InstallPlanPhase::Installing;
     let Some((snapshot, subscription)) = seen(&plan, begun, &ctx).await? else {
         // Its Subscription is gone: garbage collection takes it away in a moment. A plan that never had one was
         // not made by us, and we do not carry out what we did not work out.
@@ -133,8 +141,7 @@ async fn reconcile(plan: Arc<InstallPlan>, ctx: Arc<Ctx>) -> Result<Action, Erro
 
     let mut now = plan.status.clone().unwrap_or_default();
     if begun {
-        let content = now.content_digest.as_deref();
-        if content.is_some_and(|content| content != change.plan.content_digest()) {
+        if approved_content != change.plan.content_digest() {
             let how = changed::how_since_begun(&plan, &change.plan);
             return changed(&plan, &ctx, &how).await;
         }
@@ -146,6 +153,13 @@ async fn reconcile(plan: Arc<InstallPlan>, ctx: Arc<Ctx>) -> Result<Action, Erro
     if let Err(held) = gate::may_go_on(begun, &change, &subscription, &snapshot) {
         return hold_back(&plan, &ctx, &held).await;
     }
+    let authority = match approved {
+        false => None,
+        true => match authority::prove(&plan, &subscription, &snapshot, &change.plan, &ctx).await? {
+            authority::Authorized::Yes(authority) => authority,
+            authority::Authorized::No(action) => return Ok(action),
+        },
+    };
     if !begun {
         now = status::begin(&plan, &change, Timestamp::now());
         if !approved {
@@ -153,7 +167,14 @@ async fn reconcile(plan: Arc<InstallPlan>, ctx: Arc<Ctx>) -> Result<Action, Erro
             return Ok(Action::await_change());
         }
     }
-    carry_out(&plan, &subscription, &snapshot, &change, now, &ctx).await
+    let job = apply::Job {
+        plan: &plan,
+        change: &change,
+        subscription: &subscription,
+        snapshot: &snapshot,
+        authority: authority.as_ref(),
+    };
+    carry_out(&job, now, &ctx).await
 }
 
 /// What the Subscription's controller worked out when it made the plan, if nothing has changed since.
@@ -175,14 +196,8 @@ pub(crate) fn remembered(plan: &InstallPlan) -> Vec<AlongRef> {
 }
 
 /// Applies the plan and reports how far it got; an error is reported and then tried again.
-async fn carry_out(
-    plan: &InstallPlan,
-    subscription: &Subscription,
-    snapshot: &Snapshot,
-    change: &Change,
-    mut before: InstallPlanStatus,
-    ctx: &Ctx,
-) -> Result<Action, Error> {
+async fn carry_out(job: &apply::Job<'_>, mut before: InstallPlanStatus, ctx: &Ctx) -> Result<Action, Error> {
+    let apply::Job { plan, change, subscription, snapshot, .. } = *job;
     let group = snapshot.groups.iter().map(AsRef::as_ref).min_by_key(|group| group.name_any());
     let resources = match ctx.resources_for(group).await {
         Ok(resources) => resources,
@@ -200,8 +215,7 @@ async fn carry_out(
     ctx.promise_status(plan, plan.status.as_ref(), &before).await?;
     needs::record(subscription, snapshot, change, ctx).await?;
     let (mut after, mut warnings) = (before.clone(), Warnings::new());
-    let job = Job { change, subscription, snapshot, resources: &resources };
-    let applied = apply::apply(&job, &mut after.plan, &mut warnings, ctx).await;
+    let applied = apply::apply(job, &resources, &mut after.plan, &mut warnings, ctx).await;
     if !warnings.is_empty() {
         let note = format!("the API server remarks: {}", warnings.join("; "));
         ctx.event(plan, false, "AppliedWithWarnings", &note).await;

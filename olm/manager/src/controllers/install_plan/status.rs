@@ -50,8 +50,10 @@ pub(super) fn begin(plan: &InstallPlan, change: &Change, now: Timestamp) -> Inst
         status.start_time = Some(Time(now));
     } else {
         status.phase = InstallPlanPhase::RequiresApproval;
+        let needed = plan.annotations().get(names::ANNOTATION_APPROVAL_NEEDED);
         status.message = Some(format!(
-            "approve with `olm approve {} -n {}`",
+            "{}approve with `olm approve {} -n {}`",
+            needed.map(|needed| format!("{needed}; ")).unwrap_or_default(),
             plan.name_any(),
             plan.namespace().unwrap_or_default()
         ));

@@ -3,6 +3,7 @@
 //! `dereference` the namespace → [`decide`] whether the engine is to be asked, and what its answer means (pure) →
 //! apply (create and delete InstallPlans) → [`status`] (pure) → write it.
 
+mod authority;
 mod cleanup;
 mod decide;
 mod live;
@@ -221,6 +222,10 @@ async fn decide_and_act(
             Action::requeue(SAFETY_NET)
         }
         Next::Refused(refused) if UNWATCHED.contains(&refused.reason.as_str()) => Action::requeue(LOOK_AGAIN),
+        // Rights are not watched.
+        Next::Plan(_) if current.as_deref().is_some_and(authority::waits) => {
+            Action::requeue(authority::LOOK_AGAIN)
+        }
         _ => Action::requeue(retry.unwrap_or(SAFETY_NET)),
     })
 }
@@ -318,12 +323,15 @@ async fn completed(
     Ok(Outcome::Change(Box::new(change)))
 }
 
-/// The plans that this Subscription owns, oldest first.
+/// The plans of this manager that the Subscription owns, oldest first. What it did not make itself is refused by the controller of
+/// InstallPlans.
 fn plans_of(subscription: &Subscription, stores: &Stores) -> Vec<Arc<InstallPlan>> {
     let uid = subscription.uid();
     let ours = |plan: &Arc<InstallPlan>| {
         plan.metadata.deletion_timestamp.is_none()
             && plan.owner_references().iter().any(|owner| Some(&owner.uid) == uid.as_ref())
+            && (decide::is_finished(plan)
+                || plan.annotations().contains_key(names::ANNOTATION_CONTENT_DIGEST))
     };
     let mut plans = stores.plans.in_namespace(&subscription.namespace().unwrap_or_default());
     plans.retain(ours);
@@ -393,13 +401,15 @@ async fn apply(observed: &Observed<'_>, next: &Next, ctx: &Ctx) -> Result<Option
     }
     match next {
         Next::Plan(change) => {
-            let wanted = plan_object::plan_object(observed, change);
-            let name = wanted.name_any();
+            let needed = authority::needed(observed, &change.plan, ctx).await?;
+            let name = plan_object::name(&change.plan.digest);
             if let Some(existing) = observed.plans.iter().find(|p| p.name_any() == name)
                 && !decide::is_finished(existing)
             {
-                return Ok(Some(existing.clone()));
+                let requested = plan_object::is_requested(observed, &change.plan);
+                return authority::follow(existing, requested, needed, ctx).await.map(Some);
             }
+            let wanted = plan_object::plan_object(observed, change, needed);
             match api.create(&PostParams::default(), &wanted).await {
                 Ok(created) => {
                     ctx.stores.plans.wrote(created.clone());

@@ -33,7 +33,13 @@ pub(crate) fn parts(plan: &Plan) -> Option<String> {
     serde_json::to_string(plan.parts()).ok().filter(|text| text.len() <= MOST_PARTS)
 }
 
-pub(super) fn plan_object(observed: &Observed<'_>, change: &Change) -> InstallPlan {
+/// Whether a plan needs no other approval than the request itself.
+pub(super) fn is_requested(observed: &Observed<'_>, plan: &Plan) -> bool {
+    observed.subscription.spec.install_plan_approval == Approval::Automatic || was_approved(observed, plan)
+}
+
+/// `needed` are the rights for which the plan waits for the approval of somebody else.
+pub(super) fn plan_object(observed: &Observed<'_>, change: &Change, needed: Option<String>) -> InstallPlan {
     let subscription = observed.subscription;
     let plan = &change.plan;
     let approval = subscription.spec.install_plan_approval;
@@ -43,7 +49,7 @@ pub(super) fn plan_object(observed: &Observed<'_>, change: &Change) -> InstallPl
         InstallPlanSpec {
             cluster_service_version_names: vec![change.resolved.chosen.name.clone()],
             approval,
-            approved: approval == Approval::Automatic || was_approved(observed, plan),
+            approved: needed.is_none() && is_requested(observed, plan),
             generation: Some(generation),
             source: Some(change.resolved.chosen.catalog.name.clone()),
             source_namespace: Some(change.resolved.chosen.catalog.namespace.clone()),
@@ -62,6 +68,10 @@ pub(super) fn plan_object(observed: &Observed<'_>, change: &Change) -> InstallPl
     }]);
     object.labels_mut().insert(names::component_label(&subscription.spec.name, &namespace), String::new());
     object.annotations_mut().insert(names::ANNOTATION_PLAN_DIGEST.into(), plan.digest.clone());
+    object
+        .annotations_mut()
+        .insert(names::ANNOTATION_CONTENT_DIGEST.into(), plan.content_digest().to_owned());
+    object.annotations_mut().extend(needed.map(|needed| (names::ANNOTATION_APPROVAL_NEEDED.into(), needed)));
     object.annotations_mut().insert(SUMMARY.into(), summary(plan));
     if let Some(parts) = parts(plan) {
         object.annotations_mut().insert(names::ANNOTATION_PLAN_PARTS.into(), parts);

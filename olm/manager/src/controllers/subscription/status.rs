@@ -268,11 +268,13 @@ fn conditions(
             (_, Some(plan)) => {
                 let name = plan.name_any();
                 Some(match decide::phase(plan) {
-                    _ if !plan.spec.approved => (
-                        true,
-                        "RequiresApproval".into(),
-                        format!("InstallPlan {name} waits for approval (spec.approved: true)"),
-                    ),
+                    _ if !plan.spec.approved => {
+                        let needed = plan.annotations().get(names::ANNOTATION_APPROVAL_NEEDED);
+                        let needed = needed.map(|needed| format!(": {needed}")).unwrap_or_default();
+                        let message =
+                            format!("InstallPlan {name} waits for approval (spec.approved: true){needed}");
+                        (true, "RequiresApproval".into(), message)
+                    }
                     InstallPlanPhase::None => (
                         true,
                         "InstallPlanNotYetReconciled".into(),

@@ -111,6 +111,10 @@ codes! {
     WebhookUnanswered: Error,
     /// An aggregated API does not answer.
     ApiServiceUnavailable: Error,
+    /// The API server did not record who asked for a Subscription.
+    AuthorNotRecorded: Warning,
+    /// The API server does not record who asks for changes.
+    RequestsNotRecorded: Warning,
     /// An operator has no Subscription.
     Unmanaged: Info,
     /// Copies of versions that OLM made.

@@ -4,6 +4,7 @@
 //! to do without asking anybody: it removes what nothing answers for any more.
 
 mod ailment;
+mod authors;
 mod catalogs;
 mod crds;
 mod cure;
@@ -87,6 +88,7 @@ fn report(facts: &Facts, now: Timestamp) -> Report {
             all.extend(objects::check(&facts.installation));
             all.extend(catalogs::check(facts, now));
             all.extend(operators::check(facts, now));
+            all.extend(authors::check(facts));
             all.extend(pods::check(&facts.unavailable));
             all.extend(operands::check(&facts.operands, now));
             all.extend(serving::check(facts));

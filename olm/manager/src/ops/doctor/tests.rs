@@ -58,7 +58,7 @@ fn well() -> Facts {
         role: Some(read::<ClusterRole>(role)),
     };
     Facts {
-        kubernetes: Some("v1.33.0".into()),
+        kubernetes: Some("v1.36.0".into()),
         crds: olm_api::crds().into_iter().map(|c| (c.name_any(), Some(established(c)))).collect(),
         manager: Some(manager),
         catalogs: vec![catalog()],
@@ -77,7 +77,8 @@ fn catalog() -> CatalogSource {
 }
 
 fn subscription() -> Subscription {
-    read(json!({ "metadata": { "name": "thing", "namespace": "ns" }, "spec": { "name": "thing" },
+    let annotations = json!({ "olm.requestedBy": "jane" });
+    read(json!({ "metadata": { "name": "thing", "namespace": "ns", "annotations": annotations }, "spec": { "name": "thing" },
         "status": { "installedCSV": "thing.v1", "conditions": [] } }))
 }
 
@@ -188,6 +189,16 @@ fn each_ailment_is_found_and_says_what_to_do() {
                     "type": "object", "x-kubernetes-preserve-unknown-fields": true } })));
             },
             (Code::CrdDiffers, Error),
+        ),
+        (
+            "a Kubernetes that records nothing",
+            |f| f.kubernetes = Some("v1.35.2".into()),
+            (Code::RequestsNotRecorded, Warning),
+        ),
+        (
+            "a request of nobody",
+            |f| f.subscriptions[0].metadata.annotations = None,
+            (Code::AuthorNotRecorded, Warning),
         ),
         (
             "a role that is missing",

@@ -113,6 +113,28 @@ impl Serving {
         facts
     }
 
+    /// What has to be applied before the Deployments, and whether each object is there. A Secret is written whenever its certificate
+    /// changes.
+    pub(super) fn to_prepare(&self) -> impl Iterator<Item = (&Value, bool)> {
+        let ways =
+            self.ways.iter().filter(|way| !way.is_there()).map(|way| (&way.manifest, way.live.is_some()));
+        ways.chain(self.endpoints.iter().map(|served| (&served.secret, served.live.is_some())))
+    }
+
+    /// What has to be applied after them.
+    pub(super) fn to_switch_on(&self) -> Vec<(Value, bool)> {
+        let switches = self.switches.iter().filter(|wanted| !wanted.is_there());
+        let conversions = self.conversions.iter().filter(|c| !covers(&c.live, &self.converted(c)));
+        let crd = |conversion: &Conversion| {
+            serde_json::json!({
+                "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+                "metadata": { "name": conversion.crd },
+            })
+        };
+        let switches = switches.map(|wanted| (wanted.manifest.clone(), wanted.live.is_some()));
+        switches.chain(conversions.map(|conversion| (crd(conversion), true))).collect()
+    }
+
     fn step(&self, served: &Served) -> Step {
         next(&Certificates { held: &served.held, published: &self.published(served) }, self.now)
     }

@@ -1,0 +1,233 @@
+//! In whose name the manager changes the cluster, and whether they may.
+//!
+//! The API server records who asks and who approves ([`policies`]). Before the manager applies anything, it proves with
+//! SubjectAccessReviews that this user holds every right that is used or granted ([`review`]).
+
+pub mod policies;
+mod review;
+
+use std::{
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use k8s_openapi::api::{
+    admissionregistration::v1::{MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding},
+    authentication::v1::SelfSubjectReview,
+};
+use kube::{Api, Client, Resource, ResourceExt, api::PostParams};
+use olm_api::{InstallPlan, OperatorGroup, names};
+use olm_plan::{AccessRequest, Demands, Who};
+use tokio::sync::OnceCell;
+
+use crate::context::Error;
+
+/// A user or an account, as the API server recorded it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Authority {
+    user: String,
+    groups: Vec<String>,
+}
+
+impl Authority {
+    /// The user who last changed what an object asks for.
+    pub(crate) fn requested(object: &impl ResourceExt) -> Option<Self> {
+        Self::recorded(object, names::ANNOTATION_REQUESTED_BY, names::ANNOTATION_REQUESTED_BY_GROUPS)
+    }
+
+    fn recorded(object: &impl ResourceExt, user: &str, groups: &str) -> Option<Self> {
+        let user = object.annotations().get(user).filter(|user| !user.is_empty())?.clone();
+        let groups = object.annotations().get(groups).map(String::as_str).unwrap_or_default();
+        Some(Self { user, groups: groups.lines().map(str::to_owned).collect() })
+    }
+
+    /// The annotations that record it on what is requested in its name.
+    pub(crate) fn annotations(&self) -> [(&'static str, String); 2] {
+        [
+            (names::ANNOTATION_REQUESTED_BY, self.user.clone()),
+            (names::ANNOTATION_REQUESTED_BY_GROUPS, self.groups.join("\n")),
+        ]
+    }
+
+    pub(crate) fn who(&self) -> Who {
+        Who::named(&self.user)
+    }
+}
+
+/// In whose name something is applied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Named {
+    By(Authority),
+    /// The API server records it, and there is no record: the object is older than the policies.
+    NoRecord,
+    /// The API server has no policies that record it: Kubernetes before 1.36.
+    NotRecorded,
+}
+
+/// Whether somebody may do what is demanded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Permission {
+    Granted,
+    /// Not without the approval of somebody else; why.
+    Waits(String),
+}
+
+/// How long it counts as known whether the policies are there.
+const KNOWN: Duration = Duration::from_secs(60);
+
+/// Knows in whose name things are applied, and asks whether they may.
+pub(crate) struct Authorities {
+    client: Client,
+    own: OnceCell<String>,
+    recorded: Mutex<Option<(Instant, bool)>>,
+}
+
+impl Authorities {
+    pub(crate) fn new(client: Client) -> Self {
+        Self { client, own: OnceCell::new(), recorded: Mutex::new(None) }
+    }
+
+    /// The user who asked for what an object says.
+    pub(crate) async fn of_request(&self, object: &impl ResourceExt) -> Result<Named, Error> {
+        match Authority::requested(object) {
+            Some(authority) => Ok(Named::By(authority)),
+            None => self.without_record().await,
+        }
+    }
+
+    /// The user who approved a plan. One that the manager approved is applied in the name of the author of its Subscription.
+    pub(crate) async fn of_plan(
+        &self,
+        plan: &InstallPlan,
+        subscription: &impl ResourceExt,
+    ) -> Result<Named, Error> {
+        let approver =
+            Authority::recorded(plan, names::ANNOTATION_APPROVED_BY, names::ANNOTATION_APPROVED_BY_GROUPS);
+        match approver {
+            Some(approver) if approver.user != *self.own_name().await? => Ok(Named::By(approver)),
+            Some(_) => self.of_request(subscription).await,
+            None => self.without_record().await,
+        }
+    }
+
+    /// Whether a plan may be applied in somebody's name. Where the OperatorGroup names an account, that account is the authority: the API
+    /// server checks its rights with every write. Who names an account must be able to use it.
+    pub(crate) async fn permits_plan(
+        &self,
+        named: &Named,
+        demands: &Demands,
+        what: &Asking<'_>,
+        group: Option<&OperatorGroup>,
+    ) -> Result<Permission, Error> {
+        let account = group.and_then(|group| Some((group, group.spec.service_account_name.as_deref()?)));
+        let Some((group, account)) = account else { return self.permits(named, demands, Some(what)).await };
+        let Some(author) = Authority::requested(group) else { return Ok(Permission::Granted) };
+        let namespace = group.namespace().unwrap_or_default();
+        if review::any(&self.client, &author, AccessRequest::to_use_account(&namespace, account)).await? {
+            return Ok(Permission::Granted);
+        }
+        Ok(Permission::Waits(format!(
+            "{}, who wrote OperatorGroup {namespace}/{}, may not use ServiceAccount {account} that its spec.serviceAccountName names: \
+             that takes `create pods`, `create serviceaccounts/token` or `impersonate serviceaccounts` in the namespace",
+            author.who(),
+            group.name_any()
+        )))
+    }
+
+    async fn without_record(&self) -> Result<Named, Error> {
+        Ok(if self.is_recorded().await? { Named::NoRecord } else { Named::NotRecorded })
+    }
+
+    /// The user as whom the manager is known to the API server.
+    async fn own_name(&self) -> Result<&String, Error> {
+        self.own
+            .get_or_try_init(|| async {
+                let api = Api::<SelfSubjectReview>::all(self.client.clone());
+                let review = api.create(&PostParams::default(), &SelfSubjectReview::default()).await;
+                let review = review.map_err(Error::kube("review the manager's own identity"))?;
+                let user = review.status.and_then(|status| status.user_info?.username);
+                Ok(user.unwrap_or_default())
+            })
+            .await
+    }
+
+    /// Whether the API server has the policies that record requests.
+    async fn is_recorded(&self) -> Result<bool, Error> {
+        let known = *self.recorded.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, recorded)) = known.filter(|(since, _)| since.elapsed() < KNOWN) {
+            return Ok(recorded);
+        }
+        let (policy, binding) = tokio::try_join!(
+            exists(Api::<MutatingAdmissionPolicy>::all(self.client.clone())),
+            exists(Api::<MutatingAdmissionPolicyBinding>::all(self.client.clone())),
+        )?;
+        let recorded = policy && binding;
+        *self.recorded.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), recorded));
+        Ok(recorded)
+    }
+
+    /// Whether what is demanded may be applied in somebody's name. `what` names the object that asks for it.
+    pub(crate) async fn permits(
+        &self,
+        named: &Named,
+        demands: &Demands,
+        what: Option<&Asking<'_>>,
+    ) -> Result<Permission, Error> {
+        let authority = match named {
+            _ if demands.is_empty() => return Ok(Permission::Granted),
+            Named::NotRecorded => return Ok(Permission::Granted),
+            Named::NoRecord => {
+                return Ok(what.map_or(Permission::Granted, |what| Permission::Waits(what.without_record())));
+            }
+            Named::By(authority) => authority,
+        };
+        let missing = review::missing(&self.client, authority, demands).await?;
+        if missing.is_empty() {
+            return Ok(Permission::Granted);
+        }
+        let who = authority.who();
+        let texts: Vec<String> = missing.iter().map(|missing| missing.describe(&who)).collect();
+        Ok(Permission::Waits(texts.join("; ")))
+    }
+}
+
+/// The object that asks for a change.
+pub(crate) struct Asking<'a> {
+    pub(crate) kind: &'a str,
+    pub(crate) namespace: &'a str,
+    pub(crate) name: &'a str,
+}
+
+impl Asking<'_> {
+    fn without_record(&self) -> String {
+        let Self { kind, namespace, name } = self;
+        format!(
+            "no author of {kind} {namespace}/{name} is recorded, so the rights of its author cannot be checked; approve the plan, or \
+             record yourself as the author: {}",
+            record(kind, namespace, name)
+        )
+    }
+}
+
+/// The command by which somebody is recorded as the author of an object: whatever is written, the API server puts the name of the
+/// requester there.
+pub(crate) fn record(kind: &str, namespace: &str, name: &str) -> String {
+    format!(
+        "kubectl annotate {} {name} -n {namespace} {}=me --overwrite",
+        kind.to_lowercase(),
+        names::ANNOTATION_REQUESTED_BY
+    )
+}
+
+async fn exists<K>(api: Api<K>) -> Result<bool, Error>
+where
+    K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
+{
+    let found = api.get_metadata_opt(policies::REQUESTS).await;
+    // An API server that does not serve the kind answers 404 too.
+    found.map(|found| found.is_some()).map_err(Error::kube(format!(
+        "get {} {}",
+        K::kind(&()),
+        policies::REQUESTS
+    )))
+}

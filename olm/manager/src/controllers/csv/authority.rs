@@ -1,0 +1,73 @@
+//! A version that was written or edited by hand may do what its author may: every write for it is within the author's rights. One that
+//! an approved plan brought has no author on record, and its rights were proved with the plan.
+
+use kube::ResourceExt;
+use olm_api::{ClusterServiceVersion, OperatorGroup, names};
+use olm_plan::Demands;
+use serde_json::Value;
+
+use crate::{
+    authority::{Authority, Named, Permission},
+    context::{Ctx, Error},
+};
+
+/// That the author of a version may apply these manifests; whether each exists is said with it.
+pub(super) async fn of_version<'a>(
+    csv: &ClusterServiceVersion,
+    manifests: impl IntoIterator<Item = (&'a Value, bool)>,
+    ctx: &Ctx,
+) -> Result<(), Error> {
+    let Some(author) = Authority::requested(csv) else { return Ok(()) };
+    permit(author, manifests, ctx).await
+}
+
+/// That the author of a group's targets may give an operator its rights there.
+pub(super) async fn of_targets(
+    csv: &ClusterServiceVersion,
+    group: Option<&OperatorGroup>,
+    rights: &[Value],
+    ctx: &Ctx,
+) -> Result<(), Error> {
+    let authors = [Authority::requested(csv), group.and_then(Authority::requested)];
+    for author in authors.into_iter().flatten() {
+        let checked = permit(author, rights.iter().map(|object| (object, false)), ctx).await;
+        if let Err(Error::NotPermitted(why)) = &checked {
+            ctx.event(csv, true, "AuthorLacksRights", why).await;
+        }
+        checked?;
+    }
+    Ok(())
+}
+
+async fn permit<'a>(
+    author: Authority,
+    manifests: impl IntoIterator<Item = (&'a Value, bool)>,
+    ctx: &Ctx,
+) -> Result<(), Error> {
+    let mut demands = Demands::default();
+    manifests.into_iter().for_each(|(manifest, exists)| demands.apply(manifest, exists));
+    match ctx.authorities.permits(&Named::By(author), &demands.resolved(), None).await? {
+        Permission::Granted => Ok(()),
+        Permission::Waits(why) => Err(Error::NotPermitted(why)),
+    }
+}
+
+/// That an object which is made for a version is not somebody else's.
+pub(super) async fn owned(csv: &ClusterServiceVersion, object: &Value, ctx: &Ctx) -> Result<(), Error> {
+    let id = crate::resources::Id::of(object)?;
+    let Some(live) = ctx.resources.get(&id).await? else { return Ok(()) };
+    let owners = live["metadata"]["ownerReferences"].as_array();
+    let by_reference =
+        owners.into_iter().flatten().any(|owner| owner["uid"].as_str() == csv.metadata.uid.as_deref());
+    let by_label = names::owner_labels(&csv.name_any(), &csv.namespace().unwrap_or_default())
+        .iter()
+        .all(|(key, value)| live["metadata"]["labels"][*key] == value.as_str());
+    if by_reference || by_label {
+        return Ok(());
+    }
+    let text = format!(
+        "exists and does not belong to ClusterServiceVersion {}; delete it, or give the ClusterServiceVersion another name",
+        csv.name_any()
+    );
+    Err(Error::NotReady { object: id.to_string(), text })
+}

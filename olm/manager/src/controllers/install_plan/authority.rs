@@ -1,0 +1,94 @@
+//! Whether the authority of an approved plan holds the rights that it takes; an approval that does not suffice is taken back.
+
+use kube::{
+    Api, ResourceExt,
+    api::{Patch, PatchParams},
+};
+use olm_api::{InstallPlan, Subscription, install_plan::InstallPlanPhase, names};
+use olm_plan::Plan;
+use serde_json::json;
+
+use crate::{
+    authority::{Asking, Authority, Named, Permission},
+    context::{Ctx, Error},
+    engine::Snapshot,
+    limits::{TEXT, truncate},
+    runner::Action,
+};
+
+/// Reason of the event and the condition.
+const REASON: &str = "ApproverLacksRights";
+
+/// What was found about a plan.
+pub(super) enum Authorized {
+    /// It may be applied; in whose name, where that is known.
+    Yes(Option<Authority>),
+    /// Its approval was taken back.
+    No(Action),
+}
+
+/// Whether this manager made the plan: the digest of its content is what an approval is of.
+pub(super) fn content(plan: &InstallPlan) -> Option<&String> {
+    plan.annotations().get(names::ANNOTATION_CONTENT_DIGEST).filter(|_| plan.spec.plan_digest.is_some())
+}
+
+/// Proves the rights of whoever approved the plan.
+pub(super) async fn prove(
+    plan: &InstallPlan,
+    subscription: &Subscription,
+    snapshot: &Snapshot,
+    change: &Plan,
+    ctx: &Ctx,
+) -> Result<Authorized, Error> {
+    let (namespace, name) = (subscription.namespace().unwrap_or_default(), subscription.name_any());
+    let asking = Asking { kind: "Subscription", namespace: &namespace, name: &name };
+    let named = ctx.authorities.of_plan(plan, subscription).await?;
+    let group = snapshot.groups.iter().map(AsRef::as_ref).min_by_key(|group| group.name_any());
+    match ctx.authorities.permits_plan(&named, &change.demands, &asking, group).await? {
+        Permission::Granted => Ok(Authorized::Yes(match named {
+            Named::By(authority) => Some(authority),
+            Named::NoRecord | Named::NotRecorded => None,
+        })),
+        Permission::Waits(why) => take_back(plan, &truncate(&why, TEXT), ctx).await.map(Authorized::No),
+    }
+}
+
+/// Waits for another approval.
+async fn take_back(plan: &InstallPlan, why: &str, ctx: &Ctx) -> Result<Action, Error> {
+    let (namespace, name) = (plan.namespace().unwrap_or_default(), plan.name_any());
+    let patch = json!({
+        "metadata": {
+            "resourceVersion": plan.resource_version(),
+            "annotations": {
+                names::ANNOTATION_APPROVAL_NEEDED: why,
+                names::ANNOTATION_APPROVED_BY: null,
+                names::ANNOTATION_APPROVED_BY_GROUPS: null,
+            },
+        },
+        "spec": { "approved": false },
+    });
+    let written = Api::<InstallPlan>::namespaced(ctx.client.clone(), &namespace)
+        .patch(&name, &PatchParams::default(), &Patch::Merge(&patch))
+        .await
+        .map_err(Error::kube(format!("take back the approval of InstallPlan {namespace}/{name}")))?;
+    ctx.stores.plans.wrote(written.clone());
+    // The status that says what it waits for is written when this is seen.
+    ctx.event(&written, true, REASON, why).await;
+    Ok(Action::await_change())
+}
+
+/// Whether a plan is still what was approved when its next phase begins.
+pub(super) fn is_still_approved(plan: &InstallPlan, ctx: &Ctx) -> bool {
+    let now = ctx.stores.plans.get(&plan.namespace().unwrap_or_default(), &plan.name_any());
+    now.is_some_and(|now| {
+        now.uid() == plan.uid() && now.spec.approved && now.metadata.deletion_timestamp.is_none()
+    })
+}
+
+/// Whether a plan that waits has said so.
+pub(super) fn waits(plan: &InstallPlan, phase: InstallPlanPhase) -> bool {
+    let said = plan.status.as_ref().and_then(|status| status.message.as_deref());
+    let needed = plan.annotations().get(names::ANNOTATION_APPROVAL_NEEDED);
+    let news = needed.is_some_and(|needed| said.is_none_or(|said| !said.contains(needed.as_str())));
+    !plan.spec.approved && phase == InstallPlanPhase::RequiresApproval && !news
+}

@@ -1,0 +1,397 @@
+//! The rights that applying a plan takes: what the person or account in whose name it is applied must hold.
+//!
+//! Kubernetes decides who may write an object by verb and resource, and who may write a role or a binding by its escalation
+//! check: the rules that are granted must be held, or the verb `escalate` or `bind` on the role. [`Demands`] states both for a plan as
+//! [`AccessRequest`]s, each of which a SubjectAccessReview can answer. A rule is taken apart into requests of one verb on one
+//! resource, as Kubernetes' own check does it, so that the answers add up to the same verdict.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use crate::facts::Who;
+use crate::finding::{Finding, FindingCode};
+use crate::object::ObjectRef;
+use crate::preflight::{Access, MOST_NAMED, Rule, add, some_of};
+
+pub(crate) const RBAC: &str = "rbac.authorization.k8s.io";
+
+/// One question to an authorizer.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum AccessRequest {
+    /// Access to objects.
+    Resource {
+        /// The verb, or `*`.
+        verb: String,
+        /// The API group, or `*`.
+        group: String,
+        /// The resource with its subresource (`pods/exec`), or `*`.
+        resource: String,
+        /// One object; `None` asks for all of them.
+        name: Option<String>,
+        /// One namespace; `None` asks for objects of the cluster, and of all namespaces.
+        namespace: Option<String>,
+    },
+    /// Access to a path outside of resources.
+    Path {
+        /// The verb, or `*`.
+        verb: String,
+        /// The path, `*` at its end included.
+        path: String,
+    },
+}
+
+impl AccessRequest {
+    /// The ways to work with the rights of a ServiceAccount: as it, with a token of it, or in a pod.
+    pub fn to_use_account(namespace: &str, name: &str) -> [Self; 3] {
+        let namespace = Some(namespace);
+        [
+            Self::resource("create", "", "pods", None, namespace),
+            Self::resource("create", "", "serviceaccounts/token", Some(name), namespace),
+            Self::resource("impersonate", "", "serviceaccounts", Some(name), namespace),
+        ]
+    }
+
+    fn resource(
+        verb: &str,
+        group: &str,
+        resource: &str,
+        name: Option<&str>,
+        namespace: Option<&str>,
+    ) -> Self {
+        Self::Resource {
+            verb: verb.to_owned(),
+            group: group.to_owned(),
+            resource: resource.to_owned(),
+            name: name.map(str::to_owned),
+            namespace: namespace.map(str::to_owned),
+        }
+    }
+
+    /// The question that a part of a rule (one verb on one resource, object or path) answers.
+    fn of_part(part: &Rule, namespace: Option<&str>) -> Self {
+        let first = |list: &[String]| list.first().cloned().unwrap_or_default();
+        match part.urls.first() {
+            Some(url) => Self::Path { verb: first(&part.verbs), path: url.clone() },
+            None => Self::resource(
+                &first(&part.verbs),
+                &first(&part.groups),
+                &first(&part.resources),
+                part.names.first().map(String::as_str),
+                namespace,
+            ),
+        }
+    }
+
+    /// The same for every object.
+    fn unnamed(&self) -> Self {
+        let mut all = self.clone();
+        if let Self::Resource { name, .. } = &mut all {
+            *name = None;
+        }
+        all
+    }
+
+    /// The answer by rules that are known; `None` where they are not.
+    pub(crate) fn by(&self, access: &Access) -> Option<bool> {
+        match self {
+            Self::Resource { verb, group, resource, name, namespace } => {
+                access.allows(verb, group, resource, None, name.as_deref(), namespace.as_deref())
+            }
+            Self::Path { verb, path } => {
+                let rule = Rule { verbs: vec![verb.clone()], urls: vec![path.clone()], ..Rule::default() };
+                access.lacks(&[rule], None).map(|missing| missing.is_empty())
+            }
+        }
+    }
+}
+
+/// Answers to access requests.
+pub type Answers = BTreeMap<AccessRequest, bool>;
+
+/// A write of a role or a binding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// The role or binding that is written.
+    pub by: ObjectRef,
+    /// The verb that allows it without holding the rules: `escalate` or `bind`.
+    pub verb: &'static str,
+    /// The role that is written or bound; a Role is in the namespace of [`Self::by`].
+    pub role: ObjectRef,
+    /// The rules that are granted; `None` where the role is neither in the plan nor known.
+    pub rules: Option<Vec<Rule>>,
+}
+
+impl Grant {
+    fn scope(&self) -> Option<&str> {
+        self.by.namespace.as_deref()
+    }
+
+    /// The right to do it whatever the rules are.
+    pub(crate) fn verb_request(&self) -> AccessRequest {
+        let resource = if self.role.kind == "Role" { "roles" } else { "clusterroles" };
+        AccessRequest::resource(self.verb, RBAC, resource, Some(&self.role.name), self.scope())
+    }
+}
+
+/// A write that is demanded, and the object that needs it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Write {
+    pub(crate) request: AccessRequest,
+    pub(crate) object: ObjectRef,
+}
+
+/// What applying a plan demands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Demands {
+    pub(crate) writes: Vec<Write>,
+    /// The roles and bindings that are written.
+    pub grants: Vec<Grant>,
+}
+
+/// What the answers so far amount to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// These requests have to be answered before there is a verdict.
+    Ask(BTreeSet<AccessRequest>),
+    /// All demands are met.
+    Covered,
+    /// These rights are missing.
+    Lacking(Vec<Missing>),
+}
+
+/// Rights that are missing in one scope.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// The namespace; `None` is the cluster.
+    pub namespace: Option<String>,
+    /// The rules that would be needed.
+    pub rules: Vec<Rule>,
+    /// What needs them: `create roles etcd`, `Role db/etcd grants get secrets`.
+    pub needed_for: Vec<String>,
+}
+
+/// Holding these two is holding everything: cluster administrators are recognised by two questions.
+fn everything() -> [AccessRequest; 2] {
+    [
+        AccessRequest::resource("*", "*", "*", None, None),
+        AccessRequest::Path { verb: "*".to_owned(), path: "*".to_owned() },
+    ]
+}
+
+impl Demands {
+    /// Adds what applying a manifest demands that is not part of a plan. The rules of a role that it binds are not known here.
+    pub fn apply(&mut self, manifest: &Value, exists: bool) {
+        let Some(reference) = ObjectRef::of(manifest) else { return };
+        self.write(&reference, if exists { "patch" } else { "create" });
+        if reference.group() != RBAC {
+            return;
+        }
+        if reference.kind.ends_with("Binding") {
+            let text = |pointer: &str| manifest.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+            let kind = text("/roleRef/kind");
+            let namespace = reference.namespace.as_deref().filter(|_| kind == "Role");
+            let role = ObjectRef::new(&reference.api_version, kind, namespace, text("/roleRef/name"));
+            self.grants.push(Grant { by: reference, verb: "bind", role, rules: None });
+        } else {
+            let rules = Some(Rule::of_role(manifest));
+            self.grants.push(Grant { by: reference.clone(), verb: "escalate", role: reference, rules });
+        }
+    }
+
+    /// Adds a write of an object.
+    pub(crate) fn write(&mut self, object: &ObjectRef, verb: &'static str) {
+        let resource = crate::preflight::plural(&object.kind);
+        // The name of an object that is created is not known to the authorizer.
+        let name = (verb != "create").then_some(object.name.as_str());
+        let request =
+            AccessRequest::resource(verb, object.group(), &resource, name, object.namespace.as_deref());
+        self.writes.push(Write { request, object: object.clone() });
+    }
+
+    /// Fills in the rules of roles that are written along with what binds them.
+    #[must_use]
+    pub fn resolved(mut self) -> Self {
+        let written: Vec<(ObjectRef, Option<Vec<Rule>>)> = self
+            .grants
+            .iter()
+            .filter(|g| g.verb == "escalate")
+            .map(|g| (g.by.clone(), g.rules.clone()))
+            .collect();
+        for grant in self.grants.iter_mut().filter(|grant| grant.rules.is_none()) {
+            let role = written.iter().find(|(role, _)| role.same_object(&grant.role));
+            grant.rules = role.and_then(|(_, rules)| rules.clone());
+        }
+        self
+    }
+
+    /// Adds what another plan demands that is applied with this one.
+    pub(crate) fn extend(&mut self, other: &Self) {
+        self.writes.extend(other.writes.iter().cloned());
+        self.grants.extend(other.grants.iter().cloned());
+    }
+
+    /// Whether nothing is demanded.
+    pub fn is_empty(&self) -> bool {
+        self.writes.is_empty() && self.grants.is_empty()
+    }
+
+    /// The verdict by answers; the requests that are still open where they do not suffice. To be called with the answers to what
+    /// it asked for until it asks no more: there are at most four rounds.
+    pub fn verdict(&self, answers: &Answers) -> Verdict {
+        if self.is_empty() {
+            return Verdict::Covered;
+        }
+        let mut judge = Judge { answers, ask: BTreeSet::new() };
+        let all = everything().map(|request| judge.answer(request));
+        if !judge.ask.is_empty() {
+            return Verdict::Ask(judge.ask);
+        }
+        if all == [Some(true), Some(true)] {
+            return Verdict::Covered;
+        }
+        let mut missing: BTreeMap<Option<String>, Missing> = BTreeMap::new();
+        for write in &self.writes {
+            if judge.allows(&write.request) == Some(false) {
+                missing_in(&mut missing, write.object.namespace.as_deref()).write(write);
+            }
+        }
+        for grant in &self.grants {
+            if judge.allows(&grant.verb_request()) != Some(false) {
+                continue;
+            }
+            let scope = grant.scope();
+            let Some(rules) = &grant.rules else {
+                missing_in(&mut missing, scope).unknown(grant);
+                continue;
+            };
+            let parts = rules.iter().flat_map(Rule::parts);
+            // Every part is judged, so that all that is open is asked for at once.
+            let lacking: Vec<Rule> = parts
+                .filter(|part| judge.allows(&AccessRequest::of_part(part, scope)) == Some(false))
+                .collect();
+            if !lacking.is_empty() {
+                missing_in(&mut missing, scope).grant(grant, lacking);
+            }
+        }
+        match (judge.ask.is_empty(), missing.is_empty()) {
+            (false, _) => Verdict::Ask(judge.ask),
+            (true, true) => Verdict::Covered,
+            (true, false) => Verdict::Lacking(missing.into_values().collect()),
+        }
+    }
+
+    /// The verdict by rules that are known; `None` where they do not suffice for one.
+    pub(crate) fn judge(&self, access: &Access) -> Option<Verdict> {
+        let mut answers = Answers::new();
+        loop {
+            match self.verdict(&answers) {
+                Verdict::Ask(requests) => {
+                    for request in requests {
+                        let answer = request.by(access)?;
+                        answers.insert(request, answer);
+                    }
+                }
+                verdict => return Some(verdict),
+            }
+        }
+    }
+}
+
+fn missing_in<'m>(all: &'m mut BTreeMap<Option<String>, Missing>, scope: Option<&str>) -> &'m mut Missing {
+    let namespace = scope.map(str::to_owned);
+    all.entry(namespace.clone()).or_insert_with(|| Missing {
+        namespace,
+        rules: Vec::new(),
+        needed_for: Vec::new(),
+    })
+}
+
+struct Judge<'a> {
+    answers: &'a Answers,
+    ask: BTreeSet<AccessRequest>,
+}
+
+impl Judge<'_> {
+    fn answer(&mut self, request: AccessRequest) -> Option<bool> {
+        let known = self.answers.get(&request).copied();
+        if known.is_none() {
+            self.ask.insert(request);
+        }
+        known
+    }
+
+    /// First for all objects, which is one question for many writes, and then for the one.
+    fn allows(&mut self, request: &AccessRequest) -> Option<bool> {
+        let all = request.unnamed();
+        match self.answer(all.clone()) {
+            Some(false) if all != *request => self.answer(request.clone()),
+            answer => answer,
+        }
+    }
+}
+
+impl Missing {
+    fn write(&mut self, write: &Write) {
+        let AccessRequest::Resource { verb, group, resource, .. } = &write.request else { return };
+        let rule = Rule {
+            verbs: vec![verb.clone()],
+            groups: vec![group.clone()],
+            resources: vec![resource.clone()],
+            ..Rule::default()
+        };
+        add(&mut self.rules, rule);
+        self.needed_for.push(format!("{verb} {resource} {}", write.object.name));
+    }
+
+    fn grant(&mut self, grant: &Grant, lacking: Vec<Rule>) {
+        let mut rules = Vec::new();
+        lacking.into_iter().for_each(|part| add(&mut rules, part));
+        let words: Vec<String> = rules.iter().map(ToString::to_string).collect();
+        self.needed_for.push(format!("{} grants {}", grant.by, some_of(&words, MOST_NAMED)));
+        for rule in rules {
+            if !self.rules.contains(&rule) {
+                self.rules.push(rule);
+            }
+        }
+    }
+
+    fn unknown(&mut self, grant: &Grant) {
+        let AccessRequest::Resource { verb, group, resource, name, .. } = grant.verb_request() else {
+            return;
+        };
+        self.needed_for.push(format!("{} binds {}, whose rules are not known", grant.by, grant.role));
+        self.rules.push(Rule {
+            verbs: vec![verb],
+            groups: vec![group],
+            resources: vec![resource],
+            names: name.into_iter().collect(),
+            urls: Vec::new(),
+        });
+    }
+
+    /// What it means for a user, in a sentence.
+    pub fn describe(&self, who: &Who) -> String {
+        let rules: Vec<String> = self.rules.iter().map(ToString::to_string).collect();
+        let place = self
+            .namespace
+            .as_deref()
+            .map_or_else(|| "cluster-wide".to_owned(), |namespace| format!("in namespace {namespace}"));
+        format!(
+            "{who} {} not hold these rights {place}: {} (needed for: {})",
+            if *who == Who::You { "do" } else { "does" },
+            some_of(&rules, MOST_NAMED),
+            some_of(&self.needed_for, MOST_NAMED)
+        )
+    }
+
+    /// The finding that a plan waits for somebody who holds them; `approve` is the command for that.
+    pub(crate) fn finding(&self, who: &Who, approve: &str) -> Finding {
+        let text =
+            format!("{}; the plan waits for the approval of a user who holds them", self.describe(who));
+        Finding::new(FindingCode::ApproverLacksRights, who, text).fix(approve)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,384 @@
+//! Nobody gains a right through the manager: attacks of a tenant who may do everything in one namespace with the manager's own kinds.
+//! The ids are those of docs/security.md.
+
+use anyhow::{Context as _, Result, ensure};
+use kube::Client;
+use olm_devcluster::api::Identity;
+use olm_tests::inprocess::{Catalog, Operator, World, crd, text};
+use serde_json::{Value, json};
+
+use crate::{a_crd, op, run, scenario};
+
+const NEEDED: &str = "/metadata/annotations/olm.approvalNeeded";
+const BY: &str = "/metadata/annotations/olm.requestedBy";
+
+fn rule(groups: &[&str], resources: &[&str], verbs: &[&str]) -> Value {
+    json!({ "apiGroups": groups, "resources": resources, "verbs": verbs })
+}
+
+/// A user who may do with the manager's kinds, ConfigMaps and workloads what they like, in one namespace.
+async fn tenant(world: &World, user: &str, namespace: &str) -> Result<Client> {
+    let all = ["get", "list", "watch", "create", "update", "patch", "delete"];
+    let rules = [
+        rule(&["operators.coreos.com"], &["*"], &all),
+        rule(&[""], &["configmaps", "pods", "services", "secrets", "serviceaccounts"], &all),
+        rule(&["apps"], &["deployments"], &all),
+    ];
+    world.allow(user, namespace, &rules).await?;
+    Ok(world.client_of(Identity::user(user, ["tenants"])))
+}
+
+fn group(namespace: &str, targets: &[&str]) -> Value {
+    json!({ "apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup",
+        "metadata": { "name": "own", "namespace": namespace }, "spec": { "targetNamespaces": targets } })
+}
+
+/// An operator that wants to be cluster administrator.
+fn greedy(version: &str) -> Operator {
+    op(version).cluster_permission("a", rule(&["*"], &["*"], &["*"]))
+}
+
+/// A tenant's request, with an OperatorGroup of the tenant's.
+async fn requested(world: &World, tenant: &Client, targets: &[&str]) -> Result<()> {
+    world.create_as(tenant, &group("ns", targets)).await?;
+    world.create_as(tenant, &World::subscription("ns", "a")).await.map(drop)
+}
+
+/// The plan that waits, and for which rights.
+async fn waits(world: &World, but: &[&str]) -> Result<(String, String)> {
+    let plan = world.waiting_plan("ns", but).await?;
+    let name = text(&plan, "/metadata/name").to_owned();
+    let plan = world.until("InstallPlan", "ns", &name, |plan| !text(plan, NEEDED).is_empty()).await?;
+    ensure!(text(&plan, "/status/message").contains(text(&plan, NEEDED)), "{}", plan["status"]);
+    Ok((name, text(&plan, NEEDED).to_owned()))
+}
+
+#[test]
+fn t04_a_plan_beyond_the_rights_of_its_author_waits_for_an_approver_who_holds_them() {
+    scenario(async |world, _manager| {
+        // given a tenant who asks for an operator that asks for everything
+        world.publish("catalog", &Catalog::chain(&[&greedy("1.0.0")])).await?;
+        world.namespace("ns").await?;
+        let jane = tenant(&world, "jane", "ns").await?;
+        requested(&world, &jane, &["ns"]).await?;
+
+        // then the plan waits and says for what, though its Subscription is Automatic
+        let (plan, needed) = waits(&world, &[]).await?;
+        for part in ["user jane does not hold", "cluster-wide", "* *.*", "create clusterroles"] {
+            ensure!(needed.contains(part), "{part}: {needed}");
+        }
+        let subscription =
+            world.condition("Subscription", "ns", "a", "InstallPlanPending", "RequiresApproval").await?;
+        ensure!(text(&subscription, "/message").contains("user jane"), "{subscription}");
+
+        // when the tenant approves it, then the approval is taken back
+        let approval = json!({ "spec": { "approved": true } });
+        world.patch_as(&jane, ("InstallPlan", "ns", &plan), &approval).await?;
+        let note = world.event("ns", &plan, "ApproverLacksRights").await?;
+        ensure!(text(&note, "/note").contains("user jane does not hold"), "{note}");
+        world.until("InstallPlan", "ns", &plan, |plan| plan["spec"]["approved"] == false).await?;
+        ensure!(world.find("ClusterServiceVersion", "ns", "a.v1.0.0").await?.is_none(), "it was applied");
+        let roles = world.names("ClusterRole", "").await?;
+        ensure!(!roles.iter().any(|name| name.starts_with("a.v1.0.0")), "{roles:?}");
+
+        // when somebody approves it who holds all of that
+        world.approve("ns", &plan).await?;
+
+        // then it is applied
+        world.installed("ns", "a", "a.v1.0.0").await
+    });
+}
+
+#[test]
+fn t04_upgrades_without_new_rights_continue_and_those_with_new_ones_wait() {
+    scenario(async |world, _manager| {
+        // given an operator that an administrator approved for a tenant
+        let first = op("1.0.0").owns(a_crd(&["v1"]));
+        let second = op("1.1.0").owns(a_crd(&["v1"]));
+        let third = op("1.2.0").owns(a_crd(&["v1"])).permission("a", rule(&[""], &["nodes/proxy"], &["get"]));
+        world.publish("catalog", &Catalog::chain(&[&first])).await?;
+        world.namespace("ns").await?;
+        let jane = tenant(&world, "jane", "ns").await?;
+        requested(&world, &jane, &["ns"]).await?;
+        let (plan, _) = waits(&world, &[]).await?;
+        world.approve("ns", &plan).await?;
+        world.installed("ns", "a", "a.v1.0.0").await?;
+
+        // when a version comes that grants nothing new, then nobody is asked
+        world.publish("catalog", &Catalog::chain(&[&first, &second])).await?;
+        world.installed("ns", "a", "a.v1.1.0").await?;
+
+        // when one comes that grants more, then it waits
+        world.publish("catalog", &Catalog::chain(&[&first, &second, &third])).await?;
+        let (_, needed) = waits(&world, &[]).await?;
+        ensure!(needed.contains("get nodes/proxy"), "{needed}");
+        ensure!(!needed.contains("list pods"), "what it had is not new: {needed}");
+        world.csv("ns", "a.v1.1.0", "Succeeded").await.map(drop)
+    });
+}
+
+#[test]
+fn t04_a_version_that_was_edited_by_hand_does_not_hide_what_the_next_one_adds() {
+    scenario(async |world, _manager| {
+        // given an approved operator, whose ClusterServiceVersion a tenant edits to ask for everything
+        let (first, second) = (op("1.0.0"), greedy("1.1.0"));
+        world.publish("catalog", &Catalog::chain(&[&first])).await?;
+        world.namespace("ns").await?;
+        let jane = tenant(&world, "jane", "ns").await?;
+        requested(&world, &jane, &["ns"]).await?;
+        let (plan, _) = waits(&world, &[]).await?;
+        world.approve("ns", &plan).await?;
+        world.installed("ns", "a", "a.v1.0.0").await?;
+        let all = json!([{ "serviceAccountName": "a", "rules": [rule(&["*"], &["*"], &["*"])] }]);
+        let edit = json!({ "spec": { "install": { "spec": { "clusterPermissions": all } } } });
+        let edited = world.patch_as(&jane, ("ClusterServiceVersion", "ns", "a.v1.0.0"), &edit).await?;
+        ensure!(text(&edited, BY) == "jane", "{edited}");
+
+        // when the next version asks for everything
+        world.publish("catalog", &Catalog::chain(&[&first, &second])).await?;
+
+        // then it counts as new
+        let (_, needed) = waits(&world, &[]).await?;
+        ensure!(needed.contains("* *.*"), "{needed}");
+        Ok(())
+    });
+}
+
+#[test]
+fn t05_targets_in_a_foreign_namespace_take_rights_there() {
+    scenario(async |world, _manager| {
+        // given a tenant whose OperatorGroup names a namespace of the system
+        world.publish("catalog", &Catalog::chain(&[&op("1.0.0")])).await?;
+        world.namespace("ns").await?;
+        let jane = tenant(&world, "jane", "ns").await?;
+        world.allow("jane", "ns", &[rule(&["rbac.authorization.k8s.io"], &["*"], &["*"])]).await?;
+        requested(&world, &jane, &["ns", "kube-system"]).await?;
+
+        // then the plan waits for rights there, and for no others
+        let (_, needed) = waits(&world, &[]).await?;
+        ensure!(
+            needed.contains("in namespace kube-system") && !needed.contains("in namespace ns"),
+            "{needed}"
+        );
+
+        // when the group watches the tenant's own namespace, it is installed
+        world.patch_as(&jane, ("OperatorGroup", "ns", "own"), &group("ns", &["ns"])).await?;
+        world.installed("ns", "a", "a.v1.0.0").await?;
+
+        // when it is widened again, then the rights do not follow
+        let wide = group("ns", &["ns", "kube-system"]);
+        world.patch_as(&jane, ("OperatorGroup", "ns", "own"), &wide).await?;
+        let note = world.event("ns", "a.v1.0.0", "AuthorLacksRights").await?;
+        ensure!(text(&note, "/note").contains("in namespace kube-system"), "{note}");
+        let roles = world.names("Role", "kube-system").await?;
+        ensure!(!roles.iter().any(|name| name.starts_with("a.v1.0.0")), "{roles:?}");
+
+        // when an administrator says the same, they do
+        let reason = json!({ "metadata": { "annotations": { "olm.requestedBy": "me" } } });
+        world.patch("OperatorGroup", "ns", "own", &reason).await?;
+        world
+            .eventually("rights in kube-system", async || {
+                let roles = world.names("Role", "kube-system").await?;
+                roles
+                    .iter()
+                    .any(|name| name.starts_with("a.v1.0.0"))
+                    .then_some(())
+                    .context(format!("{roles:?}"))
+            })
+            .await
+    });
+}
+
+#[test]
+fn t03_t10_a_version_made_by_hand_gets_nothing_that_its_author_may_not_write() {
+    scenario(async |world, _manager| {
+        // given a kind of somebody else, and a Role that is not the manager's
+        world.apply(&crd("bs", "b.example.com", "B", &["v1"])).await?;
+        world.home("ns").await?;
+        let precious = json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+            "metadata": { "name": "precious", "namespace": "ns" }, "rules": [rule(&[""], &["pods"], &["get"])] });
+        world.apply(&precious).await?;
+        let jane = tenant(&world, "jane", "ns").await?;
+
+        // when a tenant makes versions that claim the kind, or have the name of the Role
+        let claims = Operator::named("b", "1.0.0", "b.v1.0.0").csv(crate::csvs::no_rights);
+        let claims = claims.owns(crd("bs", "b.example.com", "B", &["v1"]));
+        world.create_as(&jane, &claims.manifest("ns")).await?;
+        let named = Operator::named("c", "1.0.0", "precious").csv(crate::csvs::no_rights);
+        world.create_as(&jane, &named.manifest("ns")).await?;
+
+        // then nobody's roles are widened
+        let failed = world.csv("ns", "b.v1.0.0", "Failed").await?;
+        let why = text(&failed, "/status/message");
+        ensure!(why.contains("user jane does not hold") && why.contains("clusterroles"), "{why}");
+        let roles = world.names("ClusterRole", "").await?;
+        ensure!(!roles.iter().any(|name| name.starts_with("bs.b.example.com")), "{roles:?}");
+
+        // and the Role is what it was
+        let failed = world.csv("ns", "precious", "Failed").await?;
+        ensure!(text(&failed, "/status/message").contains("does not belong to"), "{}", failed["status"]);
+        let role = world.get("Role", "ns", "precious").await?;
+        ensure!(role["rules"] == precious["rules"], "{role}");
+        Ok(())
+    });
+}
+
+#[test]
+fn t08_a_status_approves_nothing() {
+    scenario(async |world, _manager| {
+        // given a plan that waits, and a user who may write the status of plans
+        world.publish("catalog", &Catalog::chain(&[&op("1.0.0")])).await?;
+        world.home("ns").await?;
+        world.subscribe_with("ns", "a", |s| s["installPlanApproval"] = "Manual".into()).await?;
+        let plan = world.waiting_plan("ns", &[]).await?;
+        let plan = text(&plan, "/metadata/name");
+        let right = rule(&["operators.coreos.com"], &["installplans/status"], &["patch"]);
+        world.allow("bob", "ns", &[right]).await?;
+        let bob = world.client_of(Identity::user("bob", []));
+
+        // when that says that work on it has begun
+        let begun = json!({ "status": { "phase": "Installing", "contentDigest": null } });
+        world.patch_as(&bob, ("InstallPlan", "ns", plan), &begun).await?;
+
+        // then it is put back to waiting, and nothing was done
+        world.until("InstallPlan", "ns", plan, |plan| plan["status"]["phase"] == "RequiresApproval").await?;
+        ensure!(world.find("ClusterServiceVersion", "ns", "a.v1.0.0").await?.is_none(), "it was applied");
+        world.approve("ns", plan).await?;
+        world.installed("ns", "a", "a.v1.0.0").await
+    });
+}
+
+#[test]
+fn t09_only_plans_of_the_manager_are_applied() {
+    scenario(async |world, _manager| {
+        // given a plan that waits, and a tenant
+        world.publish("catalog", &Catalog::chain(&[&op("1.0.0")])).await?;
+        world.home("ns").await?;
+        world.subscribe_with("ns", "a", |s| s["installPlanApproval"] = "Manual".into()).await?;
+        let plan = world.waiting_plan("ns", &[]).await?;
+        let jane = tenant(&world, "jane", "ns").await?;
+
+        // when the tenant makes one that is approved already and has no digest
+        let mut forged = json!({
+            "apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan",
+            "metadata": { "name": "forged", "namespace": "ns", "ownerReferences": plan["metadata"]["ownerReferences"] },
+            "spec": { "approval": "Automatic", "approved": true, "clusterServiceVersionNames": ["a.v1.0.0"] },
+        });
+        world.create_as(&jane, &forged).await?;
+
+        // then it is refused
+        let failed =
+            world.until("InstallPlan", "ns", "forged", |plan| plan["status"]["phase"] == "Failed").await?;
+        ensure!(
+            text(&failed, "/status/message").contains("not made by this manager"),
+            "{}",
+            failed["status"]
+        );
+        ensure!(world.find("ClusterServiceVersion", "ns", "a.v1.0.0").await?.is_none(), "it was applied");
+
+        // and the API server accepts none that says what the manager says, nor another content for the manager's
+        forged["metadata"]["name"] = "forged-too".into();
+        forged["metadata"]["annotations"] = json!({ "olm.contentDigest": "sha256:00" });
+        let name = text(&plan, "/metadata/name");
+        let other = json!({ "spec": { "planDigest": "sha256:00" } });
+        for refused in [
+            world.create_as(&jane, &forged).await,
+            world.patch_as(&jane, ("InstallPlan", "ns", name), &other).await,
+        ] {
+            let refused = refused.err().map(|error| format!("{error:#}")).unwrap_or_default();
+            ensure!(refused.contains("written by the manager"), "{refused}");
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn t21_the_author_of_a_request_is_recorded_and_cannot_be_forged() {
+    scenario(async |world, _manager| {
+        world.home("ns").await?;
+        let jane = tenant(&world, "jane", "ns").await?;
+        let joe = tenant(&world, "joe", "ns").await?;
+        // given a Subscription that says somebody else asked for it
+        let mut lie = World::subscription("ns", "a");
+        lie["metadata"]["annotations"] =
+            json!({ "olm.requestedBy": "admin", "olm.requestedByGroups": "system:masters" });
+        let made = world.create_as(&jane, &lie).await?;
+        ensure!(text(&made, BY) == "jane", "{made}");
+        let groups = text(&made, "/metadata/annotations/olm.requestedByGroups");
+        ensure!(groups == "tenants\nsystem:authenticated", "{groups:?}");
+
+        // then another user takes it over by what decides something, and by nothing else
+        for (patch, author) in [
+            (json!({ "metadata": { "labels": { "team": "a" } } }), "jane"),
+            (json!({ "metadata": { "annotations": { "olm.requestedBy": "admin" } } }), "joe"),
+            (json!({ "metadata": { "annotations": { "olm.requestedByGroups": "system:masters" } } }), "joe"),
+            (json!({ "metadata": { "annotations": { "olm.requestedBy": null } } }), "joe"),
+            (json!({ "spec": { "channel": "fast" } }), "joe"),
+            (json!({ "metadata": { "annotations": { "olm.approvedPlan": "sha256:00" } } }), "joe"),
+        ] {
+            let changed = world.patch_as(&joe, ("Subscription", "ns", "a"), &patch).await?;
+            ensure!(text(&changed, BY) == author, "{patch}: {}", changed["metadata"]["annotations"]);
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_service_account_installs_what_its_rights_cover() {
+    scenario(async |world, _manager| {
+        // given an account as GitOps tools have one, with the rights of the operator and those to write what it consists of
+        world.publish("catalog", &Catalog::chain(&[&op("1.0.0").owns(a_crd(&["v1"]))])).await?;
+        world.namespace("ns").await?;
+        let user = "system:serviceaccount:ns:gitops";
+        let write = ["create", "patch", "delete"];
+        world
+            .allow(
+                user,
+                "",
+                &[
+                    rule(&["operators.coreos.com"], &["subscriptions", "operatorgroups"], &["*"]),
+                    rule(&["apiextensions.k8s.io"], &["customresourcedefinitions"], &write),
+                    rule(&["rbac.authorization.k8s.io"], &["clusterroles", "roles", "rolebindings"], &write),
+                    rule(&["apps"], &["deployments"], &write),
+                    rule(&[""], &["serviceaccounts"], &write),
+                    rule(&["a.example.com"], &["*"], &["*"]),
+                    rule(&["apiextensions.k8s.io"], &["customresourcedefinitions"], &["get"]),
+                    rule(&[""], &["pods"], &["get", "list"]),
+                ],
+            )
+            .await?;
+        let gitops = world.client_of(Identity::service_account("ns", "gitops"));
+        requested(&world, &gitops, &["ns"]).await?;
+
+        // then nobody has to approve it
+        world.installed("ns", "a", "a.v1.0.0").await
+    });
+}
+
+#[test]
+fn a_request_from_before_the_record_waits_until_somebody_is_recorded() {
+    run(async {
+        // given a Subscription that was made before the API server recorded requests
+        let world = World::bare().await?;
+        let binding = world.get("MutatingAdmissionPolicyBinding", "", "olm-requests").await?;
+        world.delete("MutatingAdmissionPolicyBinding", "", "olm-requests").await?;
+        world.publish("catalog", &Catalog::chain(&[&op("1.0.0")])).await?;
+        world.home("ns").await?;
+        let old = world.create(&World::subscription("ns", "a")).await?;
+        ensure!(text(&old, BY).is_empty(), "{old}");
+        let mut again = binding.clone();
+        again["metadata"] = json!({ "name": "olm-requests" });
+        world.apply(&again).await?;
+
+        // then its plan waits, with the command that records somebody
+        let _manager = world.manager("manager-0")?;
+        let (_, needed) = waits(&world, &[]).await?;
+        let command = "kubectl annotate subscription a -n ns olm.requestedBy=me --overwrite";
+        ensure!(needed.contains("no author") && needed.contains(command), "{needed}");
+
+        // when that is run, it is installed
+        let patch = json!({ "metadata": { "annotations": { "olm.requestedBy": "me" } } });
+        world.patch("Subscription", "ns", "a", &patch).await?;
+        world.installed("ns", "a", "a.v1.0.0").await
+    });
+}
