@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, bail};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::{Api, runtime::wait::await_condition};
 use olm_api::{ClusterServiceVersion, csv::CsvPhase};
-use olm_tests::inprocess::{Call, Catalog, Operator, World, crd, objects};
+use olm_tests::inprocess::{Call, Catalog, Operator, World, assets, crd, objects};
 use serde_json::json;
 
 use super::table::Row;
@@ -90,7 +90,7 @@ async fn far() -> Result<Row> {
     world.home(&warm.package).await?;
     world.subscribe(&warm.package, &warm.package).await?;
     succeeded(&world, &warm.package, &warm.name).await?;
-    let real = olm_tests::inprocess::assets().is_some();
+    let real = assets().is_some();
     if !real {
         world.faults.set_latency(CALL);
     }
@@ -159,7 +159,10 @@ pub(crate) async fn rows() -> Result<Vec<Row>> {
     });
     let count = objects(&writes);
     rows.push(Row {
-        what: "API writes of that install",
+        what: match assets() {
+            Some(_) => "API writes of that install, real API server",
+            None => "API writes of that install",
+        },
         measured: writes.len() as f64,
         limit: count as f64 + 6.0,
         unit: "",

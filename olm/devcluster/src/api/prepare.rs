@@ -347,7 +347,7 @@ fn settle_changed(call: &Call<'_>, live: &Value, object: &mut Value) {
     }
     defaults(resource, object);
     if resource.generation {
-        bump_generation(resource.builtin().is_none(), resource.status, live, object);
+        bump_generation(call, live, object);
     }
 }
 
@@ -422,24 +422,32 @@ fn only_finalizers(live: &Value, object: &mut Value) {
     *object = new;
 }
 
-fn bump_generation(custom: bool, has_status: bool, live: &Value, object: &mut Value) {
-    let changed = if custom {
+fn bump_generation(call: &Call<'_>, live: &Value, object: &mut Value) {
+    let resource = call.resource;
+    let changed = if resource.builtin().is_none() {
         let strip = |v: &Value| {
             let mut map = v.as_object().cloned().unwrap_or_default();
             map.shift_remove("metadata");
             map.shift_remove("apiVersion");
-            if has_status {
+            if resource.status {
                 map.shift_remove("status");
             }
             map
         };
         strip(live) != strip(object)
     } else {
-        live.get("spec") != object.get("spec")
+        // ReplicaSets get the annotations of their Deployment. The controller writes its own ones by the status.
+        let annotated = resource.is("apps", "deployments") && subresource(call) != Some("status");
+        live.get("spec") != object.get("spec") || annotated && annotations(live) != annotations(object)
     };
     let old = live.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or(1);
     let new = if changed { old + 1 } else { old };
     meta::metadata(object).insert("generation".to_owned(), new.into());
+}
+
+/// The annotations of an object, if it has any.
+fn annotations(object: &Value) -> Option<&Map<String, Value>> {
+    object.pointer("/metadata/annotations").and_then(Value::as_object).filter(|map| !map.is_empty())
 }
 
 /// Whether two objects differ in nothing that a client can change.

@@ -180,6 +180,8 @@ async fn a_deployment_gets_its_pods_and_heals() {
     let deployment = available(&cluster, 3).await;
     eprintln!("Deployment to available: {:?}", begin.elapsed());
     assert_eq!(deployment.annotations()["deployment.kubernetes.io/revision"], "1");
+    // The controller changes nothing of what is asked for.
+    assert_eq!(deployment.metadata.generation, Some(1));
     let condition = |ty: &str| {
         let list =
             deployment.status.as_ref().and_then(|status| status.conditions.clone()).unwrap_or_default();

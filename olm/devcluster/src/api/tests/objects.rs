@@ -286,6 +286,31 @@ async fn status_and_scale_are_subresources() {
 }
 
 #[tokio::test]
+async fn annotations_of_a_deployment_are_a_new_generation_unless_the_status_brings_them() {
+    let (server, _client) = server();
+    let path = "/apis/apps/v1/namespaces/default/deployments";
+    assert_eq!(post(&server, path, deployment("web")).await.0, 201);
+    let one = format!("{path}/web");
+    let generation = async |path: &str, metadata: Value| {
+        let (code, body) = patch(&server, "merge-patch+json", path, json!({ "metadata": metadata })).await;
+        assert_eq!(code, 200, "{body}");
+        body["metadata"]["generation"].clone()
+    };
+    let status = format!("{one}/status");
+    assert_eq!(generation(&status, json!({ "annotations": { "revision": "1" } })).await, 1);
+    assert_eq!(get(&server, &one).await.1["metadata"]["annotations"]["revision"], "1");
+    assert_eq!(generation(&one, json!({ "labels": { "a": "b" } })).await, 1);
+    assert_eq!(generation(&one, json!({ "annotations": { "a": "b" } })).await, 2);
+    assert_eq!(generation(&one, json!({ "annotations": { "a": "b" } })).await, 2);
+    // Of other kinds they are not.
+    let sets = "/apis/apps/v1/namespaces/default/replicasets";
+    let mut set = deployment("web");
+    set["kind"] = "ReplicaSet".into();
+    assert_eq!(post(&server, sets, set).await.0, 201);
+    assert_eq!(generation(&format!("{sets}/web"), json!({ "annotations": { "a": "b" } })).await, 1);
+}
+
+#[tokio::test]
 async fn services_get_addresses() {
     let (server, _client) = server();
     let path = "/api/v1/namespaces/default/services";

@@ -86,16 +86,17 @@ impl Controller {
                     }
                 }
                 Change::Delete(set) => self.delete(&set).await?,
+                // By the status: an annotation that is written otherwise is a new generation of the Deployment.
                 Change::Annotate(annotations) => {
-                    self.patch_deployment(deployment, json!({ "metadata": { "annotations": annotations } }))
-                        .await?;
+                    let patch = json!({ "metadata": { "annotations": annotations } });
+                    self.patch_status(deployment, patch).await?;
                 }
             }
         }
         if let Some(status) = plan.status {
             let old = serde_json::to_value(&deployment.status).unwrap_or_default();
             let new = serde_json::to_value(&status).unwrap_or_default();
-            self.patch_status(deployment, differences(&old, new)).await?;
+            self.patch_status(deployment, json!({ "status": differences(&old, new) })).await?;
         }
         Ok(plan.check_after.and_then(|wait| Duration::try_from(wait).ok()))
     }
@@ -124,7 +125,7 @@ impl Controller {
                 }
                 // Another template has the same hash: the next attempt gets another one.
                 let count = deployment.status.as_ref().and_then(|s| s.collision_count).unwrap_or(0) + 1;
-                self.patch_status(deployment, json!({ "collisionCount": count })).await
+                self.patch_status(deployment, json!({ "status": { "collisionCount": count } })).await
             }
             Err(error) => {
                 let text = format!("Failed to create new replica set {name:?}: {error}");
@@ -175,21 +176,10 @@ impl Controller {
         Ok(())
     }
 
-    async fn patch_deployment(&self, deployment: &Deployment, patch: Value) -> Result<(), Error> {
+    async fn patch_status(&self, deployment: &Deployment, patch: Value) -> Result<(), Error> {
         let key = Key::of(deployment);
         let api: Api<Deployment> = Api::namespaced(self.client.clone(), &key.namespace);
-        let result = api.patch(&key.name, &PatchParams::default(), &Patch::Merge(patch)).await;
-        if let Some(patched) = unless_gone(result.during(|| format!("annotate deployment {key}")))? {
-            self.deployments.assume(patched);
-        }
-        Ok(())
-    }
-
-    async fn patch_status(&self, deployment: &Deployment, status: Value) -> Result<(), Error> {
-        let key = Key::of(deployment);
-        let api: Api<Deployment> = Api::namespaced(self.client.clone(), &key.namespace);
-        let patch = Patch::Merge(json!({ "status": status }));
-        let result = api.patch_status(&key.name, &PatchParams::default(), &patch).await;
+        let result = api.patch_status(&key.name, &PatchParams::default(), &Patch::Merge(patch)).await;
         if let Some(patched) = unless_gone(result.during(|| format!("update status of deployment {key}")))? {
             self.deployments.assume(patched);
         }
