@@ -49,6 +49,11 @@ pub(crate) const REASONS: &[Reason] = &[
         "InstallCheckFailed",
         "The ServiceAccount of the OperatorGroup is not there or may not do it.",
     ),
+    warning(
+        "InstallPlan",
+        "ApproverLacksRights",
+        "The approval is taken back: the approver does not hold rights that the plan uses or grants.",
+    ),
     warning("InstallPlan", "PlanUnknown", "No Subscription of ours made it, so it is not carried out."),
     warning(
         "InstallPlan",
@@ -86,6 +91,11 @@ pub(crate) const REASONS: &[Reason] = &[
         "ClusterServiceVersion",
         "Adopted",
         "It was installed by another OLM and is looked after from now on.",
+    ),
+    warning(
+        "ClusterServiceVersion",
+        "AuthorLacksRights",
+        "Its rights do not follow the OperatorGroup: its author, or that of the group, does not hold them.",
     ),
     normal("ClusterServiceVersion", "RequirementsUnknown", "Requirements are about to be looked at."),
     normal(

@@ -237,7 +237,7 @@ impl Demands {
     }
 
     /// The verdict by answers; the requests that are still open where they do not suffice. To be called with the answers to what
-    /// it asked for until it asks no more: there are at most four rounds.
+    /// it asked for until it asks no more: there are at most five rounds.
     pub fn verdict(&self, answers: &Answers) -> Verdict {
         if self.is_empty() {
             return Verdict::Covered;

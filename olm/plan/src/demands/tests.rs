@@ -51,7 +51,7 @@ fn covers(own: &Rule, granted: &Rule) -> bool {
 
 fn judged(demands: &Demands, held: &[Rule]) -> Verdict {
     let mut answers = Answers::new();
-    for _ in 0..5 {
+    for _ in 0..6 {
         match demands.verdict(&answers) {
             Verdict::Ask(requests) => {
                 assert!(requests.iter().all(|request| !answers.contains_key(request)), "asked twice");

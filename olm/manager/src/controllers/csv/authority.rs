@@ -57,8 +57,11 @@ pub(super) async fn owned(csv: &ClusterServiceVersion, object: &Value, ctx: &Ctx
     let id = crate::resources::Id::of(object)?;
     let Some(live) = ctx.resources.get(&id).await? else { return Ok(()) };
     let owners = live["metadata"]["ownerReferences"].as_array();
-    let by_reference =
-        owners.into_iter().flatten().any(|owner| owner["uid"].as_str() == csv.metadata.uid.as_deref());
+    let by_reference = owners.into_iter().flatten().any(|owner| {
+        // OLM before us made such objects for the OperatorCondition of the version.
+        let condition = owner["kind"] == "OperatorCondition" && owner["name"] == csv.name_any().as_str();
+        condition || owner["uid"].as_str() == csv.metadata.uid.as_deref()
+    });
     let by_label = names::owner_labels(&csv.name_any(), &csv.namespace().unwrap_or_default())
         .iter()
         .all(|(key, value)| live["metadata"]["labels"][*key] == value.as_str());

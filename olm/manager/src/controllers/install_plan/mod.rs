@@ -92,8 +92,12 @@ async fn reconcile(plan: Arc<InstallPlan>, ctx: Arc<Ctx>) -> Result<Action, Erro
         return Ok(Action::await_change());
     }
     let Some(approved_content) = authority::content(&plan).cloned() else {
-        // Made by hand, or by a manager that did not record what is approved.
-        return refuse(&plan, &ctx, "PlanUnknown", "the InstallPlan was not made by this manager").await;
+        // Made by hand, or by a manager that did not record what is approved. The Subscription's controller replaces it.
+        let held = gate::Held {
+            reason: "PlanUnknown".into(),
+            message: "this manager did not make the InstallPlan, so it is not applied".into(),
+        };
+        return hold_back(&plan, &ctx, &held).await;
     };
     if authority::waits(&plan, phase) {
         return Ok(Action::await_change());

@@ -262,14 +262,19 @@ fn finished_surplus<'a>(observed: &'a Observed<'_>, wanted: Option<&str>) -> Vec
     surplus_plans
 }
 
-/// The approved plan that is not finished.
+/// The approved plan that is not finished. One that this manager did not make is never applied, so it is not one.
 pub(super) fn in_flight<'a>(observed: &Observed<'a>) -> Option<&'a InstallPlan> {
     observed
         .plans
         .iter()
         .map(AsRef::as_ref)
         .rev()
-        .find(|plan: &&InstallPlan| plan.spec.approved && !is_finished(plan))
+        .find(|plan: &&InstallPlan| plan.spec.approved && !is_finished(plan) && is_ours(plan))
+}
+
+/// Whether this manager made an unfinished plan: it records what is approved.
+fn is_ours(plan: &InstallPlan) -> bool {
+    plan.annotations().contains_key(names::ANNOTATION_CONTENT_DIGEST)
 }
 
 pub(super) fn is_finished(plan: &InstallPlan) -> bool {

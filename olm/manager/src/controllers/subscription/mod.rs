@@ -323,15 +323,12 @@ async fn completed(
     Ok(Outcome::Change(Box::new(change)))
 }
 
-/// The plans of this manager that the Subscription owns, oldest first. What it did not make itself is refused by the controller of
-/// InstallPlans.
+/// The plans that this Subscription owns, oldest first.
 fn plans_of(subscription: &Subscription, stores: &Stores) -> Vec<Arc<InstallPlan>> {
     let uid = subscription.uid();
     let ours = |plan: &Arc<InstallPlan>| {
         plan.metadata.deletion_timestamp.is_none()
             && plan.owner_references().iter().any(|owner| Some(&owner.uid) == uid.as_ref())
-            && (decide::is_finished(plan)
-                || plan.annotations().contains_key(names::ANNOTATION_CONTENT_DIGEST))
     };
     let mut plans = stores.plans.in_namespace(&subscription.namespace().unwrap_or_default());
     plans.retain(ours);

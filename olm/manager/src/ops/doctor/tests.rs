@@ -78,8 +78,10 @@ fn catalog() -> CatalogSource {
 
 fn subscription() -> Subscription {
     let annotations = json!({ "olm.requestedBy": "jane" });
-    read(json!({ "metadata": { "name": "thing", "namespace": "ns", "annotations": annotations }, "spec": { "name": "thing" },
-        "status": { "installedCSV": "thing.v1", "conditions": [] } }))
+    read(
+        json!({ "metadata": { "name": "thing", "namespace": "ns", "annotations": annotations }, "spec": { "name": "thing" },
+        "status": { "installedCSV": "thing.v1", "conditions": [] } }),
+    )
 }
 
 fn plan(phase: &str, began: &str, approved: bool) -> InstallPlan {
