@@ -111,6 +111,8 @@ codes! {
     InstallerLacksRights: Block,
     /// The operator would be given rights that whoever carries the plan out may not give away.
     InstallerCannotGrant: Block,
+    /// An object of the bundle is reserved: it belongs to olm or to Kubernetes.
+    ReservedObject: Block,
     /// A CRD of the bundle belongs to somebody else.
     CrdOwnedByOther: Block,
     /// The new CRD drops a version that objects are stored in.
