@@ -46,7 +46,7 @@ pub(super) struct Job<'a> {
     pub(super) change: &'a Change,
     pub(super) subscription: &'a Subscription,
     pub(super) snapshot: &'a Snapshot,
-    /// CRDs are the manager's; everything else is made with the rights that the OperatorGroup gives.
+    /// Everything is made with the rights that the OperatorGroup gives.
     pub(super) resources: &'a Resources,
 }
 
@@ -96,7 +96,7 @@ pub(super) async fn apply(
     // Who waits looks again and again; what was done for the waiting is not done each time.
     let prepared =
         groups.iter().chain(&along).chain(&crds).all(|(_, reference, _)| is_done(steps, reference));
-    let mut writer = Writer { steps, warnings, resources: &ctx.resources, stores: &ctx.stores };
+    let mut writer = Writer { steps, warnings, resources: job.resources, stores: &ctx.stores };
     if !prepared {
         writer.apply_all(groups, None).await?;
         for (_, reference, manifest) in along {
@@ -122,7 +122,6 @@ pub(super) async fn apply(
         name: change.resolved.chosen.name.clone(),
         text: "the plan has no ClusterServiceVersion".into(),
     })?;
-    writer.resources = job.resources;
     if csv_object::closes_a_circle(change, job.snapshot) {
         forget_predecessor(change, ctx).await?;
     }
