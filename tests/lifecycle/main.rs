@@ -8,6 +8,7 @@
 
 mod adoption;
 mod approvals;
+mod attenuation;
 mod bad_input;
 mod bad_input_why;
 mod bundles;
@@ -27,6 +28,7 @@ mod packages;
 mod plans;
 mod pulled;
 mod removal;
+mod reserved;
 mod rollback;
 mod self_manage;
 mod serving;

@@ -8,6 +8,8 @@ use http::HeaderValue;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::{Api, Client, ResourceExt};
 use olm_api::OperatorGroup;
+use olm_plan::Who;
+use serde::Deserialize as _;
 
 use crate::{
     context::{Ctx, Error},
@@ -47,7 +49,7 @@ impl From<AccountError> for Error {
 
 impl Ctx {
     /// What an operator of the group's namespace is installed with: the manager's own rights, or those of the account
-    /// that the group names. CustomResourceDefinitions are always applied with the manager's own.
+    /// that the group names.
     pub(crate) async fn resources_for(
         &self,
         group: Option<&OperatorGroup>,
@@ -57,6 +59,26 @@ impl Ctx {
             Some(user) => Ok(self.resources.acting_with(acting_as(self.client.clone(), user))),
         }
     }
+}
+
+/// Who carries out the plans of a namespace with these OperatorGroups, where that is not the manager: the account that the group
+/// names, with a client in its name.
+pub(crate) async fn installer(
+    groups: &[serde_json::Value],
+    client: &Client,
+) -> Result<Option<(Who, Client)>, AccountError> {
+    let group = groups.first().and_then(|group| OperatorGroup::deserialize(group).ok());
+    let Some(user) = account(group.as_ref(), client).await? else { return Ok(None) };
+    Ok(named(groups).map(|who| (who, acting_as(client.clone(), user))))
+}
+
+/// The account that the first of these OperatorGroups names.
+pub(crate) fn named(groups: &[serde_json::Value]) -> Option<Who> {
+    let text = |pointer: &str| groups.first()?.pointer(pointer)?.as_str().map(str::to_owned);
+    Some(Who::ServiceAccount {
+        namespace: text("/metadata/namespace")?,
+        name: text("/spec/serviceAccountName")?,
+    })
 }
 
 /// The account of a group as a user of the API; `None` when the group names none.

@@ -165,6 +165,7 @@ pub(crate) const REASONS: &[Reason] = &[
         "The OperatorGroup provides other APIs and may not be changed.",
     ),
     warning("ClusterServiceVersion", "OwnerConflict", "An object of that name belongs to somebody else."),
+    warning("ClusterServiceVersion", "ReservedObject", "An object of it belongs to olm or to Kubernetes."),
     warning(
         "ClusterServiceVersion",
         "APIServiceResourceIssue",

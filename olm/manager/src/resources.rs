@@ -306,6 +306,20 @@ impl Resources {
         Ok((applied, warnings))
     }
 
+    /// Merges fields into an object that is there.
+    pub(crate) async fn merge(
+        &self,
+        object: &Value,
+        patch: &Value,
+        field_manager: &str,
+    ) -> Result<Value, ResourceError> {
+        let id = Id::of(object)?;
+        let params = PatchParams { field_manager: Some(field_manager.to_owned()), ..PatchParams::default() };
+        let patched = self.api(&id).await?.patch(&id.name, &params, &Patch::Merge(patch)).await;
+        let patched = patched.map_err(id.failed("patch"))?;
+        Ok(serde_json::to_value(patched).unwrap_or_default())
+    }
+
     /// Makes an object, where there is none of that name.
     pub(crate) async fn create(&self, manifest: &Value) -> Result<Created, ResourceError> {
         let id = Id::of(manifest)?;

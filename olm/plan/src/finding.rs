@@ -114,6 +114,8 @@ codes! {
     /// The authority in whose name the plan would be applied lacks rights that it uses or grants; it waits for an approver who holds
     /// them.
     ApproverLacksRights: Warn,
+    /// An object of the bundle is reserved: it belongs to olm or to Kubernetes.
+    ReservedObject: Block,
     /// A CRD of the bundle belongs to somebody else.
     CrdOwnedByOther: Block,
     /// The new CRD drops a version that objects are stored in.

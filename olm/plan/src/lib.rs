@@ -23,6 +23,7 @@ mod plan;
 mod planned;
 mod preflight;
 mod quantity;
+mod reserved;
 mod schema;
 mod uninstall;
 mod universe;
@@ -48,6 +49,7 @@ pub use plan::{
 pub use preflight::{
     Access, FactsNeeded, KindNeeded, Rule, kinds_needed, namespaces_to_ask, roles_needed, services_needed,
 };
+pub use reserved::{Installed, is_reserved, reserved};
 pub use schema::plan_schema;
 pub use uninstall::{
     CarriesOut, Dependency, Operand, Requester, UninstallInput, make_uninstall_plan, no_longer_needed,

@@ -15,11 +15,12 @@ use crate::finding::{Finding, FindingCode};
 use crate::images::images;
 use crate::input::{Live, PlanInput};
 use crate::object::ObjectRef;
-use crate::owner::{Owner, owner_of};
+use crate::owner::{Owner, owner_in, owner_of};
 use crate::permissions;
 use crate::plan::{API_VERSION, DependencyView, Plan, PlanAction, RejectedView, Reversible, Why};
 use crate::planned::{Cause, Op, PlannedObject};
 use crate::preflight::{Context, bundle_names, demands, findings, removed_stored_versions};
+use crate::reserved::is_reserved;
 
 /// The objects that [`make_plan`] has to know the live state of.
 pub fn reads(input: &PlanInput<'_>) -> Vec<ObjectRef> {
@@ -202,12 +203,7 @@ fn planned(
     let Some((there, difference)) = there else {
         return PlannedObject::new(reference, Op::Create, Some(phase));
     };
-    // Roles over a CRD's kinds belong to the CRD, whoever uses it.
-    let owner = match crd_of_role(there) {
-        Some(_) => Owner::Ours,
-        None => owner_of(there, &input.resolved.chosen.package, input.namespace, &bundle_names(input)),
-    };
-    let (op, note) = match owner {
+    let (op, note) = match owner_in(input, there) {
         Owner::Ours | Owner::Shared(_) if difference.fields.is_empty() => (Op::Unchanged, None),
         Owner::Ours if difference.fields.iter().all(|field| field.cause == Cause::Drift) => {
             (Op::Update, Some("it was changed since it was applied, and is put back".to_owned()))
@@ -232,6 +228,10 @@ fn left_over(input: &PlanInput<'_>, live: &Live, reference: &ObjectRef) -> Optio
     let there = live.get(reference)?;
     let old = input.resolved.from.as_ref().map(|from| csv_ref(input.namespace, &from.name));
     let is_old = old.as_ref() == Some(reference);
+    if is_reserved(reference, Some(there)) {
+        let note = Some("it belongs to olm or to Kubernetes".to_owned());
+        return Some(PlannedObject { note, ..PlannedObject::new(reference, Op::Noop, None) });
+    }
     let owner = owner_of(there, &input.resolved.chosen.package, input.namespace, &bundle_names(input));
     if !is_old && owner != Owner::Ours {
         let note = Some(match owner {

@@ -1,7 +1,11 @@
 //! Whose an object is.
 
 use olm_api::names;
+use olm_bundle::crd_of_role;
 use serde_json::Value;
+
+use crate::input::PlanInput;
+use crate::preflight::bundle_names;
 
 /// Whose an object is, seen from one package in one namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +18,17 @@ pub(crate) enum Owner {
     Other(String),
     /// It is nobody's.
     Nobody,
+}
+
+/// The owner of an object as a plan sees it. Roles over the kinds of a CustomResourceDefinition belong to that: they are the
+/// package's where the bundle brings it.
+pub(crate) fn owner_in(input: &PlanInput<'_>, live: &Value) -> Owner {
+    if let Some(crd) = crd_of_role(live) {
+        let brings =
+            input.bundle.crds().any(|own| own.pointer("/metadata/name") == Some(&Value::from(crd.as_str())));
+        return if brings { Owner::Ours } else { Owner::Other(format!("CustomResourceDefinition {crd}")) };
+    }
+    owner_of(live, &input.resolved.chosen.package, input.namespace, &bundle_names(input))
 }
 
 /// Reads the owner off the labels and annotations that OLM, Helm and the API server put on objects.
@@ -36,6 +51,12 @@ pub(crate) fn owner_of(live: &Value, package: &str, namespace: &str, bundles: &[
         }
         return Owner::Other(format!("operator {csv} in namespace {there}"));
     }
+    if let (Some(owner), Some(kind)) = (label(names::LABEL_OWNER), label(names::LABEL_OWNER_KIND))
+        && kind != "ClusterServiceVersion"
+    {
+        let there = label(names::LABEL_OWNER_NAMESPACE).unwrap_or_default();
+        return Owner::Other(format!("{kind} {owner} in namespace {there}"));
+    }
     let components = labels.into_iter().flat_map(|l| l.keys());
     let mut components = components.filter_map(|key| key.strip_prefix(names::LABEL_COMPONENT_PREFIX));
     // a package name has no dots as a rule, a namespace never has: the last dot parts them
@@ -50,6 +71,9 @@ pub(crate) fn owner_of(live: &Value, package: &str, namespace: &str, bundles: &[
     if let Some(release) = annotation("meta.helm.sh/release-name") {
         let there = annotation("meta.helm.sh/release-namespace").unwrap_or_default();
         return Owner::Other(format!("Helm release {release} in namespace {there}"));
+    }
+    if label("app.kubernetes.io/managed-by") == Some("Helm") {
+        return Owner::Other("Helm (label app.kubernetes.io/managed-by)".to_owned());
     }
     let owners = live.pointer("/metadata/ownerReferences").and_then(Value::as_array);
     for owner in owners.into_iter().flatten() {

@@ -66,12 +66,23 @@ pub(crate) fn show(plan: &Plan) -> Markup {
     }
 }
 
+/// What is said where no finding is: a plan that gives rights of level HIGH is not recommended by that.
+fn no_findings(plan: &Plan) -> Markup {
+    match plan.permissions.summary.get(&Level::High).copied().unwrap_or_default() {
+        0 => parts::note(Tone::Good, &html! { "Nothing blocks this plan." }),
+        high => parts::note(
+            Tone::Warn,
+            &html! { "Nothing blocks this plan, and the operator gets " (parts::plural(high, "high-risk right")) ": review them below." },
+        ),
+    }
+}
+
 fn findings(plan: &Plan) -> Markup {
     let mut findings: Vec<_> = plan.findings.iter().collect();
     findings.sort_by_key(|f| f.severity);
     html! {
         @if findings.is_empty() {
-            (parts::note(Tone::Good, &html! { "All checks passed." }))
+            (no_findings(plan))
         } @else {
             ul.plain.stack-s aria-label="Findings" {
                 @for finding in findings {
@@ -253,5 +264,30 @@ fn brief(value: &serde_json::Value) -> String {
     match text.char_indices().nth(160) {
         Some((at, _)) => format!("{}…", &text[..at]),
         None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn t06_a_plan_with_high_rights_is_not_recommended() {
+        let shown = |high: usize| {
+            let plan: Plan = serde_json::from_value(json!({
+                "apiVersion": olm_plan::API_VERSION, "digest": "sha256:0", "action": "install", "namespace": "ns",
+                "subscription": "a", "package": "a", "bundle": "a.v1", "path": [], "dependencies": [], "objects": [],
+                "why": { "chosen": "", "text": "", "rejected": [] }, "findings": [], "requiresApproval": false,
+                "permissions": { "added": [], "removed": [], "summary": { "HIGH": high } },
+                "reversible": { "possible": true },
+            }))
+            .unwrap();
+            show(&plan).into_string()
+        };
+        assert!(shown(0).contains("Nothing blocks this plan."));
+        let page = shown(2);
+        assert!(page.contains("2 high-risk rights: review them below") && !page.contains("passed"), "{page}");
     }
 }

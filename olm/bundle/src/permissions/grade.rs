@@ -2,9 +2,9 @@
 //!
 //! The levels follow what was counted over the heads of a community catalog of 333 packages, in rights over the whole
 //! cluster: everything (7), escalate, bind or impersonate (17), writing nodes (30), pods/exec (32), CRDs of others (34),
-//! webhooks (36) and cluster roles (85) are HIGH; reading all Secrets (234), creating workloads anywhere (177) and
-//! wildcards are MED. A right over one namespace reaches no further than that namespace, so what is HIGH over the cluster
-//! is MED there; `escalate`, `bind` and `impersonate` have no such bound.
+//! webhooks (36), cluster roles (85) and reading all Secrets (234) are HIGH; creating workloads anywhere (177) and wildcards are
+//! MED. A right over one namespace reaches no further than that namespace, so what is HIGH over the cluster is MED there;
+//! `escalate`, `bind` and `impersonate` have no such bound.
 
 use std::collections::BTreeSet;
 
@@ -53,12 +53,15 @@ impl Level {
 }
 
 const WRITE: &[&str] = &["create", "update", "patch", "delete", "deletecollection", "*"];
-const READ: &[&str] = &["get", "list", "watch", "*"];
 const WORKLOADS: &[(&str, &[&str])] = &[
     ("", &["pods", "replicationcontrollers"]),
     ("apps", &["deployments", "daemonsets", "statefulsets", "replicasets"]),
     ("batch", &["jobs", "cronjobs"]),
 ];
+/// Verbs whose answer holds the object.
+const REVEAL: &[&str] = &["get", "list", "watch", "patch", "*"];
+/// Whom `impersonate` is about.
+const IDENTITIES: &[&str] = &["users", "groups", "serviceaccounts"];
 /// Ways into a running pod.
 const INTO_PODS: &[&str] = &["pods/exec", "pods/attach", "pods/portforward"];
 
@@ -86,6 +89,16 @@ pub(super) fn grade(right: &Right<'_>, own_crds: &BTreeSet<&str>) -> (Level, Opt
         return (Level::High, Some("can give itself further rights"));
     }
     let rbac = group("rbac.authorization.k8s.io");
+    let all = right.name.is_none();
+    // A wildcard holds `escalate`, `bind` and `impersonate`.
+    if cluster && any_verb && all {
+        if rbac && resource(&["roles", "clusterroles"]) {
+            return (Level::High, Some("can give itself further rights"));
+        }
+        if group("") && resource(IDENTITIES) {
+            return (Level::High, Some("can act as any account"));
+        }
+    }
     if cluster {
         if write && rbac && resource(&["clusterroles", "clusterrolebindings"]) {
             return (Level::High, Some("changes rights in the whole cluster"));
@@ -106,7 +119,6 @@ pub(super) fn grade(right: &Right<'_>, own_crds: &BTreeSet<&str>) -> (Level, Opt
             };
         }
     }
-    let all = right.name.is_none();
     if (create || verb == "get") && group("") && resource(INTO_PODS) && all {
         return by_reach("reaches into pods of others", "reaches into pods of the namespace");
     }
@@ -116,8 +128,8 @@ pub(super) fn grade(right: &Right<'_>, own_crds: &BTreeSet<&str>) -> (Level, Opt
     if write && rbac && resource(&["roles", "rolebindings"]) {
         return (Level::Med, Some("hands out rights"));
     }
-    if READ.contains(&verb) && group("") && resource(&["secrets"]) && all && cluster {
-        return (Level::Med, Some("reads all Secrets"));
+    if REVEAL.contains(&verb) && group("") && resource(&["secrets"]) && all && cluster {
+        return (Level::High, Some("reads all Secrets"));
     }
     if create && cluster && WORKLOADS.iter().any(|(name, kinds)| group(name) && resource(kinds)) {
         return (Level::Med, Some("creates workloads anywhere"));

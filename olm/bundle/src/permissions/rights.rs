@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::grade::{Level, PermissionRule};
+use super::loose::{Own, loose};
 use super::pods::node_access;
+use super::webhooks::seen_by;
 use super::words::in_words;
 
 /// Rights of one bundle beyond this number are not told apart any more: a rule is a product of four lists, and strangers
@@ -33,6 +35,8 @@ pub struct Rights<'a> {
     /// What is no rule of a role: pods that reach the node, roles that the bundle does not bring.
     others: BTreeSet<PermissionRule>,
     own_crds: BTreeSet<&'a str>,
+    /// Groups of the aggregated APIs that it serves.
+    own_groups: BTreeSet<&'a str>,
 }
 
 fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
@@ -45,12 +49,12 @@ fn strings<'a>(rule: &'a Value, key: &str) -> impl Iterator<Item = &'a str> + Cl
 }
 
 impl<'a> Rights<'a> {
-    /// The rights that roles give to somebody, and what pods reach by themselves. A role that nothing binds gives none:
-    /// bundles bring such roles for people.
+    /// The rights that roles give to somebody, what webhooks see, and what pods reach by themselves. A role that adds its rules to
+    /// others gives them to everybody who is bound to those; one that nothing binds gives its rules to whoever is bound later.
     pub fn of(objects: impl IntoIterator<Item = &'a Value>) -> Self {
         let mut this = Self::default();
         let mut roles: BTreeMap<(&str, &str, &str), &Value> = BTreeMap::new();
-        let mut bindings = Vec::new();
+        let (mut bindings, mut webhooks, mut bound) = (Vec::new(), Vec::new(), BTreeSet::new());
         for object in objects {
             let name = text(object, "/metadata/name");
             match text(object, "/kind") {
@@ -59,6 +63,8 @@ impl<'a> Rights<'a> {
                 "ClusterRoleBinding" => bindings.push((None, object)),
                 "RoleBinding" => bindings.push((Some(text(object, "/metadata/namespace")), object)),
                 "CustomResourceDefinition" => drop(this.own_crds.insert(name)),
+                "APIService" => drop(this.own_groups.insert(text(object, "/spec/group"))),
+                "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => webhooks.push(object),
                 _ => this.others.extend(node_access(object)),
             }
         }
@@ -70,12 +76,17 @@ impl<'a> Rights<'a> {
                 this.others.insert(foreign_role(namespace, kind, name));
                 continue;
             };
-            if role.get("aggregationRule").is_some() {
-                this.others.insert(foreign_role(namespace, kind, name));
-            }
+            bound.insert((kind, home, name));
             for rule in role.get("rules").and_then(Value::as_array).into_iter().flatten() {
                 this.add(namespace, rule, &mut left);
             }
+        }
+        for (key, role) in &roles {
+            let own = Own { crds: &this.own_crds, groups: &this.own_groups };
+            this.others.extend(loose(role, bound.contains(key), &own, &mut left));
+        }
+        for configuration in webhooks {
+            this.others.extend(seen_by(configuration, &this.own_crds));
         }
         if left == 0 {
             this.others.insert(PermissionRule {
@@ -86,6 +97,19 @@ impl<'a> Rights<'a> {
             });
         }
         this
+    }
+
+    /// The rights of a role, as if it was bound in a scope.
+    pub(super) fn of_role(
+        role: &'a Value,
+        namespace: Option<&'a str>,
+        left: &mut usize,
+    ) -> BTreeSet<Right<'a>> {
+        let mut this = Self::default();
+        for rule in role.get("rules").and_then(Value::as_array).into_iter().flatten() {
+            this.add(namespace, rule, left);
+        }
+        this.rights
     }
 
     fn add(&mut self, namespace: Option<&'a str>, rule: &'a Value, left: &mut usize) {

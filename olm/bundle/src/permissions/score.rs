@@ -8,7 +8,7 @@ use super::grade::{Level, PermissionRule};
 use super::rights::Rights;
 use crate::csv::InstallMode;
 use crate::model::{Bundle, kind};
-use crate::render::{RenderOptions, Target, rbac};
+use crate::render::{RenderOptions, Target, rbac, switches};
 
 /// Reasons of one level count up to this, so that no number of lower ones outweighs a higher one.
 const MOST: usize = 99;
@@ -56,6 +56,7 @@ pub(super) fn grantors(bundle: &Bundle, target_namespaces: Vec<String>) -> Optio
     };
     let target = Target::of(bundle, &options).ok()?;
     let mut list = rbac::objects(&target, &BTreeSet::new());
+    list.extend(switches(&target));
     list.extend(bundle.deployments().iter().map(deployment));
     list.extend(bundle.crds().map(
         |crd| json!({ "kind": "CustomResourceDefinition", "metadata": { "name": crd["metadata"]["name"] } }),

@@ -15,9 +15,9 @@ fn objects(cluster: bool, rules: Value) -> Vec<Value> {
     vec![
         json!({ "kind": role, "metadata": { "name": "r", "namespace": "ns" }, "rules": rules }),
         json!({ "kind": binding, "metadata": { "name": "b", "namespace": "ns" }, "roleRef": { "kind": role, "name": "r" } }),
-        // a role that nothing binds gives nothing
+        // a role that nothing binds and that harms nobody
         json!({ "kind": "ClusterRole", "metadata": { "name": "for-people" },
-                "rules": [{ "apiGroups": ["*"], "resources": ["*"], "verbs": ["*"] }] }),
+                "rules": [{ "apiGroups": ["other.example.com"], "resources": ["others"], "verbs": ["get"] }] }),
         json!({ "kind": "CustomResourceDefinition", "metadata": { "name": "mine.example.com" } }),
     ]
 }
@@ -62,8 +62,12 @@ fn every_grade_of_the_table() {
         (RBAC, "clusterrolebindings", "delete", High, Low),
         (RBAC, "clusterroles", "get", Low, Low),
         (RBAC, "rolebindings", "create", Med, Med),
-        ("", "secrets", "get", Med, Low),
-        ("", "secrets", "list", Med, Low),
+        (RBAC, "roles", "*", High, Med),
+        (RBAC, "clusterroles", "*", High, Med),
+        ("", "serviceaccounts", "*", High, Med),
+        ("", "secrets", "get", High, Low),
+        ("", "secrets", "list", High, Low),
+        ("", "secrets", "patch", High, Low),
         ("", "secrets", "create", Low, Low),
         ("apps", "deployments", "create", Med, Low),
         ("apps", "deployments", "update", Low, Low),
@@ -109,6 +113,89 @@ fn words_are_short() {
     assert_eq!(only(true, rule("apps", "deployments", &["create"])).rule, "create deployments.apps");
     let url = json!({ "nonResourceURLs": ["/metrics"], "verbs": ["get"] });
     assert_eq!(only(true, url).rule, "get /metrics");
+}
+
+fn told(objects: &[Value]) -> Vec<(String, Level)> {
+    Rights::of(objects).rules().into_iter().map(|r| (r.rule, r.level)).collect()
+}
+
+/// A role that adds to `view` gives its rules to everybody with `view`, whether it is bound or not.
+#[test]
+fn t06_roles_that_add_to_others_are_high() {
+    let role = |labels: Value, rules: Value| json!({ "kind": "ClusterRole", "metadata": { "name": "r", "labels": labels }, "rules": rules });
+    let to_view = json!({ "rbac.authorization.k8s.io/aggregate-to-view": "true" });
+    let everything = json!([{ "apiGroups": ["*"], "resources": ["*"], "verbs": ["*"] }]);
+    let found = told(&[role(to_view.clone(), everything)]);
+    assert_eq!(found, [("* everything, for everybody with ClusterRole view".to_owned(), Level::High)]);
+    let found = told(&[role(to_view.clone(), json!([rule("", "configmaps", &["get"])]))]);
+    assert_eq!(found, [("get configmaps, for everybody with ClusterRole view".to_owned(), Level::High)]);
+    // the bundle's own kinds are its users' to have
+    let crd = json!({ "kind": "CustomResourceDefinition", "metadata": { "name": "mine.example.com" } });
+    let own = role(
+        to_view.clone(),
+        json!([rule("example.com", "mine", &["get"]), rule("example.com", "mine/status", &["get"])]),
+    );
+    assert_eq!(told(&[own, crd.clone()]), []);
+    // and a role that looks like one over a kind and grants more is none
+    let mut disguised =
+        role(to_view, json!([rule("example.com", "mine", &["get"]), rule("", "secrets", &["get"])]));
+    disguised["metadata"]["name"] = json!("mine.example.com-v1-view");
+    disguised["metadata"]["labels"]["olm.opgroup.permissions/aggregate-to-1-view"] = json!("true");
+    assert_eq!(told(&[disguised, crd])[0].1, Level::High);
+}
+
+/// A role that others add to has rights that no plan shows.
+#[test]
+fn t06_roles_that_others_add_to_are_high() {
+    let role = json!({ "kind": "ClusterRole", "metadata": { "name": "r" },
+        "aggregationRule": { "clusterRoleSelectors": [{ "matchLabels": { "a": "b" } }] } });
+    let binding = json!({ "kind": "ClusterRoleBinding", "metadata": { "name": "b" }, "roleRef": { "kind": "ClusterRole", "name": "r" } });
+    for objects in [vec![role.clone()], vec![role, binding]] {
+        assert_eq!(told(&objects), [("all that other roles add to ClusterRole r".to_owned(), Level::High)]);
+    }
+}
+
+/// A role that nothing binds is graded as if it was bound; what harms nobody is not told.
+#[test]
+fn t06_roles_that_nothing_binds_are_graded() {
+    let role = |rules: Value| [json!({ "kind": "ClusterRole", "metadata": { "name": "r" }, "rules": rules })];
+    let found = told(&role(json!([rule("", "secrets", &["get"]), rule("", "pods", &["get"])])));
+    assert_eq!(found, [("get secrets, by ClusterRole r, which nothing binds".to_owned(), Level::High)]);
+    assert_eq!(told(&role(json!([rule("", "pods", &["get"])]))), []);
+}
+
+/// Webhooks on everything, or on what gives rights, are HIGH unless they select.
+#[test]
+fn t06_webhooks_on_requests_of_others_are_high() {
+    use Level::{High, Med};
+    let level = |group: &str, resource: &str, namespaces: Value, objects: Value| {
+        let rules = json!([{ "apiGroups": [group], "resources": [resource], "operations": ["CREATE"], "apiVersions": ["*"] }]);
+        let webhook = json!({ "rules": rules, "namespaceSelector": namespaces, "objectSelector": objects });
+        let objects = [
+            json!({ "kind": "MutatingWebhookConfiguration", "metadata": { "name": "w" }, "webhooks": [webhook] }),
+            json!({ "kind": "CustomResourceDefinition", "metadata": { "name": "mine.example.com" } }),
+        ];
+        told(&objects).first().map(|(_, level)| *level)
+    };
+    const RBAC: &str = "rbac.authorization.k8s.io";
+    let some = json!({ "matchLabels": { "a": "b" } });
+    for (group, resource) in [
+        ("*", "*"),
+        ("", "*"),
+        ("apps", "*/*"),
+        ("", "pods"),
+        ("", "namespaces"),
+        (RBAC, "rolebindings"),
+        (RBAC, "clusterrolebindings"),
+    ] {
+        assert_eq!(level(group, resource, json!(null), json!({})), Some(High), "{group} {resource}");
+        assert_eq!(level(group, resource, json!(null), some.clone()), Some(Med), "{group} {resource}");
+    }
+    // objects of the cluster are in no namespace
+    assert_eq!(level(RBAC, "clusterrolebindings", some.clone(), json!({})), Some(High));
+    assert_eq!(level("", "pods", some, json!({})), Some(Med));
+    assert_eq!(level("apps", "deployments", json!({}), json!({})), Some(Med));
+    assert_eq!(level("example.com", "mine", json!({}), json!({})), None);
 }
 
 #[test]

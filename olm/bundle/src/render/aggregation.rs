@@ -90,7 +90,7 @@ fn role(name: &str, labels: Map<String, Value>, rule: Value) -> Value {
 }
 
 /// The CustomResourceDefinition that a role is for, if it is one of [`api_roles`]: the role is shared by all who use
-/// that, and goes with it.
+/// that, and goes with it. A role that grants anything else is none of them.
 #[must_use]
 pub fn crd_of_role(object: &Value) -> Option<String> {
     if kind(object) != "ClusterRole" {
@@ -100,10 +100,18 @@ pub fn crd_of_role(object: &Value) -> Option<String> {
     if !labels.keys().any(|key| key.starts_with(TO_GROUP)) || labels.contains_key("olm.owner") {
         return None;
     }
-    let first = |field: &str| object.get("rules")?.get(0)?.get(field)?.get(0)?.as_str();
-    let crd = match first("resourceNames") {
-        Some(crd) => crd.to_owned(),
-        None => format!("{}.{}", first("resources")?, first("apiGroups")?),
+    let [rule] = object.get("rules")?.as_array()?.as_slice() else { return None };
+    let only = |field: &str| match rule.get(field)?.as_array()?.as_slice() {
+        [one] => one.as_str(),
+        _ => None,
+    };
+    let (group, resource) = (only("apiGroups")?, only("resources")?);
+    let crd = match rule.get("resourceNames") {
+        Some(_) if (group, resource) == ("apiextensions.k8s.io", "customresourcedefinitions") => {
+            only("resourceNames")?.to_owned()
+        }
+        Some(_) => return None,
+        None => format!("{resource}.{group}"),
     };
     name(object).starts_with(&format!("{crd}-")).then_some(crd)
 }

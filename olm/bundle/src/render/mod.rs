@@ -139,6 +139,11 @@ pub fn render(bundle: &Bundle, options: &RenderOptions) -> Result<Rendered, Rend
     Ok(Rendered { phases, endpoints })
 }
 
+/// The webhook configurations and APIServices of a bundle; none where they are not described well.
+pub(crate) fn switches(target: &Target<'_>) -> Vec<Value> {
+    Served::of(target).map(|served| served.switches()).unwrap_or_default()
+}
+
 /// Within a phase: who, what they may, that they may it, and then the rest.
 fn rank(kind: &str) -> u8 {
     match kind {

@@ -28,6 +28,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use crate::{
+    attenuated,
     manifests::{MANAGER, home},
     resources::{Resources, short},
 };
@@ -105,23 +106,31 @@ async fn rights(client: &Client, asker: Asker, input: &PlanInput<'_>) -> (Fact<P
     let manager = Who::ServiceAccount { namespace: home().to_owned(), name: MANAGER.to_owned() };
     match asker {
         Asker::Installer => {
-            let access = own_rights(client, input, None).await;
-            (known(access, |access| Principal { who: manager, access, exact: true }), Fact::NotAsked)
+            let (who, client) = match attenuated::installer(input.operator_groups, client).await {
+                Ok(account) => account.unwrap_or_else(|| (manager, client.clone())),
+                Err(error) => return (Fact::Unknown(error.to_string()), Fact::NotAsked),
+            };
+            let access = own_rights(&client, input, None).await;
+            (known(access, |access| Principal { who, access, exact: true }), Fact::NotAsked)
         }
         Asker::User => {
             let roles = Api::<ClusterRole>::all(client.clone());
             let (own, installer) =
                 tokio::join!(own_rights(client, input, Some(input.namespace)), roles.get_opt(MANAGER));
-            let installer = match installer {
-                Ok(Some(role)) => {
+            let account = attenuated::named(input.operator_groups);
+            let installer = match (account, installer) {
+                (Some(account), _) => {
+                    Fact::Unknown(format!("the manager asks what {account} may do when it makes the plan"))
+                }
+                (None, Ok(Some(role))) => {
                     let rules = role.rules.unwrap_or_default();
                     let rules = rules.iter().map(|rule| Rule::of(&json!(rule))).collect();
                     let access = Access::unknown().with_cluster(rules);
                     Fact::Known(Principal { who: manager, access, exact: false })
                 }
                 // It is not on this cluster by its manifests, so nobody knows who it is.
-                Ok(None) => Fact::NotAsked,
-                Err(error) => unknown("get", &format!("ClusterRole {MANAGER}"), &error),
+                (None, Ok(None)) => Fact::NotAsked,
+                (None, Err(error)) => unknown("get", &format!("ClusterRole {MANAGER}"), &error),
             };
             let user = known(own, |access| Principal { who: Who::You, access, exact: true });
             (installer, user)

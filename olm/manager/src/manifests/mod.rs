@@ -16,6 +16,7 @@ mod network;
 mod options;
 mod packages;
 mod rbac;
+mod surplus;
 #[cfg(test)]
 mod tests;
 mod workloads;
@@ -31,6 +32,7 @@ use serde_json::{Value, json};
 
 pub use options::{ManifestOptions, VERSION};
 pub(crate) use packages::{PACKAGES, PACKAGES_API};
+pub(crate) use surplus::surplus;
 
 use crate::resources::{ResourceError, Resources};
 
@@ -119,7 +121,7 @@ pub fn where_served(object: &Value) -> Option<u32> {
 }
 
 /// Applies an installation's objects in order, as [`FIELD_MANAGER`]; CRDs are waited for, so that what follows finds
-/// them. Applying the same objects again changes nothing.
+/// them. What others added to them and what gives rights is taken away. Applying the same objects again changes nothing.
 ///
 /// # Errors
 /// [`ResourceError`] for the first object that cannot be applied.
@@ -136,7 +138,13 @@ pub async fn apply(client: &Client, objects: &[Value]) -> Result<(), ResourceErr
             Err(ResourceError::UnknownKind { kind, .. }) if where_served(object).is_some() => {
                 tracing::info!(kind, "left out: the API server does not have this kind");
             }
-            applied => drop(applied?),
+            applied => {
+                if let Some(patch) = surplus::without(&surplus(object, &applied?)) {
+                    resources.merge(object, &patch, FIELD_MANAGER).await?;
+                    // What was filled in by it goes, too.
+                    resources.apply_as(object, FIELD_MANAGER).await?;
+                }
+            }
         }
         if object["kind"] == "CustomResourceDefinition" {
             crds.extend(object["metadata"]["name"].as_str());

@@ -444,3 +444,21 @@ fn helm_makes_the_very_same_objects() {
         assert_same(&options, text, objects.collect());
     }
 }
+
+/// No operator may take over an object of the installation, whatever its choices.
+#[test]
+fn t07_every_object_of_an_installation_is_reserved() {
+    let options = ManifestOptions {
+        replicas: 2,
+        service_monitor: true,
+        package_manifests: true,
+        ..ManifestOptions::default()
+    };
+    let installed = olm_plan::Installed { namespace: "db", targets: &[], crds: &[], groups: &[] };
+    for mut object in manifests(&options) {
+        // By its name alone: the label may have been taken off.
+        object["metadata"]["labels"] = json!({});
+        let users = ["Namespace", "CatalogSource"].contains(&object["kind"].as_str().unwrap_or_default());
+        assert!(users || olm_plan::reserved(&object, None, &installed).is_some(), "{}", object["metadata"]);
+    }
+}

@@ -6,6 +6,7 @@ use kube::{
     core::GroupVersionKind,
 };
 use olm_api::{ClusterServiceVersion, csv::CrdDescription};
+use olm_plan::{ObjectRef, is_reserved};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -119,8 +120,10 @@ async fn list_of(client: &Client, crd: &CrdDescription) -> Result<Vec<Instance>,
     Ok(out)
 }
 
+/// Objects of olm's own kinds are nobody's instances, whatever a version says that it owns.
 fn resource_of(crd: &CrdDescription) -> Option<(String, ApiResource)> {
-    let (plural, group) = crd.name.split_once('.')?;
+    let definition = ObjectRef::new("apiextensions.k8s.io/v1", "CustomResourceDefinition", None, &crd.name);
+    let (plural, group) = crd.name.split_once('.').filter(|_| !is_reserved(&definition, None))?;
     let gvk = GroupVersionKind::gvk(group, &crd.version, &crd.kind);
     Some((plural.to_owned(), ApiResource::from_gvk_with_plural(&gvk, plural)))
 }

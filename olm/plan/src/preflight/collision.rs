@@ -3,15 +3,13 @@
 use std::collections::BTreeSet;
 
 use super::json::{list, text};
-use super::{Context, Report, bundle_names};
+use super::{Context, Report};
 use crate::finding::{Finding, FindingCode, Severity};
 use crate::object::ObjectRef;
-use crate::owner::{Owner, owner_of};
+use crate::owner::{Owner, owner_in};
 use crate::plan::PlannedObject;
 
 pub(super) fn check(context: &Context<'_>, report: &mut Report) {
-    let input = context.input;
-    let bundles = bundle_names(input);
     for object in context.objects.iter().filter(|o| o.phase.is_some()) {
         let reference = &object.reference;
         // CRDs have a code of their own; a namespace is nobody's, and the version has the package's own name.
@@ -20,8 +18,7 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
             continue;
         }
         let Some(live) = context.live.get(reference) else { continue };
-        let owner = owner_of(live, &input.resolved.chosen.package, input.namespace, &bundles);
-        report.extend(collision(object, owner));
+        report.extend(collision(object, owner_in(context.input, live)));
     }
     report.extend(default_account(context));
 }

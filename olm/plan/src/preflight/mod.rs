@@ -17,6 +17,7 @@ mod pod_security;
 mod priority_class;
 mod quota;
 mod report;
+mod reserved;
 mod rights;
 mod rollback;
 mod trap;
@@ -91,6 +92,7 @@ const CHECKS: &[fn(&Context<'_>, &mut Report)] = &[
     apis::check,
     rights::check,
     crd::check,
+    reserved::check,
     collision::check,
     immutable::check,
     pod_security::check,

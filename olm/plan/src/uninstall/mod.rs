@@ -17,6 +17,7 @@ use crate::owner::{Owner, owner_of, shared_with};
 use crate::permissions;
 use crate::plan::{API_VERSION, DependencyView, Plan, PlanAction, Reversible, Why};
 use crate::planned::{Op, PlannedObject};
+use crate::reserved::is_reserved;
 use findings::findings;
 
 pub use dependencies::{CarriesOut, Dependency, Requester, no_longer_needed};
@@ -163,6 +164,9 @@ pub fn make_uninstall_plan(input: &UninstallInput<'_>, live: &Live) -> Plan {
     }
 }
 
+/// What becomes of objects that [`is_reserved`] names.
+const RESERVED: &str = "kept: it belongs to olm or to Kubernetes";
+
 /// The list of objects as it grows.
 struct Draft<'a> {
     input: &'a UninstallInput<'a>,
@@ -199,6 +203,10 @@ impl Draft<'_> {
         let version =
             leaver.csv.and_then(name_of).map(|name| csv_ref(self.input.namespace, name).to_string());
         for reference in rendered_by(leaver, |object| !is_crd(object) && crd_of_role(object).is_none()) {
+            if self.is_reserved(&reference) {
+                self.push(&reference, Op::Noop, Some(RESERVED.to_owned()));
+                continue;
+            }
             match self.owner(leaver, &reference) {
                 Owner::Other(other) => {
                     self.push(&reference, Op::Noop, Some(format!("kept: owned by {other}")))
@@ -224,6 +232,7 @@ impl Draft<'_> {
             let there = self.live.get(&reference);
             let shared = there.and_then(|there| shared_with(there, leaver.package, self.input.namespace));
             let note = match (self.input.policy.crds, self.owner(leaver, &reference), shared) {
+                _ if self.is_reserved(&reference) => Some(RESERVED.to_owned()),
                 (CrdPolicy::Keep, ..) => Some(
                     "kept: with it all its objects would go (deletionPolicy.crds: Delete removes it)"
                         .to_owned(),
@@ -251,6 +260,11 @@ impl Draft<'_> {
         for object in &mut self.objects[before..] {
             object.goes_with.clone_from(&with);
         }
+    }
+
+    /// Whether an object is not the operator's to delete, whatever its version says.
+    fn is_reserved(&self, reference: &ObjectRef) -> bool {
+        is_reserved(reference, self.live.get(reference))
     }
 
     fn owner(&self, leaver: &Leaver<'_>, reference: &ObjectRef) -> Owner {

@@ -29,7 +29,7 @@ fn an_install_creates_everything_in_phases_and_shows_what_it_applies() {
     assert_eq!(csv["metadata"]["annotations"]["olm.operatorGroup"], "og");
     assert_eq!(csv["metadata"]["annotations"]["capabilities"], "Basic Install");
     assert_eq!(csv["metadata"]["labels"]["operators.coreos.com/thing.ns"], "");
-    assert_eq!(plan.permissions.summary[&Level::Med], 1);
+    assert_eq!(plan.permissions.summary[&Level::High], 1);
     assert!(plan.findings.is_empty(), "{:?}", plan.findings);
     assert!(!plan.requires_approval && !plan.is_blocked());
 }

@@ -82,6 +82,7 @@ pub(crate) const EXAMPLES: &[(FindingCode, Example)] = &[
         world.facts.user = principal(Who::You, rights::all_but_granting());
         world.findings()
     }),
+    (FindingCode::ReservedObject, || objects::owning("installplans", "operators.coreos.com").findings()),
     (FindingCode::CrdOwnedByOther, || {
         let mut world = World::install(vec![], |_| {});
         let mut helm = crd();

@@ -1,10 +1,10 @@
 //! Objects that are there already: whose they are, and what of them may not change.
 
-use olm_plan::{FindingCode, Severity};
+use olm_plan::{FindingCode, Op, Severity};
 use serde_json::{Value, json};
 
 use crate::examples::install_mode_removed;
-use crate::world::{World, config};
+use crate::world::{World, config, crd};
 
 /// A Deployment with the name of the operator's.
 pub(crate) fn deployment(metadata: Value) -> Value {
@@ -20,6 +20,96 @@ pub(crate) fn other_selector(csv: &mut Value) {
     let spec = csv.pointer_mut("/spec/install/spec/deployments/0/spec").unwrap();
     spec["selector"]["matchLabels"] = json!({ "app": "other" });
     spec["template"]["metadata"]["labels"] = json!({ "app": "other" });
+}
+
+/// A bundle that brings a CustomResourceDefinition of a group.
+pub(crate) fn owning(plural: &str, group: &str) -> World {
+    let mut crd = crd();
+    crd["metadata"]["name"] = json!(format!("{plural}.{group}"));
+    crd["spec"]["group"] = json!(group);
+    crd["spec"]["names"]["plural"] = json!(plural);
+    World::install(vec![crd], |csv| {
+        csv["spec"]["customresourcedefinitions"]["owned"][0]["name"] = json!(format!("{plural}.{group}"));
+    })
+}
+
+fn role(name: &str, labels: Value) -> Value {
+    json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+            "metadata": { "name": name, "labels": labels },
+            "rules": [{ "verbs": ["get"], "apiGroups": ["example.com"], "resources": ["things"] }] })
+}
+
+/// A CRD of olm's groups is refused whether it is there or not, and so is a group of Kubernetes without an approval.
+#[test]
+fn t01_crds_of_reserved_groups_block() {
+    let block = [(FindingCode::ReservedObject, Severity::Block)];
+    for group in
+        ["operators.coreos.com", "olm.operatorframework.io", "gateway.networking.k8s.io", "x.kubernetes.io"]
+    {
+        assert_eq!(owning("gates", group).codes(), block, "{group}");
+    }
+    // given olm's own, which has no owner but the label of its installation
+    let mut world = owning("installplans", "operators.coreos.com");
+    let mut live = world.bundle.crds().next().unwrap().clone();
+    live["metadata"]["labels"] = json!({ "app.kubernetes.io/part-of": "olm" });
+    world.put(live);
+    assert!(world.plan().is_blocked());
+    assert!(world.codes().contains(&block[0]), "{:?}", world.codes());
+}
+
+/// Roles of Kubernetes and bindings of olm are never changed; the label counts, too.
+#[test]
+fn t07_roles_of_olm_and_of_kubernetes_block() {
+    let codes = |objects: Vec<Value>| World::install(objects, |_| {}).codes();
+    let block = [(FindingCode::ReservedObject, Severity::Block)];
+    for name in ["view", "cluster-admin", "system:node", "olm-manager-instances"] {
+        assert_eq!(codes(vec![role(name, json!({}))]), block, "{name}");
+    }
+    assert_eq!(codes(vec![role("thing-reader", json!({ "app.kubernetes.io/part-of": "olm" }))]), block);
+    let mut world = World::install(vec![role("thing-reader", json!({}))], |_| {});
+    world.put(role("thing-reader", json!({ "kubernetes.io/bootstrapping": "rbac-defaults" })));
+    assert!(world.codes().contains(&block[0]), "{:?}", world.codes());
+    // and what an earlier version took is not deleted with the next one
+    let mut world = World::install(vec![role("view", json!({}))], |_| {}).upgrade("1.0.1", vec![], |_| {});
+    let op = |world: &World| world.plan().objects.iter().find(|o| o.name == "view").map(|o| o.op);
+    assert_eq!(op(&world), Some(Op::Noop));
+    world.live.retain(|reference, _| reference.name != "view");
+    assert_eq!(op(&world), None);
+}
+
+/// What another manager made is not taken over: Helm by its label, an OperatorGroup, and the owner of another CRD.
+#[test]
+fn t07_objects_that_another_manager_owns_block() {
+    let aggregated = json!({ "olm.opgroup.permissions/aggregate-to-1-view": "true" });
+    let mut of_crd = role("others.example.com-v1-view", aggregated);
+    of_crd["rules"][0]["resources"] = json!(["others"]);
+    for (live, owner) in [
+        (role("thing-reader", json!({ "app.kubernetes.io/managed-by": "Helm" })), "Helm"),
+        (
+            role(
+                "olm.og.own.view-x",
+                json!({ "olm.owner": "own", "olm.owner.kind": "OperatorGroup", "olm.owner.namespace": "x" }),
+            ),
+            "OperatorGroup own in namespace x",
+        ),
+        (of_crd, "CustomResourceDefinition others.example.com"),
+    ] {
+        let name = live["metadata"]["name"].as_str().unwrap().to_owned();
+        let mut wanted = role(&name, json!({}));
+        wanted["rules"][0]["verbs"] = json!(["*"]);
+        let mut world = World::install(vec![wanted], |_| {});
+        world.put(live);
+        let finding = world.only();
+        assert_eq!((finding.code, finding.severity), (FindingCode::NameCollision, Severity::Block));
+        assert!(finding.text.contains(owner), "{}", finding.text);
+    }
+    // a role without an owner is adopted, and the plan says so
+    let mut wanted = role("thing-reader", json!({}));
+    wanted["rules"][0]["verbs"] = json!(["*"]);
+    let mut world = World::install(vec![wanted], |_| {});
+    world.put(role("thing-reader", json!({})));
+    assert_eq!(world.codes(), [(FindingCode::NameCollision, Severity::Warn)]);
+    assert!(world.plan().objects.iter().any(|o| o.name == "thing-reader" && o.op == Op::Adopt));
 }
 
 #[test]

@@ -194,7 +194,7 @@ fn forbidden(rule: &RuleWithOperations) -> Option<Problem> {
     ];
     if has(&rule.api_groups, &["*"]) {
         Some(Problem::RulesForAll)
-    } else if has(&rule.api_groups, &["operators.coreos.com"]) {
+    } else if has(&rule.api_groups, &["operators.coreos.com", "olm.operatorframework.io"]) {
         Some(Problem::RulesForOlm)
     } else if has(&rule.api_groups, &["admissionregistration.k8s.io"]) && has(&rule.resources, &webhooks) {
         Some(Problem::RulesForWebhooks)

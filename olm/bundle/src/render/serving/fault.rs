@@ -68,7 +68,9 @@ pub enum Problem {
     #[error("rules must not be for all API groups; list the groups")]
     RulesForAll,
     /// Such a webhook could keep itself from being removed.
-    #[error("rules must not be for group operators.coreos.com, by which operators are installed and removed")]
+    #[error(
+        "rules must not be for groups operators.coreos.com and olm.operatorframework.io, by which operators are installed and removed"
+    )]
     RulesForOlm,
     /// Such a webhook could keep itself from being removed.
     #[error("rules must not be for webhook configurations; leave admissionregistration.k8s.io out")]

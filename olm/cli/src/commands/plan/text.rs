@@ -43,7 +43,8 @@ pub fn plan_text(plan: &Plan) -> String {
         let why = plan.reversible.reason.as_deref().unwrap_or("there is none");
         out += &wrapped("way back:  ", "           ", &printable(&format!("none: {why}")));
     }
-    out += &findings(&plan.findings);
+    let high = plan.permissions.summary.get(&Level::High).copied().unwrap_or_default();
+    out += &findings(&plan.findings, high);
     out += &permissions(plan);
     out += &images(plan);
     out += &objects(plan);
@@ -69,9 +70,11 @@ fn title(plan: &Plan) -> String {
     title
 }
 
-fn findings(findings: &[Finding]) -> String {
+fn findings(findings: &[Finding], high: usize) -> String {
     if findings.is_empty() {
-        return "\nfindings: none\n".to_owned();
+        let rights =
+            if high == 0 { String::new() } else { format!("; {} of level HIGH below", count(high, "right")) };
+        return format!("\nfindings: none{rights}\n");
     }
     let of = |severity| findings.iter().filter(|finding| finding.severity == severity).count();
     let mut out = format!(
@@ -191,5 +194,29 @@ pub fn named(object: &PlannedObject) -> String {
     match &object.ns {
         Some(namespace) => format!("{kind} {namespace}/{}", object.name),
         None => format!("{kind} {}", object.name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn plan(high: usize) -> Plan {
+        serde_json::from_value(json!({
+            "apiVersion": olm_plan::API_VERSION, "digest": "sha256:0", "action": "install", "namespace": "ns",
+            "subscription": "a", "package": "a", "bundle": "a.v1", "path": [], "dependencies": [], "objects": [],
+            "why": { "chosen": "", "text": "", "rejected": [] }, "findings": [], "requiresApproval": false,
+            "permissions": { "added": [], "removed": [], "summary": { "HIGH": high } },
+            "reversible": { "possible": true },
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn t06_a_plan_without_findings_tells_its_high_rights() {
+        assert!(plan_text(&plan(0)).contains("\nfindings: none\n"));
+        assert!(plan_text(&plan(2)).contains("\nfindings: none; 2 rights of level HIGH below\n"));
     }
 }

@@ -55,7 +55,7 @@ pub(crate) fn of_members<'a>(
 ) -> BTreeSet<String> {
     let refused = |csv: &&ClusterServiceVersion| {
         let reason = csv.status.as_ref().and_then(|s| s.reason.as_deref()).unwrap_or_default();
-        matches!(reason, "InterOperatorGroupOwnerConflict" | "UnsupportedOperatorGroup")
+        matches!(reason, "InterOperatorGroupOwnerConflict" | "UnsupportedOperatorGroup" | "ReservedObject")
     };
     let members = members.into_iter().filter(|csv| is_live(csv) && !refused(csv));
     members.flat_map(provided).map(|api| text(&api)).collect()

@@ -117,6 +117,9 @@ fn misplaced(observed: &Observed<'_>) -> Option<Verdict> {
             failed("UnsupportedOperatorGroup", error.to_string())
         }
         Refused::Render(error) => failed(reason_of(error), error.to_string()),
+        Refused::Reserved { object, why } => {
+            failed("ReservedObject", format!("an operator must not create or change {object}: it {why}"))
+        }
     })
 }
 

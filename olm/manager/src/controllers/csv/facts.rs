@@ -120,6 +120,11 @@ pub(super) enum Refused {
         group: String,
     },
     Render(RenderError),
+    /// An object of it belongs to olm or to Kubernetes.
+    Reserved {
+        object: String,
+        why: String,
+    },
 }
 
 /// Webhooks, APIServices and their certificates, as far as the phase depends on them. The default is a version that

@@ -6,7 +6,7 @@ use kube::{
     Api, Resource, ResourceExt,
     api::{DeleteParams, Patch, PatchParams},
 };
-use olm_api::{ClusterServiceVersion, OperatorCondition, names};
+use olm_api::{ClusterServiceVersion, OperatorCondition, OperatorGroup, names};
 use serde_json::{Value, json};
 
 use super::{apis, authority, facts::Observed, workload::Workload};
@@ -59,6 +59,9 @@ pub(super) fn refusal(error: &Error) -> Option<(&'static str, String)> {
         Error::NotPermitted(why) => Some((denied, why.clone())),
         Error::NotReady { .. } => Some(("InstallComponentFailed", error.to_string())),
         Error::Resource(resource) if resource.is_forbidden() => Some((denied, error.to_string())),
+        Error::Kube { source, .. } if matches!(&**source, kube::Error::Api(status) if status.is_forbidden()) => {
+            Some((denied, error.to_string()))
+        }
         Error::Resource(resource) if resource.is_refused() => {
             Some(("InstallComponentFailed", error.to_string()))
         }
@@ -66,13 +69,18 @@ pub(super) fn refusal(error: &Error) -> Option<(&'static str, String)> {
     }
 }
 
-/// Deletes Deployments of the version by name.
+/// Deletes Deployments of the version by name, with no more rights than the OperatorGroup grants.
 pub(super) async fn delete(
     csv: &ClusterServiceVersion,
     deployments: &[&str],
+    group: Option<&OperatorGroup>,
     ctx: &Ctx,
 ) -> Result<(), Error> {
-    let api = Api::<Deployment>::namespaced(ctx.client.clone(), &csv.namespace().unwrap_or_default());
+    if deployments.is_empty() {
+        return Ok(());
+    }
+    let client = ctx.resources_for(group).await?.client().clone();
+    let api = Api::<Deployment>::namespaced(client, &csv.namespace().unwrap_or_default());
     for name in deployments {
         match api.delete(name, &DeleteParams::default()).await {
             Ok(_) => {}
@@ -83,8 +91,9 @@ pub(super) async fn delete(
     Ok(())
 }
 
-/// The object by which an operator talks back, and the right to write that one object.
-fn operator_condition(csv: &ClusterServiceVersion) -> Vec<Value> {
+/// The object by which an operator talks back, and the right to write that one object. The manager makes them with its own rights,
+/// whatever the OperatorGroup grants.
+pub(super) fn operator_condition(csv: &ClusterServiceVersion) -> Vec<Value> {
     let name = csv.name_any();
     let namespace = csv.namespace().unwrap_or_default();
     let strategy = &csv.spec.install.spec;

@@ -179,8 +179,11 @@ async fn reconcile(
     }
     let Seen { observed, csvs, package, serving } = observe::observe(&csv, &ctx, &memory).await?;
     if let Some(targets) = observed.targets() {
-        retarget::follow(&csv, package.as_deref(), targets, observed.groups.first().map(AsRef::as_ref), &ctx)
-            .await?;
+        let group = observed.groups.first().map(AsRef::as_ref);
+        if let Err(error) = retarget::follow(&csv, package.as_deref(), targets, group, &ctx).await {
+            let decision = decide::decide(&observed);
+            return refused(&csv, &csv, decision, error, &ctx).await;
+        }
         install::ensure_metadata(&csv, targets, &ctx).await?;
     }
     // What a group provides does not wait for what becomes of the version, nor the version for that.
@@ -215,7 +218,10 @@ async fn act(
                 .filter(|(_, d)| d.is_owned_by(csv.metadata.uid.as_deref()))
                 .map(|(name, _)| name.as_str())
                 .collect();
-            install::delete(csv, &ours, ctx).await?;
+            let group = observed.groups.first().map(AsRef::as_ref);
+            if let Err(error) = install::delete(csv, &ours, group, ctx).await {
+                return refused(csv, csv, decision, error, ctx).await;
+            }
         }
         Act::Delete => {
             let status = status::status(csv, &decision, Timestamp::now());
@@ -236,7 +242,10 @@ async fn act(
     }
     if decision.phase == CsvPhase::Succeeded {
         // What the version no longer describes goes when what it describes runs.
-        install::delete(csv, &observed.orphans(), ctx).await?;
+        let group = observed.groups.first().map(AsRef::as_ref);
+        if let Err(error) = install::delete(csv, &observed.orphans(), group, ctx).await {
+            return refused(csv, csv, decision, error, ctx).await;
+        }
     }
     say(csv, &decision, &observed, memory, ctx).await
 }
@@ -296,12 +305,13 @@ async fn serve(
 ) -> Result<Action, Error> {
     let csv = observed.csv.clone();
     let switches = serving.to_switch_on();
-    let switches = switches.iter().map(|(manifest, exists)| (manifest, *exists));
-    let switched = match authority::of_version(&csv, switches, ctx).await {
-        Ok(()) => serving.switch_on(&csv, &memory.roles, ctx).await,
-        Err(error) => Err(error),
+    let switched = async {
+        let switches = switches.iter().map(|(manifest, exists)| (manifest, *exists));
+        authority::of_version(&csv, switches, ctx).await?;
+        let resources = ctx.resources_for(observed.groups.first().map(AsRef::as_ref)).await?;
+        serving.switch_on(&csv, &memory.roles, &resources).await
     };
-    if let Err(error) = switched {
+    if let Err(error) = switched.await {
         return refused(live, &csv, decision, error, ctx).await;
     }
     let observed = Observed { csv: &csv, serving: serving.facts(), ..observed };

@@ -17,7 +17,8 @@ use olm_api::{
     ClusterServiceVersion, InstallPlan, OperatorGroup, Subscription, csv::CsvPhase,
     install_plan::InstallPlanPhase, names,
 };
-use olm_bundle::{Manifest, Phase};
+use olm_bundle::{Manifest, Phase, Rendered};
+use olm_plan::{Installed, ObjectRef, reserved};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -222,6 +223,9 @@ fn render(
     }
     let config = subscription.and_then(|s| s.spec.config.as_ref());
     let rendered = targets.render(&namespace, &bundle, config).map_err(Refused::Render)?;
+    if let Some((object, why)) = reserved_object(csv, &rendered, &targets) {
+        return Err(Refused::Reserved { object, why });
+    }
     let owner = Owner::of(csv, subscription.map(|s| s.spec.name.as_str()));
     let wants = Wants::of(&rendered, &owner);
     let (mut deployments, mut made) = (Vec::new(), Vec::new());
@@ -239,6 +243,26 @@ fn render(
         }
     }
     Ok((Desired { targets, deployments }, made, wants))
+}
+
+/// The first object of a version that belongs to olm or to Kubernetes, and why: whoever applied the version has no right to it.
+fn reserved_object(
+    csv: &ClusterServiceVersion,
+    rendered: &Rendered,
+    targets: &Targets,
+) -> Option<(String, String)> {
+    let namespace = csv.namespace().unwrap_or_default();
+    let crds: Vec<&str> = csv.spec.owned_crds().iter().map(|crd| crd.name.as_str()).collect();
+    let apis = csv.spec.api_service_definitions.iter().flat_map(|apis| &apis.owned);
+    let groups: Vec<&str> = apis.map(|api| api.group.as_str()).collect();
+    let targets = &targets.namespaces;
+    let installed = Installed { namespace: &namespace, targets, crds: &crds, groups: &groups };
+    let condition = super::install::operator_condition(csv);
+    let mut objects = rendered.objects().map(|(_, object)| object).chain(&condition);
+    objects.find_map(|object| {
+        let why = reserved(object, None, &installed)?;
+        Some((ObjectRef::of(object)?.to_string(), why))
+    })
 }
 
 /// The Subscription that a version is installed for: the one that names it, or else one whose package its label names, as of a

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use kube::{
-    Api, ResourceExt,
+    Api, Client, ResourceExt,
     api::{ApiResource, DeleteParams, DynamicObject},
     core::GroupVersionKind,
 };
@@ -21,7 +21,7 @@ use crate::{
     ownership::{Owner, own},
 };
 
-/// Makes the rights of a version those of its targets. The annotation of the version says for which they were made last; it is
+/// Makes the rights of a version those of its targets, with no more rights than the group grants. The annotation of the version says for which they were made last; it is
 /// written after this, so that what is interrupted is done again.
 pub(super) async fn follow(
     csv: &ClusterServiceVersion,
@@ -32,11 +32,12 @@ pub(super) async fn follow(
 ) -> Result<(), Error> {
     let Some((old, new)) = moved(csv, targets) else { return Ok(()) };
     authority::of_targets(csv, group, &new, ctx).await?;
+    let resources = ctx.resources_for(group).await?;
     let owner = Owner::of(csv, package);
     for object in &new {
         let mut object = object.clone();
         own(&mut object, &owner);
-        match ctx.resources.apply(&object).await {
+        match resources.apply(&object).await {
             // A target need not be there yet.
             Err(error) if error.is_not_found() => {}
             result => drop(result?),
@@ -45,7 +46,7 @@ pub(super) async fn follow(
     let kept: BTreeSet<Key<'_>> = new.iter().map(key).collect();
     // The binding goes before the role that it binds.
     for stale in old.iter().rev().filter(|object| !kept.contains(&key(object))) {
-        delete(stale, ctx).await?;
+        delete(stale, resources.client()).await?;
     }
     Ok(())
 }
@@ -76,13 +77,13 @@ fn moved(csv: &ClusterServiceVersion, targets: &Targets) -> Option<(Vec<Value>, 
     Some((rights(&before).unwrap_or_default(), rights(targets)?))
 }
 
-async fn delete(object: &Value, ctx: &Ctx) -> Result<(), Error> {
+async fn delete(object: &Value, client: &Client) -> Result<(), Error> {
     let (Some(kind), namespace, Some(name)) = key(object) else { return Ok(()) };
     let gvk = GroupVersionKind::gvk("rbac.authorization.k8s.io", "v1", kind);
     let resource = ApiResource::from_gvk(&gvk);
     let api = match namespace {
-        Some(namespace) => Api::<DynamicObject>::namespaced_with(ctx.client.clone(), namespace, &resource),
-        None => Api::all_with(ctx.client.clone(), &resource),
+        Some(namespace) => Api::<DynamicObject>::namespaced_with(client.clone(), namespace, &resource),
+        None => Api::all_with(client.clone(), &resource),
     };
     match api.delete(name, &DeleteParams::default()).await {
         Ok(_) => Ok(()),

@@ -63,7 +63,7 @@ pub(super) enum Progress {
 /// What the API server remarked on what was written, with the object.
 pub(super) type Warnings = Vec<String>;
 
-/// `resources` have the rights that the OperatorGroup gives; CRDs are written with the manager's own.
+/// `resources` have the rights that the OperatorGroup gives.
 pub(super) async fn apply(
     job: &Job<'_>,
     resources: &Resources,
@@ -100,7 +100,7 @@ pub(super) async fn apply(
     // Who waits looks again and again; what was done for the waiting is not done each time.
     let prepared =
         groups.iter().chain(&along).chain(&crds).all(|(_, reference, _)| is_done(steps, reference));
-    let mut writer = Writer { steps, warnings, resources: &ctx.resources, stores: &ctx.stores };
+    let mut writer = Writer { steps, warnings, resources, stores: &ctx.stores };
     if !prepared {
         writer.apply_all(groups, None).await?;
         for (_, reference, manifest) in along {
@@ -128,7 +128,6 @@ pub(super) async fn apply(
         name: change.resolved.chosen.name.clone(),
         text: "the plan has no ClusterServiceVersion".into(),
     })?;
-    writer.resources = resources;
     still_approved(job, ctx)?;
     if csv_object::closes_a_circle(change, job.snapshot) {
         forget_predecessor(change, ctx).await?;

@@ -20,8 +20,9 @@ pub(super) struct Held {
 }
 
 /// Findings that are asked about again when a plan is carried on: what it wrote already is no reason to stop, a CRD that
-/// would lose data is.
+/// would lose data or an object of olm is.
 const ALWAYS: &[FindingCode] = &[
+    FindingCode::ReservedObject,
     FindingCode::CrdStoredVersionRemoved,
     FindingCode::CrdScopeChanged,
     FindingCode::CrdBreakingChange,

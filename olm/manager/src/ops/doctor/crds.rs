@@ -10,6 +10,7 @@ use super::{
     ailment::{Ailment, Code},
     facts::Facts,
 };
+use crate::manifests::surplus;
 
 /// Differences that are named; the rest is counted.
 const NAMED: usize = 3;
@@ -97,6 +98,9 @@ fn compare(ours: &CustomResourceDefinition, live: &CustomResourceDefinition) -> 
             out.changed.push(field.to_owned());
         }
     }
+    for field in surplus(&typed(ours), &typed(live)) {
+        out.changed.push(field.join("."));
+    }
     for version in &spec.versions {
         let name = &version.name;
         let Some(there) = there.versions.iter().find(|v| v.name == *name && v.served) else {
@@ -118,6 +122,11 @@ fn compare(ours: &CustomResourceDefinition, live: &CustomResourceDefinition) -> 
         compare_schemas(&ours[schema], &live[schema], name, &mut out);
     }
     out
+}
+
+fn typed(crd: &CustomResourceDefinition) -> Value {
+    json!({ "kind": "CustomResourceDefinition", "metadata": { "labels": crd.labels() },
+            "spec": { "conversion": crd.spec.conversion } })
 }
 
 fn compare_schemas(ours: &Value, live: &Value, path: &str, out: &mut Differences) {

@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 
 use futures::{StreamExt as _, stream};
 use kube::Client;
+use olm_plan::{Access, Rule};
 use serde_json::Value;
 
 use super::ailment::{Ailment, Code};
 use crate::{
-    manifests::{MANAGER, ManifestOptions, installation::Installation, manifests, where_served},
+    manifests::{MANAGER, ManifestOptions, installation::Installation, manifests, surplus, where_served},
     resources::{Id, ResourceError, Resources},
 };
 
@@ -105,15 +106,36 @@ fn one(compared: &Compared) -> Option<Ailment> {
     };
     let why = match &compared.live {
         None => "missing from the cluster".to_owned(),
-        // Its rights have a check of their own, which names those that it lacks.
-        Some(_) if kind == "ClusterRole" && text("/metadata/name") == MANAGER => return None,
-        Some(live) => {
-            let field = difference(&spec(wanted), live, "")?;
-            format!("field {field} is not what `olm self install` applies")
-        }
+        Some(live) => match surplus(wanted, live).first() {
+            Some(field) => format!("field {} is not part of what `olm self install` applies", dotted(field)),
+            // Its rights have a check of their own, which names those that it lacks.
+            None if kind == "ClusterRole" && text("/metadata/name") == MANAGER => {
+                let more = more_rights(wanted, live)?;
+                format!("it grants more than `olm self install` applies: {more}")
+            }
+            None => {
+                let field = difference(&spec(wanted), live, "")?;
+                format!("field {field} is not what `olm self install` applies")
+            }
+        },
     };
     let fix = "olm self upgrade, which applies the objects of this version";
     Some(Ailment::new(Code::InstallationDiffers, Some(name), why).fix(fix))
+}
+
+/// A field as it is written in messages: keys with dots in brackets.
+fn dotted(field: &[String]) -> String {
+    let key = |key: &String| if key.contains('.') { format!("[{key}]") } else { format!(".{key}") };
+    field.iter().map(key).collect::<String>().trim_start_matches('.').to_owned()
+}
+
+/// The rights of a live role that the wanted one does not grant.
+fn more_rights(wanted: &Value, live: &Value) -> Option<String> {
+    let rules = |role: &Value| -> Vec<Rule> {
+        role["rules"].as_array().into_iter().flatten().map(Rule::of).collect()
+    };
+    let more = Access::unknown().with_cluster(rules(wanted)).lacks(&rules(live), None)?;
+    (!more.is_empty()).then(|| more.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
 }
 
 /// An object without what does not change what it does.
@@ -184,7 +206,8 @@ mod tests {
         let mut compared = as_applied();
         for one in &mut compared {
             let live = one.live.as_mut().unwrap();
-            live["metadata"] = json!({ "name": "defaulted", "uid": "u" });
+            live["metadata"]["uid"] = json!("u");
+            live["metadata"]["labels"]["argocd.argoproj.io/instance"] = json!("site");
             live["status"] = json!({ "observed": 1 });
             if live["kind"] == "ValidatingAdmissionPolicy" {
                 live["spec"]["matchConstraints"]["matchPolicy"] = json!("Equivalent");
@@ -221,6 +244,29 @@ mod tests {
             check(&compared)[0].why,
             "field spec.validationActions[0] is not what `olm self install` applies"
         );
+    }
+
+    #[test]
+    fn t07_labels_and_rights_of_others_are_reported() {
+        let role = |compared: &mut [Compared]| -> usize {
+            let is =
+                |c: &Compared| c.wanted["kind"] == "ClusterRole" && c.wanted["metadata"]["name"] == MANAGER;
+            compared.iter().position(is).unwrap()
+        };
+        let mut compared = as_applied();
+        let at = role(&mut compared);
+        let live = compared[at].live.as_mut().unwrap();
+        live["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-view"] = json!("true");
+        assert_eq!(
+            check(&compared)[0].why,
+            "field metadata.labels[rbac.authorization.k8s.io/aggregate-to-view] is not part of what `olm self install` applies"
+        );
+        let mut compared = as_applied();
+        let rule = json!({ "apiGroups": [""], "resources": ["secrets"], "verbs": ["list"] });
+        compared[at].live.as_mut().unwrap()["rules"].as_array_mut().unwrap().push(rule);
+        let found = check(&compared);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0].why, "it grants more than `olm self install` applies: list secrets");
     }
 
     #[test]

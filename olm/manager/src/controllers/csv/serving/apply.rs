@@ -26,7 +26,7 @@ const WRITES: usize = 8;
 
 impl Serving {
     /// Sees to what must be there before the Deployments: Services, rights, certificates. `resources` has the rights with which the
-    /// version is installed.
+    /// version is installed, here and in what follows.
     pub(in crate::controllers::csv) async fn prepare(
         &mut self,
         csv: &ClusterServiceVersion,
@@ -36,14 +36,20 @@ impl Serving {
         apply(self.ways.iter_mut().filter(|way| !way.is_there()), resources).await?;
         self.now = Timestamp::now();
         for index in 0..self.endpoints.len() {
-            self.certify(index, csv, ctx).await?;
-            self.publish(index, ctx).await?;
+            self.certify(index, csv, resources, ctx).await?;
+            self.publish(index, resources).await?;
         }
         Ok(())
     }
 
     /// Takes the step that is due for an endpoint's Secret.
-    async fn certify(&mut self, index: usize, csv: &ClusterServiceVersion, ctx: &Ctx) -> Result<(), Error> {
+    async fn certify(
+        &mut self,
+        index: usize,
+        csv: &ClusterServiceVersion,
+        resources: &Resources,
+        ctx: &Ctx,
+    ) -> Result<(), Error> {
         let (served, now) = (&self.endpoints[index], self.now);
         let names = served.endpoint.names();
         let step = self.step(served);
@@ -65,7 +71,7 @@ impl Serving {
             Step::Switch => Some((false, "CertificateRenewed", format!("{what} has a new certificate"))),
             _ => None,
         };
-        secret::write(&mut self.endpoints[index], held, ctx).await?;
+        secret::write(&mut self.endpoints[index], held, resources).await?;
         if let Some((warning, reason, note)) = told {
             ctx.event(csv, warning, reason, &note).await;
         }
@@ -90,13 +96,13 @@ impl Serving {
 
     /// Tells those that call the endpoint already whom to trust. This does not wait for the Deployments: with another
     /// certificate than they trust, nothing would be called at all.
-    async fn publish(&mut self, index: usize, ctx: &Ctx) -> Result<(), Error> {
+    async fn publish(&mut self, index: usize, resources: &Resources) -> Result<(), Error> {
         let (bundle, behind) = self.behind(index);
         for place in behind {
             let (group, version) = place.api_version.split_once('/').unwrap_or(("", place.api_version));
             let gvk = kube::core::GroupVersionKind::gvk(group, version, place.kind);
-            let (resource, _) = ctx.resources.lookup(&gvk).await?;
-            let api = Api::<kube::api::DynamicObject>::all_with(ctx.client.clone(), &resource);
+            let (resource, _) = resources.lookup(&gvk).await?;
+            let api = Api::<kube::api::DynamicObject>::all_with(resources.client().clone(), &resource);
             let mut patch = json!({});
             if let Some(live) = self.live(&place).filter(|_| place.kind.ends_with("WebhookConfiguration")) {
                 // A merge patch replaces a list, so the whole list goes along, over the one that was read.
@@ -149,22 +155,22 @@ impl Serving {
         &mut self,
         csv: &ClusterServiceVersion,
         known: &Known,
-        ctx: &Ctx,
+        resources: &Resources,
     ) -> Result<(), Error> {
         let mut switches = std::mem::take(&mut self.switches);
         for wanted in &mut switches {
             // With its CA bundle from here on.
             wanted.manifest = self.complete(wanted);
         }
-        let applied = apply(switches.iter_mut().filter(|wanted| !wanted.is_there()), &ctx.resources).await;
+        let applied = apply(switches.iter_mut().filter(|wanted| !wanted.is_there()), resources).await;
         self.switches = switches;
         applied?;
         self.switches.iter().for_each(|wanted| known.note(wanted));
         for index in 0..self.conversions.len() {
-            self.convert(index, ctx).await?;
+            self.convert(index, resources).await?;
         }
         for stale in std::mem::take(&mut self.stale) {
-            let client = ctx.client.clone();
+            let client = resources.client().clone();
             let (name, params) = (stale.name.as_str(), DeleteParams::default());
             let deleted = if stale.kind == "MutatingWebhookConfiguration" {
                 Api::<MutatingWebhookConfiguration>::all(client).delete(name, &params).await.map(drop)
@@ -183,7 +189,7 @@ impl Serving {
         Ok(())
     }
 
-    async fn convert(&mut self, index: usize, ctx: &Ctx) -> Result<(), Error> {
+    async fn convert(&mut self, index: usize, resources: &Resources) -> Result<(), Error> {
         let conversion = &self.conversions[index];
         let mut patch = self.converted(conversion);
         if live::covers(&conversion.live, &patch) {
@@ -192,7 +198,7 @@ impl Serving {
         // Either a Service or a URL, and nobody else's Service.
         patch["spec"]["conversion"]["webhook"]["clientConfig"]["url"] = Value::Null;
         let name = conversion.crd.clone();
-        let api = Api::<CustomResourceDefinition>::all(ctx.client.clone());
+        let api = Api::<CustomResourceDefinition>::all(resources.client().clone());
         let patched = api.patch(&name, &params(), &Patch::Merge(&patch)).await;
         let crd =
             patched.map_err(Error::kube(format!("convert CustomResourceDefinition {name} by webhook")))?;

@@ -10,6 +10,7 @@ use k8s_openapi::api::admissionregistration::v1::{
 use kube::{Api, ResourceExt, api::ListParams};
 use olm_api::{ClusterServiceVersion, csv::CsvPhase, names};
 use olm_bundle::{Endpoint, Phase, Rendered, crd_of_role};
+use olm_plan::{ObjectRef, is_reserved};
 use serde_json::Value;
 
 use super::{Conversion, Known, Served, Serving, Stale, Wanted, requirement, roles, secret};
@@ -94,7 +95,7 @@ pub(in crate::controllers::csv) async fn observe(
         served(endpoints, secrets, now, ctx),
     )?;
     roles.iter().for_each(|role| known.note(role));
-    let conflict = conflict(csv, csvs, &switches);
+    let conflict = protected(ways.iter().chain(&switches)).or_else(|| conflict(csv, csvs, &switches));
     let requirements = switches
         .iter()
         .filter(|wanted| wanted.manifest["kind"] == "APIService")
@@ -146,6 +147,15 @@ async fn served(
         out.push(Served { endpoint, secret, live, held });
     }
     Ok(out)
+}
+
+/// Pure. The first object of the version that is there and belongs to olm or to Kubernetes, as its labels say.
+fn protected<'a>(mut wanted: impl Iterator<Item = &'a Wanted>) -> Option<String> {
+    let found = wanted.find(|wanted| {
+        let reference = ObjectRef::of(&wanted.manifest);
+        reference.is_some_and(|reference| is_reserved(&reference, wanted.live.as_ref()))
+    })?;
+    Some(format!("{} exists and belongs to olm or to Kubernetes", super::named(&found.manifest)))
 }
 
 /// Pure. Who serves an APIService that the version wants to serve, if that is neither itself nor a version that steps aside.

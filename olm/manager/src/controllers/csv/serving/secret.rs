@@ -14,6 +14,7 @@ use super::{ANNOTATION_CA_HASH, Served};
 use crate::{
     certs::Held,
     context::{Ctx, Error},
+    resources::Resources,
 };
 
 /// A Secret of the cluster.
@@ -40,7 +41,8 @@ impl Live {
 }
 
 /// Reads a Secret by a patch that changes nothing: the manager may write Secrets and has no right to read them, neither
-/// all nor this one. The answer to a write is the object that was written.
+/// all nor this one. The answer to a write is the object that was written. This changes nothing, so the manager does it itself also
+/// where an account limits the installation.
 pub(super) async fn read(namespace: &str, name: &str, ctx: &Ctx) -> Result<Option<Live>, Error> {
     let api = Api::<Secret>::namespaced(ctx.client.clone(), namespace);
     match api.patch(name, &PatchParams::default(), &Patch::Merge(json!({}))).await {
@@ -51,7 +53,7 @@ pub(super) async fn read(namespace: &str, name: &str, ctx: &Ctx) -> Result<Optio
 }
 
 /// Writes what an endpoint holds from now on; only over the Secret that was read.
-pub(super) async fn write(served: &mut Served, held: Held, ctx: &Ctx) -> Result<(), Error> {
+pub(super) async fn write(served: &mut Served, held: Held, resources: &Resources) -> Result<(), Error> {
     let mut manifest = served.secret.clone();
     manifest["data"] = json!(held.data());
     if let Some(hash) = held.ca_hash() {
@@ -62,15 +64,15 @@ pub(super) async fn write(served: &mut Served, held: Held, ctx: &Ctx) -> Result<
         // The type of a Secret never changes, whoever made it.
         manifest["type"] = live.type_.clone();
     }
-    let applied = Live::of(ctx.resources.apply(&manifest).await?);
-    served.live = Some(forget(applied, &held, served, ctx).await?);
+    let applied = Live::of(resources.apply(&manifest).await?);
+    served.live = Some(forget(applied, &held, served, resources).await?);
     served.held = held;
     Ok(())
 }
 
 /// Takes a certificate away that is not to come and that somebody else put there: server-side apply takes away only what
 /// it owns.
-async fn forget(applied: Live, held: &Held, served: &Served, ctx: &Ctx) -> Result<Live, Error> {
+async fn forget(applied: Live, held: &Held, served: &Served, resources: &Resources) -> Result<Live, Error> {
     let wanted = held.data();
     let foreign =
         applied.data.keys().filter(|key| key.starts_with("next.") && !wanted.contains_key(key.as_str()));
@@ -78,7 +80,7 @@ async fn forget(applied: Live, held: &Held, served: &Served, ctx: &Ctx) -> Resul
     if gone.is_empty() {
         return Ok(applied);
     }
-    let api = Api::<Secret>::namespaced(ctx.client.clone(), &served.endpoint.namespace);
+    let api = Api::<Secret>::namespaced(resources.client().clone(), &served.endpoint.namespace);
     let name = &served.endpoint.secret;
     let patched = api
         .patch(name, &PatchParams::default(), &Patch::Merge(json!({ "data": gone })))
