@@ -28,6 +28,7 @@ use crate::{
     limits::{NOTE, truncate},
     metrics::Metrics,
     resources::{ResourceError, Resources, short},
+    reviews::Reviews,
     run::Options,
     runner::{Action, Controller},
     stores::Stores,
@@ -47,6 +48,7 @@ pub(crate) const SAFETY_NET: std::time::Duration = std::time::Duration::from_sec
 pub(crate) struct Ctx {
     pub(crate) client: Client,
     pub(crate) resources: Resources,
+    pub(crate) reviews: Arc<Reviews>,
     pub(crate) recorder: Recorder,
     pub(crate) catalogs: Arc<CatalogStore>,
     pub(crate) jobs: Arc<Jobs>,
@@ -112,6 +114,7 @@ impl Ctx {
         let reporter = Reporter { controller: "olm-manager".into(), instance: Some(identity.to_owned()) };
         Ok(Self {
             resources: Resources::new(client.clone()),
+            reviews: Arc::new(Reviews::new(client.clone())),
             recorder: Recorder::new(client.clone(), reporter),
             client,
             catalogs: Arc::default(),

@@ -193,7 +193,7 @@ pub struct ConsoleArgs {
     #[arg(long, default_value = "0.0.0.0:8080")]
     pub listen: SocketAddr,
     /// Where the manager serves the catalogs.
-    #[arg(long, env = "OLM_CATALOG_URL", default_value = "http://olm-manager.olm:8080")]
+    #[arg(long, env = "OLM_CATALOG_URL", default_value = "https://olm-manager.olm:8080")]
     pub catalogs: String,
     /// Also answer to this Host header; may be repeated.
     #[arg(long = "allowed-host")]

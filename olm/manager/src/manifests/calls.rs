@@ -134,5 +134,17 @@ pub(crate) const CALLS: &[Call] = &[
     call("", &["pods"], &["list"], "What is wrong with them when a rollout does not finish."),
     call("", &["resourcequotas"], &["list"], "What may stand in the way of a plan."),
     call("discovery.k8s.io", &["endpointslices"], &["list"], "Whether a webhook that is in the way answers."),
+    call(
+        "authentication.k8s.io",
+        &["tokenreviews"],
+        &["create"],
+        "Authenticates those who read catalogs and metrics from its port.",
+    ),
+    call(
+        "authorization.k8s.io",
+        &["subjectaccessreviews"],
+        &["create"],
+        "Whether they may: the answer contains nothing else.",
+    ),
     call("events.k8s.io", &["events"], &["create", "patch"], "What it did, told to `kubectl describe`."),
 ];
