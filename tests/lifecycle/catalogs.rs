@@ -4,6 +4,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use olm_manager::{
     Options,
     catalogs::LoadedCatalog,
+    manifests::METRICS_READER_ROLE,
     ops::{self, InstallRequest},
 };
 use olm_tests::inprocess::{Catalog, Fault, OLM, World, condition, objects, text};
@@ -326,10 +327,13 @@ fn metrics_follow_the_objects() {
         let address = listener.local_addr()?;
         drop(listener);
         let _manager = world.manager_with(Options { listen: Some(address), ..world.options("manager-0") })?;
+        let prometheus = world.token("prometheus", METRICS_READER_ROLE).await?;
         let metrics = async || -> Result<String> {
             use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
             let mut stream = tokio::net::TcpStream::connect(address).await?;
-            stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await?;
+            let request =
+                format!("GET /metrics HTTP/1.0\r\nHost: x\r\nAuthorization: Bearer {prometheus}\r\n\r\n");
+            stream.write_all(request.as_bytes()).await?;
             let mut answer = String::new();
             stream.read_to_string(&mut answer).await?;
             Ok(answer)

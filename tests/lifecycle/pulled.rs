@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use olm_manager::Options;
+use olm_manager::{Options, catalogs::Registries};
 use olm_tests::inprocess::{
     Catalog, Manager, OLM, Operator, Registry, World, condition, entry, of_cluster, text,
 };
@@ -195,7 +195,12 @@ impl Drop for Server {
 #[test]
 fn a_catalog_behind_an_address_moves() {
     run(async {
-        let (world, _manager) = World::start().await?;
+        let world = World::bare().await?;
+        // Servers of the test listen on loopback addresses, which the manager does not connect to unless the site allows it.
+        let file = world.folder().join("registries.yaml");
+        std::fs::write(&file, "egress: {allow: ['127.0.0.0/8']}\n")?;
+        let registries = Registries { file: Some(file), authorities: None };
+        let _manager = world.manager_with(Options { registries, ..world.options("manager-0") })?;
         world.home("ns").await?;
         let first = Server::start(&Catalog::chain(&[&op("1.0.0")]), &world.folder().join("first"))?;
         world.apply(&first.source()).await?;

@@ -29,6 +29,8 @@ const NOT_HERE: &[(&str, &[&str], &str)] = &[
         "bundles may bring them; pods of a rollout that does not finish",
     ),
     ("discovery.k8s.io", &["endpointslices"], "webhooks that stand in the way"),
+    ("authentication.k8s.io", &["tokenreviews"], "somebody who reads its port"),
+    ("authorization.k8s.io", &["subjectaccessreviews"], "somebody who reads its port"),
     (
         "admissionregistration.k8s.io",
         &["validatingwebhookconfigurations", "mutatingwebhookconfigurations"],

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::error::WebError;
 
 /// A bearer token. Never shown, never logged.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(crate) struct Token(pub(crate) String);
 
 impl fmt::Debug for Token {
@@ -31,6 +31,9 @@ pub(crate) struct ApiServer {
 pub(crate) struct Identity {
     pub(crate) name: String,
     pub(crate) groups: Vec<String>,
+    /// Proves it, to the API server and to the manager.
+    #[serde(skip)]
+    pub(crate) token: Token,
 }
 
 impl ApiServer {
@@ -66,6 +69,6 @@ impl ApiServer {
         if name.is_empty() || name == "system:anonymous" {
             return Err(WebError::unauthorized("the API server does not know this token"));
         }
-        Ok((client, Identity { name, groups: info.groups.unwrap_or_default() }))
+        Ok((client, Identity { name, groups: info.groups.unwrap_or_default(), token: token.clone() }))
     }
 }

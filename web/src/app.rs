@@ -112,7 +112,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
 
 /// Ready means that catalogs can be read; the API server answers to users, not to us.
 async fn ready(State(app): State<Arc<App>>) -> Response {
-    match &app.catalogs.read().await.unreachable {
+    match app.catalogs.problem().await {
         None => "ok\n".into_response(),
         // Still ready: pages say what is missing, and cutting the console off would help nobody.
         Some(why) => format!("ok, but the catalogs cannot be read: {why}\n").into_response(),

@@ -1,8 +1,9 @@
-//! Catalogs as pages need them: read from the manager, indexed once per content, the last good copy kept.
+//! Catalogs as pages need them: read from the manager in the name of each user, indexed once per content, the last good copy
+//! kept.
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, Weak},
     time::{Duration, Instant},
 };
 
@@ -10,7 +11,7 @@ use jiff::Timestamp;
 use olm_catalog::{Catalog, CsvMetadata, Icon, Summary};
 use olm_manager::catalogs::{FetchError, Fetcher, LoadedCatalog, ReadError};
 
-use crate::{links::clean, markdown};
+use crate::{api_server::Identity, links::clean, markdown, session::hash};
 
 /// Content younger than this is not asked for again.
 const FRESH: Duration = Duration::from_secs(2);
@@ -18,13 +19,35 @@ const FRESH: Duration = Duration::from_secs(2);
 /// How long a reader without an earlier copy waits for a manager that is not reached.
 const PATIENCE: Duration = Duration::from_secs(3);
 
+/// Users whose last copy is kept; beyond that the one that was asked for the longest time ago goes.
+const USERS: usize = 256;
+
 /// Where catalogs come from, with what was last read.
 pub(crate) struct Catalogs {
-    fetcher: Option<Fetcher>,
+    from: From,
+    /// By the hash of the user's token.
+    views: Mutex<HashMap<[u8; 32], (Instant, Arc<View>)>>,
+    /// Indexed catalogs, which users share. Reading them always takes the user's own right.
+    known: Known,
+}
+
+enum From {
+    Manager(Fetcher),
+    #[cfg(test)]
+    Fixed(Arc<Snapshot>),
+}
+
+/// What one user may see.
+#[derive(Default)]
+struct View {
     last: Mutex<Option<(Instant, Arc<Snapshot>)>>,
     /// One fetch at a time; those who come in the meantime share its outcome.
     fetching: tokio::sync::Mutex<()>,
 }
+
+/// Indexed catalogs by id, as long as somebody's copy has them.
+#[derive(Default)]
+struct Known(Mutex<HashMap<String, Weak<Source>>>);
 
 /// All catalogs at one moment.
 #[derive(Default)]
@@ -67,43 +90,68 @@ pub(crate) struct Card {
 
 impl Catalogs {
     pub(crate) fn remote(url: &str) -> Result<Self, FetchError> {
-        Ok(Self {
-            fetcher: Some(Fetcher::base_url(url)?),
-            last: Mutex::default(),
-            fetching: Default::default(),
-        })
+        let from = From::Manager(Fetcher::base_url(url)?);
+        Ok(Self { from, views: Mutex::default(), known: Known::default() })
     }
 
     /// Catalogs that are there already.
     #[cfg(test)]
     pub(crate) fn fixed(loaded: Vec<LoadedCatalog>) -> Self {
-        let snapshot = Arc::new(Snapshot::of(loaded, None));
-        Self {
-            fetcher: None,
-            last: Mutex::new(Some((Instant::now(), snapshot))),
-            fetching: Default::default(),
+        let known = Known::default();
+        let from = From::Fixed(Arc::new(Snapshot::of(loaded, &known)));
+        Self { from, views: Mutex::default(), known }
+    }
+
+    /// Why the manager is not reached.
+    pub(crate) async fn problem(&self) -> Option<String> {
+        match &self.from {
+            From::Manager(fetcher) => fetcher.ready().await.err().map(|error| error.to_string()),
+            #[cfg(test)]
+            From::Fixed(_) => None,
         }
     }
 
-    /// What the manager serves now, or served last.
-    pub(crate) async fn read(&self) -> Arc<Snapshot> {
-        if let Some(fresh) = self.kept(true) {
-            return fresh;
-        }
-        let _one = self.fetching.lock().await;
-        if let Some(fresh) = self.kept(true) {
-            return fresh;
-        }
-        let old = self.kept(false);
-        let Some(fetcher) = &self.fetcher else { return old.unwrap_or_default() };
-        let snapshot = match Self::fetch(fetcher, old.is_none()).await {
-            Ok(loaded) => Snapshot::of(loaded, old.as_deref()),
-            Err(why) => Snapshot::stale(why, old.as_deref()),
+    /// What the manager serves this user now, or served last.
+    pub(crate) async fn read(&self, user: &Identity) -> Arc<Snapshot> {
+        let fetcher = match &self.from {
+            From::Manager(fetcher) => fetcher.as_user(&user.token.0),
+            #[cfg(test)]
+            From::Fixed(snapshot) => return Arc::clone(snapshot),
         };
-        let snapshot = Arc::new(snapshot);
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) =
+        let view = self.view(&user.token.0);
+        if let Some(fresh) = view.kept(true) {
+            return fresh;
+        }
+        let _one = view.fetching.lock().await;
+        if let Some(fresh) = view.kept(true) {
+            return fresh;
+        }
+        let old = view.kept(false);
+        let read = match fetcher {
+            Ok(fetcher) => Self::fetch(&fetcher, old.is_none()).await,
+            Err(error) => Err(error.to_string()),
+        };
+        let snapshot = Arc::new(match read {
+            Ok(loaded) => Snapshot::of(loaded, &self.known),
+            Err(why) => Snapshot::stale(why, old.as_deref()),
+        });
+        *view.last.lock().unwrap_or_else(PoisonError::into_inner) =
             Some((Instant::now(), Arc::clone(&snapshot)));
         snapshot
+    }
+
+    fn view(&self, token: &str) -> Arc<View> {
+        let mut views = self.views.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = hash(token);
+        if views.len() >= USERS
+            && !views.contains_key(&key)
+            && let Some(oldest) = views.iter().min_by_key(|(_, (used, _))| *used).map(|(key, _)| *key)
+        {
+            views.remove(&oldest);
+        }
+        let (used, view) = views.entry(key).or_insert_with(|| (Instant::now(), Arc::default()));
+        *used = Instant::now();
+        Arc::clone(view)
     }
 
     /// Where there is no earlier copy to show, as when the console and the manager have just started, a manager that is
@@ -122,24 +170,39 @@ impl Catalogs {
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
     }
+}
 
+impl View {
     fn kept(&self, fresh: bool) -> Option<Arc<Snapshot>> {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let (at, snapshot) = last.as_ref()?;
-        (!fresh || self.fetcher.is_none() || at.elapsed() < FRESH).then(|| Arc::clone(snapshot))
+        (!fresh || at.elapsed() < FRESH).then(|| Arc::clone(snapshot))
+    }
+}
+
+impl Known {
+    /// The catalog, indexed now unless its content is known.
+    fn source(&self, id: String, loaded: &LoadedCatalog) -> Arc<Source> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let same = |source: &Arc<Source>| {
+            Arc::ptr_eq(&source.catalog, &loaded.catalog)
+                && source.display_name == Source::display_name(loaded)
+        };
+        if let Some(source) = known.get(&id).and_then(Weak::upgrade).filter(same) {
+            return source;
+        }
+        let source = Arc::new(Source::of(id.clone(), loaded));
+        known.retain(|_, source| source.strong_count() > 0);
+        known.insert(id, Arc::downgrade(&source));
+        source
     }
 }
 
 impl Snapshot {
-    fn of(loaded: Vec<LoadedCatalog>, old: Option<&Self>) -> Self {
+    fn of(loaded: Vec<LoadedCatalog>, known: &Known) -> Self {
         let sources = loaded.iter().map(|loaded| {
             let id = format!("{}.{}", loaded.reference.namespace, loaded.reference.name);
-            let same =
-                |source: &&Arc<Source>| source.id == id && Arc::ptr_eq(&source.catalog, &loaded.catalog);
-            match old.and_then(|old| old.sources.iter().find(same)) {
-                Some(known) => Arc::clone(known),
-                None => Arc::new(Source::of(id, loaded)),
-            }
+            known.source(id, loaded)
         });
         Self { sources: sources.collect(), loaded, unreachable: None, read_at: Some(Timestamp::now()) }
     }
@@ -190,12 +253,15 @@ impl Source {
     fn of(id: String, loaded: &LoadedCatalog) -> Self {
         let cards =
             loaded.catalog.summaries().map(|package| (package.name.clone(), Card::of(package))).collect();
-        let display_name = if loaded.display_name.is_empty() {
+        Self { id, display_name: Self::display_name(loaded), catalog: Arc::clone(&loaded.catalog), cards }
+    }
+
+    fn display_name(loaded: &LoadedCatalog) -> String {
+        if loaded.display_name.is_empty() {
             loaded.reference.name.clone()
         } else {
             clean(&loaded.display_name)
-        };
-        Self { id, display_name, catalog: Arc::clone(&loaded.catalog), cards }
+        }
     }
 
     pub(crate) fn card(&self, package: &str) -> Option<&Card> {

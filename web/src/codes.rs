@@ -94,7 +94,7 @@ mod tests {
     use crate::tests::unreachable_client;
 
     fn ada() -> Identity {
-        Identity { name: "ada".into(), groups: vec![] }
+        Identity { name: "ada".into(), groups: vec![], token: crate::api_server::Token::default() }
     }
 
     #[tokio::test]

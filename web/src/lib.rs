@@ -1,7 +1,7 @@
 //! The web console: server-rendered pages, and the same pages as JSON.
 //!
 //! It has no rights of its own. Every call to the API server carries the bearer token of the person who is signed in;
-//! catalogs come from the manager's HTTP port. Whatever comes out of a catalog or a cluster is untrusted text.
+//! catalogs come from the manager's port, which gets the same token. Whatever comes out of a catalog or a cluster is untrusted text.
 //!
 //! - `server`, `app`: listening, routes, shared state;
 //! - `security`, `session`, `codes`, `caller`, `rights`: who may ask what;

@@ -101,13 +101,15 @@ impl Subject {
     async fn draw(&self, app: &App, caller: &Caller) -> Result<Drawn, WebError> {
         match self {
             Self::List => {
-                let (snapshot, list) =
-                    tokio::join!(app.catalogs.read(), olm_manager::ops::list_installed(&caller.client, None));
+                let (snapshot, list) = tokio::join!(
+                    app.catalogs.read(&caller.identity),
+                    olm_manager::ops::list_installed(&caller.client, None)
+                );
                 let html = installed::view(&list?, &snapshot, caller.csrf()).into_string();
                 Ok(Drawn { html, say: String::new() })
             }
             Self::Operator { namespace, name } => {
-                let snapshot = app.catalogs.read().await;
+                let snapshot = app.catalogs.read(&caller.identity).await;
                 let view = olm_manager::ops::overview(&caller.client, namespace, name).await?;
                 let html = operator::render(&view, &snapshot, caller.csrf()).into_string();
                 Ok(Drawn { html, say: operator::say(&view) })

@@ -106,7 +106,7 @@ mod tests {
         // given
         let sessions = Sessions::default();
         let start = Instant::now();
-        let who = Identity { name: "ada".into(), groups: vec![] };
+        let who = Identity { name: "ada".into(), groups: vec![], token: crate::api_server::Token::default() };
         let id = sessions.start_at(unreachable_client(), who, start);
 
         // when a request comes every 50 minutes, then it lives

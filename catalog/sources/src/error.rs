@@ -14,6 +14,26 @@ pub enum SourceError {
         /// What is wrong with it.
         reason: String,
     },
+    /// A user name or password in the name of an image or in a URL.
+    #[error(
+        "failed to read {what}: it has credentials in it, which everyone sees who may read the source; hint: put them into a Secret \
+         of type kubernetes.io/dockerconfigjson and name it in spec.secrets"
+    )]
+    Credentials {
+        /// What was asked for, without them.
+        what: String,
+    },
+    /// The server has an address that sources must not be read from.
+    #[error(
+        "failed to read {what}: the egress policy refuses {kind}; hint: an administrator can allow the host or its network in \
+         egress.allow of ConfigMap olm-registries"
+    )]
+    Egress {
+        /// What was asked for.
+        what: String,
+        /// What kind of address it is.
+        kind: &'static str,
+    },
     /// An option cannot be used as it stands.
     #[error("failed to set up the connection: {reason}")]
     Options {
@@ -27,7 +47,7 @@ pub enum SourceError {
         what: String,
         /// The HTTP status.
         status: u16,
-        /// The server's own words, after a colon, or nothing.
+        /// The registry's error codes, after a colon, or nothing.
         said: String,
         /// Which credentials were tried (never the secrets) and what to do.
         tried: String,
@@ -37,7 +57,7 @@ pub enum SourceError {
     NotFound {
         /// What was asked for.
         what: String,
-        /// The server's own words, after a colon, or nothing.
+        /// The registry's error codes, after a colon, or nothing.
         said: String,
     },
     /// The server could not be reached, hung, or answered with an error until patience ran out.
@@ -134,6 +154,8 @@ impl SourceError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::Reference { .. } => "InvalidReference",
+            Self::Credentials { .. } => "CredentialsInReference",
+            Self::Egress { .. } => "EgressRefused",
             Self::Options { .. } => "InvalidOptions",
             Self::Denied { .. } => "AccessDenied",
             Self::NotFound { .. } => "NotFound",

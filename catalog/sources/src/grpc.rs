@@ -7,12 +7,14 @@ use std::{
     future::Future,
     io::{BufWriter, Write as _},
     path::PathBuf,
-    time::Duration,
 };
+
+use hyper_util::rt::TokioIo;
 
 use olm_registry_api::{
     GetPackageRequest, ListBundlesRequest, ListPackageRequest, registry_client::RegistryClient,
 };
+use prost::Message as _;
 use serde_json::Value;
 use tonic::{
     Code, Status, Streaming,
@@ -25,8 +27,10 @@ use tonic_health::pb::{
 use self::convert::Converter;
 use crate::{
     digest::{Digest, Hasher},
+    egress::Refused,
     error::{Exceeded, SourceError, chain},
-    options::{Limits, Options},
+    net::{self, Pace},
+    options::Options,
     retry::{Attempts, Failure},
     stage::Stage,
 };
@@ -43,6 +47,9 @@ pub(crate) async fn read(address: &str, options: &Options, stage: &Stage) -> Res
         .iter()
         .find_map(|scheme| address.strip_prefix(scheme))
         .unwrap_or(address);
+    if host.contains('@') {
+        return Err(SourceError::Credentials { what: "the address of the catalog server".to_owned() });
+    }
     let bad = |reason: String| SourceError::Reference { reference: address.to_owned(), reason };
     if host.contains("://") || !host.contains(':') {
         return Err(bad("an address reads host:port; catalog servers have no TLS".to_owned()));
@@ -51,11 +58,15 @@ pub(crate) async fn read(address: &str, options: &Options, stage: &Stage) -> Res
     let endpoint = Endpoint::from_shared(format!("http://{host}"))
         .map_err(|e| bad(chain(&e)))?
         .connect_timeout(patience.connect_timeout);
+    let (name, port) = host
+        .rsplit_once(':')
+        .and_then(|(name, port)| Some((name, port.parse::<u16>().ok()?)))
+        .ok_or_else(|| bad("an address reads host:port".to_owned()))?;
     let what = format!("the catalog at {address}");
     let mut attempts = Attempts::new(patience, &what);
     loop {
         stage.clear()?;
-        let session = Session { what: &what, deadline: patience.read_timeout, limits: &options.limits };
+        let session = Session { what: &what, server: (name, port), options };
         match session.read(&endpoint, stage).await {
             Ok(digest) => return Ok(digest),
             Err(failure) => attempts.after(failure).await?,
@@ -65,29 +76,42 @@ pub(crate) async fn read(address: &str, options: &Options, stage: &Stage) -> Res
 
 struct Session<'a> {
     what: &'a str,
-    deadline: Duration,
-    limits: &'a Limits,
+    server: (&'a str, u16),
+    options: &'a Options,
 }
 
 impl Session<'_> {
     async fn read(&self, endpoint: &Endpoint, stage: &Stage) -> Result<Digest, Failure> {
-        let connected = self.timed("the connection", endpoint.connect()).await?;
-        let channel = connected.map_err(|error| Failure::transient(chain(&error)))?;
+        let (host, port) = (self.server.0.to_owned(), self.server.1);
+        let egress = self.options.egress.clone();
+        let connector = tower::service_fn(move |_: http::Uri| {
+            let (host, egress) = (host.clone(), egress.clone());
+            async move { egress.connect(&host, port).await.map(TokioIo::new) }
+        });
+        let connected = self.timed("the connection", endpoint.connect_with_connector(connector)).await?;
+        let channel = connected.map_err(|error| match net::cause::<Refused>(&error) {
+            Some(refused) => Failure::Fatal(refused.reading(self.what)),
+            None => Failure::transient(chain(&error)),
+        })?;
         self.check_health(channel.clone()).await?;
         let mut client = RegistryClient::new(channel).max_decoding_message_size(LARGEST_MESSAGE);
         let mut documents = Documents::create(self, stage)?;
         let mut converter = Converter::default();
+        let mut pace = Pace::new(&self.options.patience);
 
         let mut names = self.call("ListPackages", client.list_packages(ListPackageRequest {})).await?;
         while let Some(name) = self.next("ListPackages", &mut names).await? {
             documents.count()?;
+            pace.received(name.encoded_len())?;
             let request = client.get_package(GetPackageRequest { name: name.name });
             let package = self.call("GetPackage", request).await?;
+            pace.received(package.encoded_len())?;
             converter.package(&package);
         }
         let mut bundles = self.call("ListBundles", client.list_bundles(ListBundlesRequest {})).await?;
         while let Some(bundle) = self.next("ListBundles", &mut bundles).await? {
             documents.count()?;
+            pace.received(bundle.encoded_len())?;
             if let Some(document) = converter.bundle(bundle) {
                 documents.write(&document)?;
             }
@@ -130,13 +154,16 @@ impl Session<'_> {
     }
 
     async fn timed<T>(&self, name: &str, call: impl Future<Output = T>) -> Result<T, Failure> {
-        tokio::time::timeout(self.deadline, call).await.map_err(|_| {
-            Failure::transient(format!("{name} did not answer within {} s", self.deadline.as_secs_f32()))
+        let deadline = self.options.patience.read_timeout;
+        tokio::time::timeout(deadline, call).await.map_err(|_| {
+            Failure::transient(format!("{name} did not answer within {} s", deadline.as_secs_f32()))
         })
     }
 
     fn failure(&self, call: &str, status: &Status) -> Failure {
-        let said = format!("{call} failed with {:?}: {}", status.code(), status.message());
+        // The message is the server's, unless the connection failed.
+        let cause = std::error::Error::source(status).map(|cause| format!(": {}", chain(cause)));
+        let said = format!("{call} failed with {:?}{}", status.code(), cause.unwrap_or_default());
         match status.code() {
             Code::Unimplemented => Failure::Fatal(SourceError::unsupported(
                 self.what,
@@ -177,7 +204,7 @@ impl<'s> Documents<'s> {
 
     /// Counts a message.
     fn count(&mut self) -> Result<(), SourceError> {
-        let most = self.session.limits.entries;
+        let most = self.session.options.limits.entries;
         self.count += 1;
         if self.count > most {
             return Err(
@@ -189,7 +216,7 @@ impl<'s> Documents<'s> {
 
     fn write(&mut self, document: &Value) -> Result<(), SourceError> {
         let line = document.to_string();
-        let most = self.session.limits.unpacked_bytes;
+        let most = self.session.options.limits.unpacked_bytes;
         self.bytes += line.len() as u64 + 1;
         if self.bytes > most {
             return Err(Exceeded::new("its content", "unpacked_bytes", most).reading(self.session.what));

@@ -19,6 +19,7 @@ mod content;
 mod copy;
 mod credentials;
 mod digest;
+mod egress;
 mod error;
 mod fetch;
 mod folder;
@@ -37,6 +38,7 @@ mod web;
 
 pub use copy::{Copied, copy_image};
 pub use credentials::Credentials;
+pub use egress::{Egress, Policy};
 pub use error::{Exceeded, SourceError};
 pub use fetch::{bundle, fetch};
 pub use options::{Limits, Mirror, Options, Patience, Proxy, RATIO_FREE_BYTES};

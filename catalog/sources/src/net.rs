@@ -1,10 +1,16 @@
 //! HTTP as all sources need it: certificates, proxies, time-outs, bounded bodies, plain words for failures.
 
-use std::{error::Error, io, sync::OnceLock};
+use std::{
+    error::Error,
+    io,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use reqwest::{Client, ClientBuilder, NoProxy, Response, StatusCode, Url, redirect};
 
 use crate::{
+    egress::{Egress, Refused},
     error::{Exceeded, SourceError, chain},
     options::{Options, Proxy},
     retry::Failure,
@@ -13,18 +19,45 @@ use crate::{
 
 /// Blobs are often one redirect away; no honest server needs more than a few.
 const MOST_REDIRECTS: usize = 10;
-/// How much of a server's own explanation is worth showing.
-const LONGEST_EXPLANATION: usize = 300;
+/// The error codes of the OCI distribution specification, and those that registries send besides.
+const OCI_CODES: [&str; 18] = [
+    "BLOB_UNKNOWN",
+    "BLOB_UPLOAD_INVALID",
+    "BLOB_UPLOAD_UNKNOWN",
+    "DENIED",
+    "DIGEST_INVALID",
+    "MANIFEST_BLOB_UNKNOWN",
+    "MANIFEST_INVALID",
+    "MANIFEST_UNKNOWN",
+    "MANIFEST_UNVERIFIED",
+    "NAME_INVALID",
+    "NAME_UNKNOWN",
+    "RANGE_INVALID",
+    "SIZE_INVALID",
+    "TAG_INVALID",
+    "TOOMANYREQUESTS",
+    "UNAUTHORIZED",
+    "UNAVAILABLE",
+    "UNSUPPORTED",
+];
 
 pub(crate) struct Http<'a> {
     pub options: &'a Options,
-    checked: OnceLock<Client>,
-    unchecked: OnceLock<Client>,
+    /// By whether certificates are verified, and whether redirects are followed.
+    clients: [[OnceLock<Client>; 2]; 2],
+}
+
+/// What a client does with redirects.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Redirects {
+    Followed,
+    /// The request has a secret in it, which is for one server.
+    Refused,
 }
 
 impl<'a> Http<'a> {
     pub fn new(options: &'a Options) -> Self {
-        Self { options, checked: OnceLock::new(), unchecked: OnceLock::new() }
+        Self { options, clients: Default::default() }
     }
 
     /// Whether a host (with its port, if any) is spoken to without TLS.
@@ -32,46 +65,62 @@ impl<'a> Http<'a> {
         listed(&self.options.plain_http, host)
     }
 
-    /// The client for a host; clients are made when they are first needed.
-    pub fn client(&self, host: &str) -> Result<&Client, SourceError> {
+    /// The client for the server of a URL, which the options know as `host`; clients are made when they are first needed.
+    pub fn client(
+        &self,
+        url: &Url,
+        host: &str,
+        what: &str,
+        redirects: Redirects,
+    ) -> Result<&Client, SourceError> {
+        self.options.egress.check(url).map_err(|refused| refused.reading(what))?;
         // Where there is no TLS there is no need for authorities either: a bare container may have none.
         let check = !self.is_plain(host) && !listed(&self.options.skip_tls_verify, host);
-        let cell = if check { &self.checked } else { &self.unchecked };
+        let cell = &self.clients[usize::from(check)][usize::from(redirects == Redirects::Followed)];
         if let Some(client) = cell.get() {
             return Ok(client);
         }
-        let client = self.build(check)?;
+        let client = self.build(check, redirects)?;
         Ok(cell.get_or_init(|| client))
     }
 
-    fn build(&self, check: bool) -> Result<Client, SourceError> {
+    fn build(&self, check: bool, redirects: Redirects) -> Result<Client, SourceError> {
         // One provider in the whole program; that it is installed already is fine.
         let _ = rustls::crypto::ring::default_provider().install_default();
+        let builder = || self.builder(redirects);
         if !check {
-            let builder = self.builder()?.tls_danger_accept_invalid_certs(true);
+            let builder = builder()?.tls_danger_accept_invalid_certs(true);
             return builder.build().map_err(bad("no HTTP client could be made"));
         }
         if !self.options.ca_certificates.is_empty() {
             let config = trust::config(&self.options.ca_certificates)?;
-            let client = self.builder()?.tls_backend_preconfigured(config).build();
+            let client = builder()?.tls_backend_preconfigured(config).build();
             return client.map_err(bad("no HTTP client could be made"));
         }
-        match self.builder()?.build() {
+        match builder()?.build() {
             Ok(client) => Ok(client),
             // A bare container has no authorities. What needs none works all the same; any server is refused, as it is
             // not known.
-            Err(_) => self.builder()?.tls_certs_only([]).build().map_err(bad("no HTTP client could be made")),
+            Err(_) => builder()?.tls_certs_only([]).build().map_err(bad("no HTTP client could be made")),
         }
     }
 
     /// All but whom to trust.
-    fn builder(&self) -> Result<ClientBuilder, SourceError> {
+    fn builder(&self, redirects: Redirects) -> Result<ClientBuilder, SourceError> {
         let patience = &self.options.patience;
+        let egress = self.options.egress.clone();
         let builder = Client::builder()
             .user_agent(concat!("olm/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(patience.connect_timeout)
             .read_timeout(patience.read_timeout)
-            .redirect(redirect::Policy::custom(follow));
+            .redirect(match redirects {
+                Redirects::Followed => redirect::Policy::custom(move |attempt| follow(attempt, &egress)),
+                Redirects::Refused => redirect::Policy::none(),
+            });
+        let builder = match self.options.egress.resolver() {
+            Some(resolver) => builder.dns_resolver(Arc::new(resolver)),
+            None => builder,
+        };
         Ok(match &self.options.proxy {
             Proxy::Environment => builder,
             Proxy::Direct => builder.no_proxy(),
@@ -89,13 +138,16 @@ fn bad(what: &'static str) -> impl Fn(reqwest::Error) -> SourceError {
     move |e| SourceError::Options { reason: format!("{what}: {}", chain(&e)) }
 }
 
-fn follow(attempt: redirect::Attempt<'_>) -> redirect::Action {
+fn follow(attempt: redirect::Attempt<'_>, egress: &Egress) -> redirect::Action {
     if attempt.previous().len() > MOST_REDIRECTS {
         return attempt.error("too many redirects");
     }
     let was_secret = attempt.previous().last().is_some_and(|url| url.scheme() == "https");
     if was_secret && attempt.url().scheme() != "https" {
         return attempt.error("a redirect from https to http");
+    }
+    if let Err(refused) = egress.check(attempt.url()) {
+        return attempt.error(refused);
     }
     attempt.follow()
 }
@@ -114,6 +166,9 @@ pub(crate) fn host_of(url: &Url) -> String {
 pub(crate) fn failure(what: &str, error: reqwest::Error) -> Failure {
     // URLs of blob stores carry signatures; they are nobody's business.
     let error = error.without_url();
+    if let Some(refused) = cause::<Refused>(&error) {
+        return Failure::Fatal(refused.reading(what));
+    }
     if let Some(tls) = cause::<rustls::Error>(&error)
         && matches!(tls, rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented)
     {
@@ -134,7 +189,7 @@ pub(crate) fn failure(what: &str, error: reqwest::Error) -> Failure {
 }
 
 /// The first cause of a type, also where it hides in an I/O error.
-fn cause<'e, T: Error + 'static>(error: &'e (dyn Error + 'static)) -> Option<&'e T> {
+pub(crate) fn cause<'e, T: Error + 'static>(error: &'e (dyn Error + 'static)) -> Option<&'e T> {
     let mut next = Some(error);
     while let Some(error) = next {
         if let Some(found) = error.downcast_ref::<T>() {
@@ -150,13 +205,19 @@ fn cause<'e, T: Error + 'static>(error: &'e (dyn Error + 'static)) -> Option<&'e
 }
 
 /// The whole body, unless it is larger than `limits.manifest_bytes`.
-pub(crate) async fn small_body(mut response: Response, what: &str, most: u64) -> Result<Vec<u8>, Failure> {
+pub(crate) async fn small_body(
+    mut response: Response,
+    what: &str,
+    most: u64,
+    patience: &crate::Patience,
+) -> Result<Vec<u8>, Failure> {
     let exceeded = || Failure::Fatal(Exceeded::new("the answer", "manifest_bytes", most).reading(what));
     if response.content_length().is_some_and(|length| length > most) {
         return Err(exceeded());
     }
-    let mut body = Vec::new();
+    let (mut body, mut pace) = (Vec::new(), Pace::new(patience));
     while let Some(chunk) = response.chunk().await.map_err(|e| failure(what, e))? {
+        pace.received(chunk.len())?;
         if (body.len() + chunk.len()) as u64 > most {
             return Err(exceeded());
         }
@@ -165,8 +226,42 @@ pub(crate) async fn small_body(mut response: Response, what: &str, most: u64) ->
     Ok(body)
 }
 
-/// The server's own words: the messages of a registry's error document, or the start of a text.
-/// Starts with `: ` unless there are none.
+/// Ends transfers that drip: those with an average below [`Patience::slowest`](crate::Patience) over a whole period.
+pub(crate) struct Pace {
+    slowest: u64,
+    period: Duration,
+    since: tokio::time::Instant,
+    bytes: u64,
+}
+
+impl Pace {
+    pub fn new(patience: &crate::Patience) -> Self {
+        let since = tokio::time::Instant::now();
+        Self { slowest: patience.slowest, period: patience.slow_for, since, bytes: 0 }
+    }
+
+    /// Counts what has come.
+    pub fn received(&mut self, bytes: usize) -> Result<(), Failure> {
+        self.bytes += bytes as u64;
+        let elapsed = self.since.elapsed();
+        if elapsed < self.period {
+            return Ok(());
+        }
+        let (least, got) = (self.slowest as f64 * elapsed.as_secs_f64(), self.bytes);
+        (self.since, self.bytes) = (tokio::time::Instant::now(), 0);
+        if (got as f64) < least {
+            return Err(Failure::transient(format!(
+                "the transfer is too slow: {got} bytes in {} s, expected at least {} bytes per second",
+                elapsed.as_secs(),
+                self.slowest
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// The error codes of a registry's answer that the OCI specification has. Nothing else of the body is shown: the server may
+/// be one that the author of the source cannot reach. Starts with `: ` unless there are none.
 pub(crate) async fn explanation(response: Response) -> String {
     #[derive(serde::Deserialize)]
     struct Document {
@@ -176,29 +271,17 @@ pub(crate) async fn explanation(response: Response) -> String {
     struct Item {
         #[serde(default)]
         code: String,
-        #[serde(default)]
-        message: String,
     }
-    let is_html = response
-        .headers()
-        .get(reqwest::header::CONTENT_TYPE)
-        .is_some_and(|v| v.as_bytes().starts_with(b"text/html"));
-    let Ok(body) = small_body(response, "", 64 << 10).await else { return String::new() };
-    let text = match serde_json::from_slice::<Document>(&body) {
-        Ok(document) => {
-            let one = |item: Item| match (item.code.as_str(), item.message.as_str()) {
-                (code, "") => code.to_owned(),
-                ("", message) => message.to_owned(),
-                (code, message) => format!("{code}: {message}"),
-            };
-            document.errors.into_iter().map(one).collect::<Vec<_>>().join("; ")
-        }
-        Err(_) if is_html => String::new(),
-        Err(_) => String::from_utf8_lossy(&body).into_owned(),
+    let Ok(body) = small_body(response, "", 64 << 10, &crate::Patience::default()).await else {
+        return String::new();
     };
-    let text: String =
-        text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).take(LONGEST_EXPLANATION).collect();
-    if text.is_empty() { text } else { format!(": {text}") }
+    let Ok(document) = serde_json::from_slice::<Document>(&body) else { return String::new() };
+    let mut codes: Vec<&str> = Vec::new();
+    for item in &document.errors {
+        let known = OCI_CODES.iter().find(|code| **code == item.code);
+        codes.extend(known.filter(|code| !codes.contains(*code)));
+    }
+    if codes.is_empty() { String::new() } else { format!(": {}", codes.join(", ")) }
 }
 
 /// Turns every answer that is not a success into a failure; `tried` tells of credentials.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::credentials::Credentials;
+use crate::{credentials::Credentials, egress::Egress};
 
 /// How to read sources. The default reads public registries through the proxy of the environment.
 #[derive(Clone, Debug, Default)]
@@ -16,8 +16,12 @@ pub struct Options {
     pub plain_http: Vec<String>,
     /// Hosts (`host` or `host:port`) whose certificate is not checked.
     pub skip_tls_verify: Vec<String>,
+    /// Hosts that registries of other sites may name as their token service, which log-ins are sent to.
+    pub token_hosts: Vec<String>,
     /// Other places to find images in.
     pub mirrors: Vec<Mirror>,
+    /// Which servers may be asked at all.
+    pub egress: Egress,
     /// How to get out.
     pub proxy: Proxy,
     /// What is too much.
@@ -67,6 +71,10 @@ pub struct Patience {
     pub connect_timeout: Duration,
     /// Between two pieces of an answer: how long a server may hang.
     pub read_timeout: Duration,
+    /// Bytes per second that a transfer must average.
+    pub slowest: u64,
+    /// The period of that average.
+    pub slow_for: Duration,
 }
 
 impl Default for Patience {
@@ -79,6 +87,9 @@ impl Default for Patience {
             longest_wait: Duration::from_secs(30),
             connect_timeout: Duration::from_secs(10),
             read_timeout: Duration::from_secs(30),
+            // A modem of 1990 has 1.8 KiB/s.
+            slowest: 1024,
+            slow_for: Duration::from_secs(60),
         }
     }
 }

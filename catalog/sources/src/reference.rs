@@ -70,8 +70,17 @@ impl FromStr for Reference {
     type Err = SourceError;
 
     fn from_str(text: &str) -> Result<Self, SourceError> {
+        if has_credentials(text) {
+            return Err(SourceError::Credentials { what: "the image".to_owned() });
+        }
         parse(text.trim()).map_err(|reason| SourceError::Reference { reference: text.to_owned(), reason })
     }
+}
+
+/// Whether there is a user before the host, as in URLs. Behind the first slash an `@` starts a digest.
+pub(crate) fn has_credentials(text: &str) -> bool {
+    let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
+    rest.split_once('/').is_some_and(|(host, _)| host.contains('@'))
 }
 
 fn parse(text: &str) -> Result<Reference, String> {

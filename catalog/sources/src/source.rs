@@ -56,7 +56,7 @@ pub enum Source {
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Image { reference } => write!(f, "image {reference}"),
+            Self::Image { reference } => write!(f, "image {}", without_credentials(reference)),
             Self::OciLayout { path, reference: None } => write!(f, "OCI layout {}", path.display()),
             Self::OciLayout { path, reference: Some(reference) } => {
                 write!(f, "{reference} in OCI layout {}", path.display())
@@ -64,9 +64,19 @@ impl fmt::Display for Source {
             Self::Tarball { path } => write!(f, "archive {}", path.display()),
             Self::Directory { path } => write!(f, "folder {}", path.display()),
             Self::Http { url } => f.write_str(&web::shown(url)),
-            Self::Grpc { address } => write!(f, "gRPC server {address}"),
+            Self::Grpc { address } => write!(f, "gRPC server {}", without_credentials(address)),
             Self::ConfigMap { name, .. } => write!(f, "ConfigMap {name}"),
         }
+    }
+}
+
+/// What is named, without a user and a password before the host. They are refused when the source is read.
+fn without_credentials(text: &str) -> &str {
+    let host = text.find('/').unwrap_or(text.len());
+    match text[..host].rfind('@') {
+        // Behind a name without a slash an `@` starts a digest.
+        Some(at) if !text[at + 1..].starts_with("sha") => &text[at + 1..],
+        _ => text,
     }
 }
 
@@ -103,4 +113,19 @@ pub enum Fetched {
         /// What of the source could not be made part of a catalog; only where it had to be converted.
         problems: Vec<Problem>,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn t13_a_source_is_shown_without_credentials() {
+        let image = |reference: &str| Source::Image { reference: reference.to_owned() }.to_string();
+        assert_eq!(image("bob:hunter2@quay.io/a/b:v1"), "image quay.io/a/b:v1");
+        assert_eq!(image("quay.io/a/b@sha256:1"), "image quay.io/a/b@sha256:1");
+        assert_eq!(image("etcd@sha256:1"), "image etcd@sha256:1");
+        let server = Source::Grpc { address: "bob:hunter2@server:50051".to_owned() };
+        assert_eq!(server.to_string(), "gRPC server server:50051");
+    }
 }

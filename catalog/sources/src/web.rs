@@ -4,14 +4,15 @@ use std::path::{Path, PathBuf};
 
 use reqwest::{
     StatusCode, Url,
-    header::{ACCEPT_ENCODING, CONTENT_ENCODING, ETAG, IF_NONE_MATCH},
+    header::{ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, ETAG, IF_NONE_MATCH},
 };
 use tokio::io::AsyncWriteExt as _;
 
 use crate::{
     digest::{Digest, Hasher},
     error::{Exceeded, SourceError},
-    net::{self, Http},
+    net::{self, Http, Pace, Redirects},
+    registry,
     retry::{Attempts, Failure},
     source::Revision,
 };
@@ -41,6 +42,9 @@ pub(crate) async fn download(
     if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
         return Err(bad("it must start with https:// or http:// and name a host".to_owned()));
     }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(SourceError::Credentials { what: shown(url.as_str()) });
+    }
     let what = shown(url.as_str());
     let mut attempts = Attempts::new(&http.options.patience, &what);
     loop {
@@ -58,12 +62,27 @@ async fn download_once(
     previous: Option<&Revision>,
     scratch: &Path,
 ) -> Result<Answer, Failure> {
-    let mut request = http.client(&net::host_of(url))?.get(url.clone()).header(ACCEPT_ENCODING, "gzip");
+    let host = net::host_of(url);
+    let client = http.client(url, &host, what, Redirects::Followed)?;
+    let mut request = client.get(url.clone()).header(ACCEPT_ENCODING, "gzip");
+    // A redirect to another host goes without it.
+    let login = (url.scheme() == "https" || http.is_plain(&host))
+        .then(|| registry::direct(&http.options.credentials, &host, url.path()))
+        .flatten();
+    if let Some((_, authorization)) = &login {
+        request = request.header(AUTHORIZATION, authorization);
+    }
     if let Some(etag) = previous.and_then(|revision| revision.etag.as_deref()) {
         request = request.header(IF_NONE_MATCH, etag);
     }
     let response = request.send().await.map_err(|e| net::failure(what, e))?;
-    let tried = || "credentials for web servers go into the URL (https://user:password@host/…)".to_owned();
+    let tried = || match &login {
+        Some((origin, _)) => format!("tried {origin}; check that it may read this"),
+        None => format!(
+            "no credentials match {host}, or it is spoken to without TLS; add a Secret of type \
+                         kubernetes.io/dockerconfigjson for it and name it in spec.secrets"
+        ),
+    };
     let mut response = net::success(response, what, tried).await?;
     if response.status() == StatusCode::NOT_MODIFIED {
         return match previous {
@@ -79,16 +98,18 @@ async fn download_once(
     let wrapped = match header(CONTENT_ENCODING).as_deref() {
         None | Some("identity" | "") => false,
         Some("gzip" | "x-gzip" | "zstd") => true,
-        Some(other) => {
-            let reason = format!("the server sends it encoded as {other:?}, which it was not asked for");
+        Some(_) => {
+            let reason = "the server sends it in an encoding that it was not asked for";
             return Err(SourceError::malformed(what, reason).into());
         }
     };
     let path = scratch.join("download");
     let mut file = tokio::fs::File::create(&path).await.map_err(SourceError::io("create", &path))?;
     let (mut hasher, mut size, most) = (Hasher::sha256(), 0, http.options.limits.download_bytes);
+    let mut pace = Pace::new(&http.options.patience);
     while let Some(chunk) = response.chunk().await.map_err(|e| cut(net::failure(what, e), size))? {
         size += chunk.len() as u64;
+        pace.received(chunk.len()).map_err(|failure| cut(failure, size))?;
         if size > most {
             return Err(Exceeded::new("it", "download_bytes", most).reading(what).into());
         }

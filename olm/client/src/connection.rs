@@ -18,7 +18,7 @@ use kube::{
 };
 use tower::{ServiceBuilder, retry::RetryLayer};
 
-use crate::unanswered::Unanswered;
+use crate::{forward, unanswered::Unanswered};
 
 /// A connection on which nothing was heard for this long is asked whether it lives.
 const QUIET: Duration = Duration::from_secs(15);
@@ -51,6 +51,7 @@ pub(crate) fn open(config: Config) -> Result<Client, kube::Error> {
         .layer(config.base_uri_layer())
         .option_layer(retry)
         .option_layer(config.auth_layer()?)
+        .map_request(forward::token)
         .layer(config.extra_headers_layer()?)
         .map_err(unanswered)
         .service(Http::builder(TokioExecutor::new()).build::<_, Body>(connector));

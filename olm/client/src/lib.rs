@@ -1,18 +1,21 @@
 //! Clients of a Kubernetes API server, as everything here that talks to one makes them.
 //!
 //! * [`connection`]: connections that end when nobody answers any more
+//! * [`forward`]: the caller's token, for a Service behind the API server's proxy
 //! * [`events`]: events, each with the text that was told
 //! * [`statuses`]: errors that are a `Status`, whoever wrote them
 //! * [`watch`]: watches that wait after an error, longer each time
 
 mod connection;
 pub mod events;
+mod forward;
 mod statuses;
 mod unanswered;
 mod watch;
 
 use kube::{Client, Config};
 
+pub use forward::{FORWARD, FORWARDED_AUTHORIZATION};
 pub use statuses::with_statuses;
 pub use watch::patient;
 

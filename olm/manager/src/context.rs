@@ -29,6 +29,7 @@ use crate::{
     limits::{NOTE, truncate},
     metrics::Metrics,
     resources::{ResourceError, Resources, short},
+    reviews::Reviews,
     run::Options,
     runner::{Action, Controller},
     stores::Stores,
@@ -48,6 +49,7 @@ pub(crate) const SAFETY_NET: std::time::Duration = std::time::Duration::from_sec
 pub(crate) struct Ctx {
     pub(crate) client: Client,
     pub(crate) resources: Resources,
+    pub(crate) reviews: Arc<Reviews>,
     pub(crate) recorder: Recorder,
     pub(crate) authorities: Arc<Authorities>,
     pub(crate) catalogs: Arc<CatalogStore>,
@@ -117,6 +119,7 @@ impl Ctx {
         let reporter = Reporter { controller: "olm-manager".into(), instance: Some(identity.to_owned()) };
         Ok(Self {
             resources: Resources::new(client.clone()),
+            reviews: Arc::new(Reviews::new(client.clone())),
             recorder: Recorder::new(client.clone(), reporter),
             authorities: Arc::new(Authorities::new(client.clone())),
             client,

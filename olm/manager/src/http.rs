@@ -1,4 +1,8 @@
-//! The manager's HTTP port: probes, metrics, and the catalogs it has loaded.
+//! The manager's HTTP port: probes, metrics, and the catalogs it has loaded. Probes are open to everyone; all else needs a
+//! bearer token and a right ([`guard`]).
+
+mod guard;
+mod listener;
 
 use std::sync::{
     Arc,
@@ -6,18 +10,21 @@ use std::sync::{
 };
 
 use axum::{
-    Json, Router,
+    Extension, Json, Router,
     extract::{Path, State},
     http::{StatusCode, header},
+    middleware::from_fn_with_state,
     response::{IntoResponse, Response},
     routing::get,
 };
+pub(crate) use listener::{Connections, Peer};
 use tokio::sync::Semaphore;
 
 use crate::{
-    catalogs::{IndexEntry, NoBundle, ReadError},
+    catalogs::{NoBundle, ReadError},
     context::Ctx,
     metrics::Seen,
+    reviews::User,
 };
 
 /// Bundles that are handed out at a time: each may wait for a registry. Whoever comes on top is sent away at once.
@@ -33,20 +40,32 @@ pub(crate) struct Serving {
 
 pub(crate) fn router(serving: Serving) -> Router {
     let ctx = Arc::clone(&serving.ctx);
+    let found = Arc::clone(&ctx);
     let content = olm_catalog_serve::router(move |namespace: Option<&str>, name: &str| {
-        ctx.catalogs.content(namespace.unwrap_or(&ctx.namespace), name)
+        found.catalogs.content(namespace.unwrap_or(&found.namespace), name)
     });
     let slots = Arc::new(Semaphore::new(BUNDLES));
     let bundles = get(move |state, path| bundle(state, path, Arc::clone(&slots)));
+    let catalogs = Router::new()
+        // The names are those that the other routes below /catalogs have at the same place.
+        .route("/catalogs/{first}/{second}/api/v1/bundles/{package}/{bundle}", bundles)
+        .with_state(serving.clone())
+        .merge(content)
+        .route_layer(from_fn_with_state(Arc::clone(&ctx), guard::catalog));
+    let metrics = Router::new()
+        .route("/metrics", get(metrics))
+        .route_layer(from_fn_with_state(Arc::clone(&ctx), guard::metrics));
+    let guarded = Router::new()
+        .route("/catalogs", get(index))
+        .merge(metrics)
+        .with_state(serving.clone())
+        .merge(catalogs)
+        .route_layer(from_fn_with_state(ctx, guard::authenticated));
     Router::new()
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
-        .route("/metrics", get(metrics))
-        .route("/catalogs", get(index))
-        // The names are those that the other routes below /catalogs have at the same place.
-        .route("/catalogs/{first}/{second}/api/v1/bundles/{package}/{bundle}", bundles)
         .with_state(serving)
-        .merge(content)
+        .merge(guarded)
 }
 
 /// Alive is a process whose loops turn. Anything else, such as an API server that is away, a restart would not help.
@@ -83,8 +102,15 @@ async fn metrics(State(serving): State<Serving>) -> impl IntoResponse {
     ([("content-type", "text/plain; version=0.0.4")], text)
 }
 
-async fn index(State(serving): State<Serving>) -> Json<Vec<IndexEntry>> {
-    Json(serving.ctx.catalogs.index())
+/// The catalogs that the user may read.
+async fn index(State(serving): State<Serving>, Extension(user): Extension<User>) -> Response {
+    let all = serving.ctx.catalogs.index().into_iter().map(|entry| (entry.reference(), entry)).collect();
+    match serving.ctx.reviews.readable(&user, all, |(reference, _)| reference).await {
+        Ok(readable) => {
+            Json(readable.into_iter().map(|(_, entry)| entry).collect::<Vec<_>>()).into_response()
+        }
+        Err(refusal) => guard::refused(refusal),
+    }
 }
 
 /// The document of a bundle with its manifests inside: for those who may not pull its image themselves.
@@ -125,118 +151,4 @@ async fn bundle(
 }
 
 #[cfg(test)]
-mod tests {
-    use axum::{body::Body, http::Request};
-    use olm_catalog::Catalog;
-    use tower::ServiceExt as _;
-
-    use super::*;
-    use crate::{
-        catalogs::{BundleImages, CatalogRef, Entry, Home, LoadedCatalog, Own},
-        testing::{Mood, Registry},
-    };
-
-    struct World {
-        router: Router,
-        registry: Registry,
-        _folder: tempfile::TempDir,
-    }
-
-    /// A manager with the shipped catalog and one whose only bundle is an image.
-    async fn world() -> World {
-        let registry = Registry::start().await;
-        let folder = tempfile::tempdir().unwrap();
-        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let image = registry.push_bundle(&root.join("bundles/etcd/0.10.1"));
-        let text = crate::testing::catalog("etcd", "0.10.1")
-            .replace("etcd.v0.10.1", "etcdoperator.v0.10.1")
-            .replace("example.invalid/etcd:v0.10.1", &image);
-        let ctx =
-            Arc::new(Ctx::new(crate::testing::client(Vec::new()), &crate::Options::new("test")).unwrap());
-        let catalogs = &ctx.catalogs;
-        let put = |name: &str, catalog: Arc<Catalog>| {
-            let reference = CatalogRef::new("olm", name);
-            let own = Own {
-                catalog: reference.clone(),
-                images: BundleImages::new(folder.path().join(name)),
-                access: registry.access("olm"),
-                refresh: Arc::default(),
-            };
-            let home = Home::Own(Arc::new(own));
-            let loaded = Some(LoadedCatalog { home, ..LoadedCatalog::new(reference, catalog) });
-            catalogs.put("olm", name, Entry { loaded, ..Entry::default() });
-        };
-        put("shipped", olm_catalog::shipped());
-        put("images", Arc::new(Catalog::from_bytes("test", text.as_bytes())));
-        let router = router(Serving { ctx, ready: Arc::default() });
-        World { router, registry, _folder: folder }
-    }
-
-    async fn get(world: &World, path: &str) -> (u16, Vec<u8>) {
-        let request = Request::get(path).body(Body::empty()).unwrap();
-        let response = world.router.clone().oneshot(request).await.unwrap();
-        let status = response.status().as_u16();
-        (status, axum::body::to_bytes(response.into_body(), 1 << 20).await.unwrap().to_vec())
-    }
-
-    #[tokio::test]
-    async fn a_bundle_that_is_an_image_is_handed_out_with_its_manifests() {
-        let world = world().await;
-        let path = "/catalogs/olm/images/api/v1/bundles/etcd/etcdoperator.v0.10.1";
-        let (status, document) = get(&world, path).await;
-        assert_eq!(status, 200, "{}", String::from_utf8_lossy(&document));
-        let document: serde_json::Value = serde_json::from_slice(&document).unwrap();
-        assert_eq!(
-            (document["schema"].as_str(), document["package"].as_str()),
-            (Some("olm.bundle"), Some("etcd"))
-        );
-        let objects =
-            document["properties"].as_array().unwrap().iter().filter(|p| p["type"] == "olm.bundle.object");
-        assert_eq!(objects.count(), 2);
-    }
-
-    #[tokio::test]
-    async fn a_bundle_that_cannot_be_pulled_says_why_with_a_code() {
-        let world = world().await;
-        world.registry.mood(Mood::Denies);
-        let path = "/catalogs/olm/images/api/v1/bundles/etcd/etcdoperator.v0.10.1";
-        let (status, body) = get(&world, path).await;
-        let no: NoBundle = serde_json::from_slice(&body).unwrap();
-        assert_eq!((status, no.code.as_str()), (502, "BundleImageDenied"));
-        assert!(no.message.contains("access denied"), "{}", no.message);
-    }
-
-    #[tokio::test]
-    async fn what_no_catalog_names_is_never_pulled() {
-        let world = world().await;
-        for path in [
-            "olm/none/api/v1/bundles/etcd/a",
-            "olm/images/api/v1/bundles/none/a",
-            "olm/images/api/v1/bundles/etcd/a",
-        ] {
-            assert_eq!(get(&world, &format!("/catalogs/{path}")).await.0, 404, "{path}");
-        }
-        // What is in the catalog is read there.
-        let inline = "/catalogs/olm/shipped/api/v1/bundles/etcd/etcdoperator.v0.10.1";
-        assert_eq!(get(&world, inline).await.0, 404);
-        assert_eq!(world.registry.asked(""), 0);
-    }
-
-    #[tokio::test]
-    async fn who_does_not_lead_is_alive_and_says_what_it_waits_for() {
-        let world = world().await;
-        assert_eq!(get(&world, "/healthz").await, (200, b"ok\n".to_vec()));
-        assert_eq!(get(&world, "/readyz").await, (503, b"loading catalogs\n".to_vec()));
-        let (status, page) = get(&world, "/metrics").await;
-        assert_eq!(status, 200);
-        assert!(String::from_utf8_lossy(&page).contains("olm_leading 0\n"));
-    }
-
-    #[tokio::test]
-    async fn the_catalogs_own_routes_are_there_as_well() {
-        let world = world().await;
-        for path in ["/catalogs", "/catalogs/olm/shipped/api/v1/index", "/catalogs/shipped/api/v1/all"] {
-            assert_eq!(get(&world, path).await.0, 200, "{path}");
-        }
-    }
-}
+mod tests;

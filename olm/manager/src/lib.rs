@@ -32,6 +32,7 @@ pub mod ops;
 mod ownership;
 mod packages;
 mod resources;
+mod reviews;
 mod run;
 mod runner;
 mod stores;

@@ -20,7 +20,7 @@ use crate::{
     catalogs::{CacheError, Registries},
     context::Ctx,
     controllers,
-    http::{Serving, router},
+    http::{Connections, Peer, Serving, router},
     lease::Elector,
     manifests::{HTTP_PORT, MANAGER, home},
     packages,
@@ -153,18 +153,21 @@ async fn serve(
     let listener = match listen {
         Some(address) => {
             let bound = tokio::net::TcpListener::bind(address).await;
-            let listener = bound.map_err(|source| Error::Listen { address, source })?;
+            let connections = bound.and_then(|listener| Connections::new(listener, &serving.ctx.namespace));
+            let connections = connections.map_err(|source| Error::Listen { address, source })?;
             tracing::info!(%address, "serving");
-            Some(listener)
+            Some(connections)
         }
         None => None,
     };
     Ok(async move {
         match listener {
-            Some(listener) => axum::serve(listener, router(serving))
-                .with_graceful_shutdown(async move { stop.cancelled().await })
-                .await
-                .map_err(Error::Serve),
+            Some(listener) => {
+                axum::serve(listener, router(serving).into_make_service_with_connect_info::<Peer>())
+                    .with_graceful_shutdown(async move { stop.cancelled().await })
+                    .await
+                    .map_err(Error::Serve)
+            }
             None => {
                 stop.cancelled().await;
                 Ok(())

@@ -54,8 +54,8 @@ impl Registry {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let host = listener.local_addr().expect("an address").to_string();
         let settings = tempfile::tempdir().expect("a folder");
-        std::fs::write(settings.path().join("registries.yaml"), format!("plainHttp: ['{host}']\n"))
-            .expect("a file");
+        let text = format!("plainHttp: ['{host}']\negress: {{allow: ['127.0.0.0/8']}}\n");
+        std::fs::write(settings.path().join("registries.yaml"), text).expect("a file");
         let registry = Self { content: Arc::default(), host, settings: Arc::new(settings) };
         let router = Router::new().fallback(answer).with_state(registry.clone());
         tokio::spawn(async move { axum::serve(listener, router).await });

@@ -47,6 +47,10 @@ struct Args {
     /// Folder for backups to a local path, usually a mounted volume. Without it there are none.
     #[arg(long, env = "BACKUP_DIR")]
     backup_dir: Option<PathBuf>,
+    /// Let EtcdBackups and EtcdRestores without a Secret use the cloud identity of the operator (environment, web identity, node):
+    /// whoever may create one then reads and writes every bucket that this identity reaches.
+    #[arg(long, env = "ETCD_OPERATOR_ALLOW_AMBIENT_CREDENTIALS", default_value_t = false, action = ArgAction::Set, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
+    allow_ambient_credentials: bool,
     /// Namespace of the operator itself.
     #[arg(long, env = "MY_POD_NAMESPACE", default_value = "default")]
     pod_namespace: String,
@@ -217,6 +221,13 @@ mod tests {
         assert!(!args.create_crd && args.cluster_wide);
         assert_eq!(scope(&args), Scope::Annotated);
         assert!(parse(&["-create-crd"]).create_crd);
+    }
+
+    #[test]
+    fn t19_the_operators_cloud_identity_is_for_objects_only_when_an_administrator_says_so() {
+        assert!(!parse(&[]).allow_ambient_credentials);
+        assert!(parse(&["--allow-ambient-credentials"]).allow_ambient_credentials);
+        assert!(!parse(&["--allow-ambient-credentials=false"]).allow_ambient_credentials);
     }
 
     #[test]

@@ -87,7 +87,8 @@ async fn work(
         metrics,
         scope,
         Some(instance),
-    );
+    )
+    .with_ambient_credentials(args.allow_ambient_credentials);
     // Losing one lease ends the process, and with it the others.
     let stop = shutdown.child_token();
     let mut held = Vec::new();

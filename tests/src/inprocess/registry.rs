@@ -60,7 +60,7 @@ impl Registry {
     /// When the file cannot be written.
     pub fn settings(&self, folder: &Path) -> Result<Registries> {
         let file = folder.join("registries.yaml");
-        let text = format!("plainHttp: ['{}']\n", self.address);
+        let text = format!("plainHttp: ['{}']\negress: {{allow: ['127.0.0.0/8']}}\n", self.address);
         std::fs::write(&file, text).with_context(|| format!("failed to write {}", file.display()))?;
         Ok(Registries { file: Some(file), authorities: None })
     }

@@ -20,7 +20,7 @@ use super::{faults::Faults, waiting::PATIENCE, world::OLM};
 /// The largest request that Kubernetes takes.
 const LARGEST: usize = 3 << 20;
 /// The way to the Service of managers, as the API server's proxy has it.
-const MANAGERS: &str = "/api/v1/namespaces/olm/services/olm-manager:8080/proxy";
+const MANAGERS: &str = "/api/v1/namespaces/olm/services/https:olm-manager:8080/proxy";
 /// Between two looks at a process.
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -29,6 +29,7 @@ pub struct Served {
     /// For whoever may be told apart from nobody else: all that comes through the port is the manager's.
     pub kubeconfig: PathBuf,
     folder: PathBuf,
+    token: String,
 }
 
 impl Served {
@@ -83,7 +84,10 @@ impl Served {
         let kubeconfig = folder.join(format!("kubeconfig-{}", address.port()));
         std::fs::write(&kubeconfig, server.admin_kubeconfig(address))
             .with_context(|| format!("failed to write {}", kubeconfig.display()))?;
-        Ok(Self { kubeconfig, folder: folder.to_owned() })
+        let known: serde_json::Value = serde_yaml::from_str(&std::fs::read_to_string(&kubeconfig)?)?;
+        let token = known.pointer("/users/0/user/token").and_then(|token| token.as_str());
+        let token = token.context("the kubeconfig has no token")?.to_owned();
+        Ok(Self { kubeconfig, folder: folder.to_owned(), token })
     }
 
     /// Runs a command of `olm` against it: what it says on standard output, then on standard error.
@@ -104,6 +108,8 @@ pub struct Process {
     child: Child,
     address: SocketAddr,
     log: PathBuf,
+    /// For its metrics.
+    token: String,
 }
 
 impl Process {
@@ -137,7 +143,7 @@ impl Process {
             .stderr(file);
         change(command);
         let child = command.spawn().context("failed to start olm manager (are the binaries built?)")?;
-        Ok(Self { child, address, log })
+        Ok(Self { child, address, log, token: served.token.clone() })
     }
 
     /// Its process id.
@@ -234,7 +240,9 @@ impl Process {
     async fn get(&self, path: &str) -> Result<(u16, String)> {
         let mut stream = tokio::net::TcpStream::connect(self.address).await?;
         // Of HTTP/1.0: the answer ends with the connection.
-        stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).await?;
+        let token = &self.token;
+        let request = format!("GET {path} HTTP/1.0\r\nAuthorization: Bearer {token}\r\n\r\n");
+        stream.write_all(request.as_bytes()).await?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await?;
         let code = answer.split(' ').nth(1).and_then(|code| code.parse().ok()).context("no HTTP answer")?;

@@ -6,6 +6,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
+use k8s_openapi::api::{authentication::v1::TokenRequest, core::v1::ServiceAccount};
 use kube::{
     Api, Client, ResourceExt as _,
     api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
@@ -241,6 +242,26 @@ impl World {
     #[must_use]
     pub fn client_of(&self, identity: Identity) -> Client {
         self.server.client(identity).expect("the address and the token are well formed")
+    }
+
+    /// A token of a ServiceAccount in the manager's namespace that has a ClusterRole.
+    ///
+    /// # Errors
+    /// The API's refusal.
+    pub async fn token(&self, account: &str, role: &str) -> Result<String> {
+        let of = json!({ "name": account, "namespace": OLM });
+        self.apply(&json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": of })).await?;
+        self.apply(&json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+            "metadata": { "name": account },
+            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role },
+            "subjects": [{ "kind": "ServiceAccount", "name": account, "namespace": OLM }],
+        }))
+        .await?;
+        let accounts = Api::<ServiceAccount>::namespaced(self.client.clone(), OLM);
+        let request = TokenRequest::default();
+        let issued = accounts.create_token_request(account, &PostParams::default(), &request).await?;
+        issued.status.and_then(|status| status.token).context("the API server issued no token")
     }
 
     /// A folder of the scenario's own.

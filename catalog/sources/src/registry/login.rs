@@ -7,11 +7,11 @@ use reqwest::{
 };
 use serde::Deserialize;
 
-use super::challenge::Challenge;
+use super::{challenge::Challenge, realm::same_site};
 use crate::{
-    credentials::{Login, Secret},
+    credentials::{Credentials, Login, Secret},
     error::SourceError,
-    net::{self, Http},
+    net::{self, Http, Redirects},
     retry::Failure,
 };
 
@@ -40,7 +40,7 @@ pub(super) async fn authorize(
             (Challenge::Bearer { .. }, Some(Secret::Bearer(token))) => Some(format!("Bearer {token}")),
             (Challenge::Bearer { realm, service, scope }, secret) => {
                 let scope = scope.clone().unwrap_or_else(|| format!("repository:{repository}:pull"));
-                let realm = token_url(http, base, realm)?;
+                let realm = token_url(http, base, realm, secret.is_some())?;
                 token(http, realm, service.as_deref(), &scope, secret)
                     .await?
                     .map(|token| format!("Bearer {token}"))
@@ -63,20 +63,46 @@ fn basic(user: &str, password: &str) -> String {
     format!("Basic {}", BASE64_STANDARD.encode(format!("{user}:{password}")))
 }
 
-/// The token service is another server as a rule. A secret is sent to it, so it must be protected as the
-/// registry is.
-fn token_url(http: &Http<'_>, base: &Url, realm: &str) -> Result<Url, SourceError> {
+/// The header for a server that is not a registry and names no challenge: with a log-in that needs no token service. With what to
+/// call the log-in.
+pub(crate) fn direct(credentials: &Credentials, host: &str, path: &str) -> Option<(String, HeaderValue)> {
+    credentials.matching(host, path.trim_matches('/')).into_iter().find_map(|login| {
+        let text = match &login.secret {
+            Secret::Basic { user, password } => basic(user, password),
+            Secret::Bearer(token) => format!("Bearer {token}"),
+            Secret::Identity(_) | Secret::Helper(_) => return None,
+        };
+        let mut value = HeaderValue::try_from(text).ok()?;
+        value.set_sensitive(true);
+        Some((login.to_string(), value))
+    })
+}
+
+/// The token service of a registry. Unlike containerd and docker, which send a log-in to whatever host the registry names, this
+/// sends it to hosts of the registry's own site and to those that an administrator listed.
+fn token_url(http: &Http<'_>, base: &Url, realm: &str, secret: bool) -> Result<Url, SourceError> {
     let url = base
         .join(realm)
-        .map_err(|e| SourceError::malformed(base, format!("it names the token service {realm:?}: {e}")))?;
-    let plain_is_fine = base.scheme() == "http" || http.is_plain(&net::host_of(&url));
-    if url.scheme() == "https" || url.scheme() == "http" && plain_is_fine {
-        return Ok(url);
+        .map_err(|_| SourceError::malformed(base, "the name of its token service is no URL"))?;
+    let (registry, host) = (base.host_str().unwrap_or_default(), net::host_of(&url));
+    let name = url.host_str().unwrap_or_default();
+    let plain_is_fine = base.scheme() == "http" && name == registry || http.is_plain(&host);
+    if url.scheme() != "https" && !(url.scheme() == "http" && plain_is_fine) {
+        let reason =
+            format!("its token service {host} has no TLS, so that a log-in would travel in the clear");
+        return Err(SourceError::malformed(base, reason));
     }
-    Err(SourceError::malformed(
-        base,
-        format!("it names the token service {url}, to which a password would travel in the clear"),
-    ))
+    let listed = |listed: &String| listed.eq_ignore_ascii_case(name) || listed.eq_ignore_ascii_case(&host);
+    if secret && !same_site(registry, name) && !http.options.token_hosts.iter().any(listed) {
+        return Err(SourceError::malformed(
+            base,
+            format!(
+                "it wants the log-in sent to {host}, a host of another site; hint: if this is its token service, an administrator \
+                 can list it in tokenHosts of ConfigMap olm-registries"
+            ),
+        ));
+    }
+    Ok(url)
 }
 
 /// Fetches a token; `None` where the service refuses the log-in.
@@ -89,14 +115,16 @@ async fn token(
 ) -> Result<Option<String>, Failure> {
     let host = net::host_of(&url);
     let what = format!("the token service at {host}");
-    let request = token_request(http.client(&host)?, url, service, scope, secret);
+    let redirects = if secret.is_some() { Redirects::Refused } else { Redirects::Followed };
+    let client = http.client(&url, &host, &what, redirects)?;
+    let request = token_request(client, url, service, scope, secret);
     let response = request.send().await.map_err(|e| net::failure(&what, e))?;
     if matches!(response.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::BAD_REQUEST)
     {
         return Ok(None);
     }
     let response = net::success(response, &what, String::new).await?;
-    let body = net::small_body(response, &what, LARGEST_TOKEN).await?;
+    let body = net::small_body(response, &what, LARGEST_TOKEN, &http.options.patience).await?;
     // The parser's message could quote the token.
     let answer: Answer = serde_json::from_slice(&body)
         .map_err(|_| SourceError::malformed(&what, "its answer is not a token document"))?;

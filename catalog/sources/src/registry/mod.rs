@@ -2,6 +2,7 @@
 
 mod challenge;
 mod login;
+mod realm;
 
 use std::{path::Path, sync::Mutex};
 
@@ -11,12 +12,14 @@ use reqwest::{
 };
 use tokio::io::{AsyncSeekExt as _, AsyncWriteExt as _};
 
+pub(crate) use login::direct;
+
 use crate::{
     credentials::{Login, Secret},
     digest::{Digest, Hasher},
     error::{Exceeded, SourceError},
     image::manifest::{ACCEPTED, Descriptor, Pinned},
-    net::{self, Http},
+    net::{self, Http, Pace, Redirects},
     options::Options,
     reference::{Reference, host_of},
     retry::{Attempts, Failure},
@@ -138,7 +141,10 @@ impl<'a> Repository<'a> {
             .get(CONTENT_TYPE)
             .and_then(|v| v.to_str().ok())
             .map(|v| v.split(';').next().unwrap_or_default().trim().to_owned());
-        let bytes = net::small_body(response, what, self.http.options.limits.manifest_bytes).await?;
+        let bytes = {
+            let options = self.http.options;
+            net::small_body(response, what, options.limits.manifest_bytes, &options.patience).await?
+        };
         Ok(Pinned::new(what, bytes, media_type, promised.as_ref())?)
     }
 
@@ -182,7 +188,7 @@ impl<'a> Repository<'a> {
                 ));
             }
         }
-        download.receive(response).await?;
+        download.receive(response, Pace::new(&self.http.options.patience)).await?;
         download.finish(resumed).await
     }
 
@@ -198,7 +204,7 @@ impl<'a> Repository<'a> {
             .base
             .join(path)
             .map_err(|e| SourceError::malformed(what, format!("its name makes no URL: {e}")))?;
-        let client = self.http.client(&self.host)?;
+        let client = self.http.client(&url, &self.host, what, Redirects::Followed)?;
         let request = || {
             let mut request = client.request(method.clone(), url.clone());
             if path.starts_with("manifests/") {
@@ -300,7 +306,7 @@ struct Download<'d> {
 }
 
 impl Download<'_> {
-    async fn receive(&mut self, mut response: Response) -> Result<(), Failure> {
+    async fn receive(&mut self, mut response: Response, mut pace: Pace) -> Result<(), Failure> {
         loop {
             let chunk = match response.chunk().await {
                 Ok(Some(chunk)) => chunk,
@@ -308,6 +314,7 @@ impl Download<'_> {
                 Err(error) => return Err(self.cut(net::failure(self.what, error))),
             };
             self.written += chunk.len() as u64;
+            pace.received(chunk.len()).map_err(|failure| self.cut(failure))?;
             if self.written > self.blob.size {
                 let reason =
                     format!("it is longer than the {} bytes that the manifest promises", self.blob.size);

@@ -68,7 +68,7 @@ async fn a_login_that_is_refused_is_named_and_its_secret_is_not() {
     let text = error.to_string();
     assert_eq!(error.code(), "AccessDenied");
     assert!(text.contains(&format!("secret olm/pull, entry {host} (user bob)")), "{text}");
-    assert!(text.contains("log in first"), "{text}");
+    assert!(text.contains("401: UNAUTHORIZED") && !text.contains("log in first"), "{text}");
     assert!(!format!("{error:?}").contains("hunter2"), "{text}");
     assert_eq!(scene.asked_for("/manifests/"), 2, "one without and one with the log-in");
 }

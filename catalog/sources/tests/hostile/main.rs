@@ -6,6 +6,7 @@
 mod support;
 
 mod copies;
+mod egress;
 mod faults;
 mod logins;
 mod registry;

@@ -31,6 +31,8 @@ pub enum Fault {
     Hang,
     /// Sends so many bytes of the answer, and then nothing.
     Stall(usize),
+    /// Sends a byte at a time.
+    Drip,
     /// Sends other content.
     Replace(Vec<u8>),
     /// Sends without an end.
@@ -176,6 +178,14 @@ async fn answer(State(registry): State<Registry>, request: Request<Body>) -> Res
         }
         Some(Fault::Cut(bytes)) => begin(good(), bytes, cut().boxed()).await,
         Some(Fault::Stall(bytes)) => begin(good(), bytes, stream::pending().boxed()).await,
+        Some(Fault::Drip) => {
+            let bytes =
+                stream::repeat_with(|| Ok::<_, io::Error>(Bytes::from_static(b" "))).then(|byte| async {
+                    tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+                    byte
+                });
+            Response::new(Body::from_stream(bytes))
+        }
         Some(Fault::Replace(bytes)) => Response::new(Body::from(bytes)),
         Some(Fault::Endless) => {
             let chunk = Bytes::from(vec![b' '; 64 << 10]);

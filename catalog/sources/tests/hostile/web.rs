@@ -2,17 +2,19 @@
 
 use std::fs;
 
-use olm_catalog_sources::{Fetched, Revision, Source, SourceError, fetch};
+use olm_catalog_sources::{Fetched, Options, Revision, Source, SourceError, fetch};
 
 use crate::{
     registry::Fault,
-    scene::{Scene, status},
+    scene::{Scene, login, status},
     support::{ETCD, expected, files, gzip, tar, zstd},
 };
 
 async fn fetch_url(scene: &Scene, path: &str, previous: Option<&Revision>) -> Result<Fetched, SourceError> {
-    let url = format!("http://bob:hunter2@{}{path}", scene.registry.host());
-    fetch(&Source::Http { url }, &scene.options, previous, &scene.dest).await
+    let url = format!("http://{}{path}", scene.registry.host());
+    let credentials = login(&scene.registry.host(), "bob", "hunter2");
+    let options = Options { credentials, ..scene.options.clone() };
+    fetch(&Source::Http { url }, &options, previous, &scene.dest).await
 }
 
 fn revision(fetched: Fetched) -> Revision {
@@ -32,7 +34,9 @@ async fn a_catalog_is_read_once_per_etag() {
     // When it is fetched
     let first = revision(fetch_url(&scene, all, None).await.expect("fetched"));
 
-    // Then the content is there, and the next fetch is a question
+    // Then the log-in for the host went along, the content is there, and the next fetch is a question
+    let asked = scene.registry.asked();
+    assert_eq!(asked[0].authorization.as_deref(), Some("Basic Ym9iOmh1bnRlcjI="));
     assert_eq!(files(&scene.dest), expected(&[("catalog.json", ETCD)]));
     assert_eq!(first.etag.as_deref(), Some("\"1\""));
     fs::remove_dir_all(&scene.dest).expect("removed");

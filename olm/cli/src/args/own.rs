@@ -78,6 +78,9 @@ pub struct ChosenArgs {
     /// Whether packages of catalogs are served as PackageManifests, by an aggregated API.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub package_manifests: Option<bool>,
+    /// Whether every authenticated user may read the catalogs of the namespace.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub public_catalogs: Option<bool>,
     /// Whether the catalog that is part of the image is there as CatalogSource `community`.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub shipped_catalog: Option<bool>,

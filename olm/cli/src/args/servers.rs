@@ -156,13 +156,13 @@ pub enum FaultKind {
 /// `olm manager`.
 #[derive(Debug, ClapArgs)]
 pub struct ManagerArgs {
-    /// Address for catalogs, health and metrics.
+    /// Address for catalogs, health and metrics, with TLS and without.
     #[arg(long, default_value = "0.0.0.0:8080")]
     pub listen: SocketAddr,
     /// Where catalogs are kept, so that a restart serves them at once; a fresh folder when absent.
     #[arg(long, env = "OLM_CACHE_DIR")]
     pub cache_dir: Option<PathBuf>,
-    /// YAML file with `mirrors`, `plainHttp` and `skipTlsVerify` of registries; read anew for every fetch.
+    /// YAML file with `mirrors`, `plainHttp`, `skipTlsVerify`, `tokenHosts` and `egress` of registries; read anew for every fetch.
     #[arg(long, env = "OLM_REGISTRIES")]
     pub registries: Option<PathBuf>,
     /// Folder with certificate authorities (*.crt, *.pem) to trust beside the system's.
@@ -193,7 +193,7 @@ pub struct ConsoleArgs {
     #[arg(long, default_value = "0.0.0.0:8080")]
     pub listen: SocketAddr,
     /// Where the manager serves the catalogs.
-    #[arg(long, env = "OLM_CATALOG_URL", default_value = "http://olm-manager.olm:8080")]
+    #[arg(long, env = "OLM_CATALOG_URL", default_value = "https://olm-manager.olm:8080")]
     pub catalogs: String,
     /// Also answer to this Host header; may be repeated.
     #[arg(long = "allowed-host")]

@@ -249,7 +249,10 @@ pub(crate) fn decode_bundle(text: &str) -> Result<Vec<u8>, String> {
     STANDARD.decode(text).map_err(|error| format!("caBundle is not base64: {error}"))
 }
 
-fn tls_config(trust: &Trust<'_>, identity: Option<&ClientIdentity>) -> Result<Arc<ClientConfig>, String> {
+pub(crate) fn tls_config(
+    trust: &Trust<'_>,
+    identity: Option<&ClientIdentity>,
+) -> Result<Arc<ClientConfig>, String> {
     let builder = ClientConfig::builder_with_provider(trust::provider())
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?;

@@ -1,16 +1,21 @@
-//! `services/NAME:PORT/proxy/...` and `pods/NAME:PORT/proxy/...`: plain HTTP into the cluster network.
+//! `services/[SCHEME:]NAME:PORT/proxy/...` and the same of pods: HTTP into the cluster network. As in Kubernetes, the certificate of
+//! an `https` port is not verified.
 
 use std::{net::SocketAddr, sync::Arc};
 
 use axum::{body::Body, response::Response};
 use http::{HeaderName, Request, header, request::Parts};
+use hyper::client::conn::http1::SendRequest;
 use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
 use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_rustls::TlsConnector;
 
 use super::{
     meta::{list, text},
     nodes,
-    outbound::{self, Found, NoService, Port},
+    outbound::{self, Found, NoService, Port, Trust},
     request::Info,
     server::Server,
     status::{ApiError, ApiResult},
@@ -32,6 +37,7 @@ const OWN_HEADERS: &[HeaderName] = &[
 
 /// `[scheme:]name[:port]`.
 struct Target<'a> {
+    tls: bool,
     name: &'a str,
     port: &'a str,
 }
@@ -40,10 +46,11 @@ impl<'a> Target<'a> {
     fn parse(text: &'a str) -> ApiResult<Self> {
         let parts: Vec<&str> = text.split(':').collect();
         match parts.as_slice() {
-            [name] => Ok(Self { name, port: "" }),
-            [name, port] => Ok(Self { name, port }),
-            ["http" | "", name, port] => Ok(Self { name, port }),
-            ["https", ..] => Err(ApiError::not_implemented("proxying to an https port")),
+            [name] => Ok(Self { tls: false, name, port: "" }),
+            [name, port] => Ok(Self { tls: false, name, port }),
+            [scheme @ ("http" | "https" | ""), name, port] => {
+                Ok(Self { tls: *scheme == "https", name, port })
+            }
             _ => Err(ApiError::bad_request(format!("invalid proxy target \"{text}\""))),
         }
     }
@@ -70,14 +77,15 @@ pub(crate) async fn serve(
         ApiError::unavailable(format!("error trying to reach service: {address}: {error}"))
     };
     let stream = backend.dial(address).await.map_err(|error| unreachable(&error))?;
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
-        .await
-        .map_err(|error| unreachable(&error))?;
-    tokio::spawn(async move {
-        if let Err(error) = connection.await {
-            tracing::debug!(%error, "proxied connection ended");
-        }
-    });
+    let mut sender = if target.tls {
+        let tls = outbound::tls_config(&Trust::Anybody, None).map_err(|error| unreachable(&error))?;
+        let name = ServerName::from(address.ip());
+        let stream = TlsConnector::from(tls).connect(name, stream).await;
+        open(stream.map_err(|error| unreachable(&error))?).await
+    } else {
+        open(stream).await
+    }
+    .map_err(|error| unreachable(&error))?;
     let path = match parts.uri.query() {
         Some(query) => format!("/{}?{query}", info.tail),
         None => format!("/{}", info.tail),
@@ -96,6 +104,19 @@ pub(crate) async fn serve(
         head.headers.remove(name);
     }
     Ok(Response::from_parts(head, Body::new(body)))
+}
+
+async fn open<S>(stream: S) -> hyper::Result<SendRequest<Body>>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+    tokio::spawn(async move {
+        if let Err(error) = connection.await {
+            tracing::debug!(%error, "proxied connection ended");
+        }
+    });
+    Ok(sender)
 }
 
 fn socket(ip: &str, port: u64) -> ApiResult<SocketAddr> {
@@ -152,12 +173,16 @@ mod tests {
 
     #[test]
     fn targets() {
-        for (text, name, port) in
-            [("a", "a", ""), ("a:80", "a", "80"), ("http:a:web", "a", "web"), (":a:1", "a", "1")]
-        {
+        for (text, tls, name, port) in [
+            ("a", false, "a", ""),
+            ("a:80", false, "a", "80"),
+            ("http:a:web", false, "a", "web"),
+            (":a:1", false, "a", "1"),
+            ("https:a:443", true, "a", "443"),
+        ] {
             let target = Target::parse(text).expect("valid");
-            assert_eq!((target.name, target.port), (name, port));
+            assert_eq!((target.tls, target.name, target.port), (tls, name, port));
         }
-        assert_eq!(Target::parse("https:a:443").err().map(|e| e.code()), Some(501));
+        assert_eq!(Target::parse("ftp:a:21").err().map(|e| e.code()), Some(400));
     }
 }

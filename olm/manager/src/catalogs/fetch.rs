@@ -5,13 +5,17 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use http::{Request, StatusCode, header};
-use kube::{Client, Config, client::Body};
+use http::{HeaderValue, Request, StatusCode, header};
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::{Api, Client, Config, api::PostParams, client::Body};
 use olm_catalog::Catalog;
+use olm_client::{FORWARD, FORWARDED_AUTHORIZATION};
 
-use super::remote::Remote;
-
-use super::{IndexEntry, LoadedCatalog};
+use super::{
+    IndexEntry, LoadedCatalog,
+    remote::{Recent, Remote},
+};
 use crate::manifests::{HTTP_PORT, MANAGER, home};
 
 /// The served catalogs cannot be read.
@@ -53,25 +57,30 @@ pub enum FetchError {
     },
 }
 
-/// Plain HTTP needs no certificate authority. An image from scratch has none, and making the client would fail there.
-fn plain(mut config: Config) -> Config {
-    if config.cluster_url.scheme_str() == Some("http") {
-        config.root_cert = Some(Vec::new());
-    }
+/// The manager's certificate is self-signed, so TLS protects what is sent and does not prove who the server is, as with the API
+/// server's own proxy. No certificate authority is needed then; an image from scratch has none.
+fn unverified(mut config: Config) -> Config {
+    config.root_cert = Some(Vec::new());
+    config.accept_invalid_certs = true;
     config
 }
 
+/// How long a token for the manager is valid: the shortest that the API server issues.
+const TOKEN_SECONDS: i64 = 600;
+
 /// Reads the indexes of served catalogs, and each only once: by ETag, the second time is one small request.
+#[derive(Clone)]
 pub struct Fetcher {
     server: Server,
-    cache: Mutex<HashMap<String, Cached>>,
+    cache: Arc<Mutex<HashMap<String, Cached>>>,
 }
 
 #[derive(Clone)]
 struct Cached {
     etag: String,
     catalog: Arc<Catalog>,
-    remote: Arc<Remote>,
+    /// Packages of this content that were read.
+    recent: Recent,
 }
 
 /// A manager that serves catalogs.
@@ -80,6 +89,17 @@ pub(super) struct Server {
     client: Client,
     prefix: String,
     from: String,
+    credentials: Credentials,
+}
+
+/// In whose name catalogs are read.
+#[derive(Clone)]
+enum Credentials {
+    None,
+    Bearer(HeaderValue),
+    /// The client's own token. A client without one, such as one with a certificate, gets a token of the manager's
+    /// ServiceAccount that is valid at the manager alone; the API server issues it to those who may have any.
+    Client(Arc<Mutex<Option<HeaderValue>>>),
 }
 
 impl Fetcher {
@@ -91,21 +111,33 @@ impl Fetcher {
         let failed = |text: String| FetchError::Url { url: url.to_owned(), text };
         let uri =
             url.trim_end_matches('/').parse().map_err(|e: http::uri::InvalidUri| failed(e.to_string()))?;
-        let client = Client::try_from(plain(Config::new(uri))).map_err(|e| failed(e.to_string()))?;
-        Ok(Self::new(client, String::new(), url.trim_end_matches('/').to_owned()))
+        let client = Client::try_from(unverified(Config::new(uri))).map_err(|e| failed(e.to_string()))?;
+        Ok(Self::new(client, String::new(), url.trim_end_matches('/').to_owned(), Credentials::None))
+    }
+
+    /// The same in the name of a user, whose bearer token this is. What was read in the name of others is not read again; whether
+    /// this user may read it is always asked.
+    ///
+    /// # Errors
+    /// When the token cannot be in a header.
+    pub fn as_user(&self, token: &str) -> Result<Self, FetchError> {
+        let mut fetcher = self.clone();
+        fetcher.server.credentials = Credentials::Bearer(bearer(token, &self.server.from)?);
+        Ok(fetcher)
     }
 
     /// Through the API server's service proxy, for those outside; needs `get` on `services/proxy` in namespace
-    /// `olm`.
+    /// `olm`. Catalogs are read in the name of the client's user; the client must be one of [`olm_client::connect`].
     #[must_use]
     pub fn service_proxy(client: Client) -> Self {
         let namespace = home();
-        let prefix = format!("/api/v1/namespaces/{namespace}/services/{MANAGER}:{HTTP_PORT}/proxy");
-        Self::new(client, prefix, format!("service {namespace}/{MANAGER} (by the API server's proxy)"))
+        let prefix = format!("/api/v1/namespaces/{namespace}/services/https:{MANAGER}:{HTTP_PORT}/proxy");
+        let from = format!("service {namespace}/{MANAGER} (by the API server's proxy)");
+        Self::new(client, prefix, from, Credentials::Client(Arc::default()))
     }
 
-    fn new(client: Client, prefix: String, from: String) -> Self {
-        Self { server: Server { client, prefix, from }, cache: Mutex::default() }
+    fn new(client: Client, prefix: String, from: String, credentials: Credentials) -> Self {
+        Self { server: Server { client, prefix, from, credentials }, cache: Arc::default() }
     }
 
     /// All catalogs that are being served, best first: by priority, then by name.
@@ -118,7 +150,7 @@ impl Fetcher {
         let index = self.index().await?;
         let mut out = Vec::with_capacity(index.len());
         for entry in index {
-            if let Some(Cached { catalog, remote, .. }) = self.content(&entry).await? {
+            if let Some((catalog, remote)) = self.content(&entry).await? {
                 out.push(LoadedCatalog {
                     reference: entry.reference(),
                     display_name: entry.display_name,
@@ -143,34 +175,99 @@ impl Fetcher {
         serde_json::from_slice(&body).map_err(|e| self.server.malformed("/catalogs", &e))
     }
 
-    async fn content(&self, entry: &IndexEntry) -> Result<Option<Cached>, FetchError> {
+    /// Whether the manager answers and has loaded its catalogs.
+    ///
+    /// # Errors
+    /// As [`Self::fetch`].
+    pub async fn ready(&self) -> Result<(), FetchError> {
+        let (status, _, body) = self.server.get("/readyz", None).await?;
+        self.server.expect_ok("/readyz", status, &body)
+    }
+
+    async fn content(&self, entry: &IndexEntry) -> Result<Option<(Arc<Catalog>, Arc<Remote>)>, FetchError> {
         let base = format!("/catalogs/{}/{}/api/v1", entry.namespace, entry.name);
         let path = format!("{base}/index");
         let cached = self.cache.lock().unwrap_or_else(PoisonError::into_inner).get(&path).cloned();
         let (status, etag, body) = self.server.get(&path, cached.as_ref().map(|c| c.etag.as_str())).await?;
+        let read = |cached: Cached| {
+            let remote = Remote::new(self.server.clone(), base.clone(), cached.recent);
+            Some((cached.catalog, Arc::new(remote)))
+        };
         match (status, cached) {
-            (StatusCode::NOT_MODIFIED, Some(cached)) => return Ok(Some(cached)),
-            (StatusCode::NOT_FOUND, _) => return Ok(None),
+            (StatusCode::NOT_MODIFIED, Some(cached)) => return Ok(read(cached)),
+            // Gone since the list was read, or no longer readable for this user.
+            (StatusCode::NOT_FOUND | StatusCode::FORBIDDEN, _) => return Ok(None),
             _ => self.server.expect_ok(&path, status, &body)?,
         }
         let origin = format!("{}/{}", entry.namespace, entry.name);
         let catalog = Catalog::from_index(&origin, &body).map_err(|e| self.server.malformed(&path, &e))?;
-        let remote = Arc::new(Remote::new(self.server.clone(), base));
-        let cached = Cached { etag: etag.unwrap_or_default(), catalog: Arc::new(catalog), remote };
+        let cached =
+            Cached { etag: etag.unwrap_or_default(), catalog: Arc::new(catalog), recent: Recent::default() };
         if !cached.etag.is_empty() {
             self.cache.lock().unwrap_or_else(PoisonError::into_inner).insert(path, cached.clone());
         }
-        Ok(Some(cached))
+        Ok(read(cached))
     }
 }
 
+/// Status, ETag and body.
+type Answer = (StatusCode, Option<String>, Vec<u8>);
+
+fn bearer(token: &str, from: &str) -> Result<HeaderValue, FetchError> {
+    let mut value = HeaderValue::from_str(&format!("Bearer {token}")).map_err(|_| FetchError::Malformed {
+        from: from.to_owned(),
+        text: "the bearer token has characters that no header can have".to_owned(),
+    })?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
 impl Server {
-    pub(super) async fn get(
-        &self,
-        path: &str,
-        etag: Option<&str>,
-    ) -> Result<(StatusCode, Option<String>, Vec<u8>), FetchError> {
+    pub(super) async fn get(&self, path: &str, etag: Option<&str>) -> Result<Answer, FetchError> {
+        let answer = self.send(path, etag).await?;
+        match &self.credentials {
+            Credentials::Client(token) if answer.0 == StatusCode::UNAUTHORIZED => {
+                let issued = self.issued().await?;
+                *token.lock().unwrap_or_else(PoisonError::into_inner) = Some(issued);
+                self.send(path, etag).await
+            }
+            _ => Ok(answer),
+        }
+    }
+
+    /// A token that is valid at the manager alone.
+    async fn issued(&self) -> Result<HeaderValue, FetchError> {
+        let request = TokenRequest {
+            spec: Some(TokenRequestSpec {
+                audiences: Some(vec![MANAGER.to_owned()]),
+                expiration_seconds: Some(TOKEN_SECONDS),
+                ..TokenRequestSpec::default()
+            }),
+            ..TokenRequest::default()
+        };
+        let accounts = Api::<ServiceAccount>::namespaced(self.client.clone(), home());
+        let issued = accounts.create_token_request(MANAGER, &PostParams::default(), &request).await;
+        let issued = issued.map_err(|error| FetchError::Status {
+            from: self.from.clone(),
+            status: 401,
+            text: format!(
+                ": the manager does not accept the kubeconfig's credentials, and no token for it was issued ({error}); \
+                 use a kubeconfig with a bearer token"
+            ),
+        })?;
+        bearer(&issued.status.and_then(|status| status.token).unwrap_or_default(), &self.from)
+    }
+
+    async fn send(&self, path: &str, etag: Option<&str>) -> Result<Answer, FetchError> {
         let mut request = Request::get(format!("{}{path}", self.prefix));
+        request = match &self.credentials {
+            Credentials::None => request,
+            Credentials::Bearer(token) => request.header(header::AUTHORIZATION, token),
+            Credentials::Client(issued) => {
+                let issued = issued.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                request.header(FORWARDED_AUTHORIZATION, issued.unwrap_or(FORWARD))
+            }
+        };
         if let Some(etag) = etag {
             request = request.header(header::IF_NONE_MATCH, etag);
         }

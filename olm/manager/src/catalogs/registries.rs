@@ -1,4 +1,4 @@
-//! How the site reaches registries: mirrors, authorities, registries without TLS.
+//! How the site reaches registries: mirrors, authorities, registries without TLS, and which servers catalogs may name.
 //!
 //! In a cluster both files come from ConfigMap `olm-registries`, so they are read anew for every fetch: a change of the
 //! ConfigMap needs no restart.
@@ -6,15 +6,16 @@
 use std::{
     fs, io,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
-use olm_catalog_sources::{Mirror, Options};
+use olm_catalog_sources::{Egress, Mirror, Options, Policy};
 use serde::Deserialize;
 
 /// Where the settings are; what is not there counts as empty.
 #[derive(Debug, Clone, Default)]
 pub struct Registries {
-    /// A YAML file with `mirrors`, `plainHttp` and `skipTlsVerify`.
+    /// A YAML file with `mirrors`, `plainHttp`, `skipTlsVerify`, `tokenHosts` and `egress`.
     pub file: Option<PathBuf>,
     /// A folder whose files `*.crt` and `*.pem` are certificate authorities to trust beside the system's.
     pub authorities: Option<PathBuf>,
@@ -26,6 +27,14 @@ struct File {
     mirrors: Vec<MirrorEntry>,
     plain_http: Vec<String>,
     skip_tls_verify: Vec<String>,
+    token_hosts: Vec<String>,
+    egress: EgressEntry,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, deny_unknown_fields)]
+struct EgressEntry {
+    allow: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -50,7 +59,11 @@ impl Registries {
             None => Vec::new(),
         };
         let mirrors = file.mirrors.into_iter();
+        let policy = Policy::new(&file.egress.allow, api_server())
+            .map_err(|error| format!("failed to use the settings of registries: {error}"))?;
         Ok(Options {
+            egress: Egress::Guarded(Arc::new(policy)),
+            token_hosts: file.token_hosts,
             ca_certificates,
             plain_http: file.plain_http,
             skip_tls_verify: file.skip_tls_verify,
@@ -58,6 +71,12 @@ impl Registries {
             ..Options::default()
         })
     }
+}
+
+/// What the API server is called in a pod.
+fn api_server() -> Vec<String> {
+    let address = std::env::var("KUBERNETES_SERVICE_HOST").ok().filter(|host| !host.is_empty());
+    address.into_iter().flat_map(|address| [address, "kubernetes.default.svc".to_owned()]).collect()
 }
 
 fn read_file(path: &Path) -> Result<File, String> {
@@ -111,6 +130,16 @@ mod tests {
         assert_eq!(options.mirrors[0].source, "quay.io");
         assert_eq!(options.plain_http, ["registry.dev:5000"]);
         assert_eq!(options.ca_certificates, [b"PEM".to_vec()]);
+    }
+
+    #[test]
+    fn t13_the_manager_guards_egress_unless_the_site_allows_more() {
+        let (_folder, registries) = settings("egress:\n  allow: ['10.0.0.0/33']\n");
+        let error = registries.options().unwrap_err();
+        assert!(error.contains("egress.allow") && error.contains("10.0.0.0/33"), "{error}");
+        for registries in [Registries::default(), settings("egress: {allow: [registry.lan]}").1] {
+            assert!(matches!(registries.options().unwrap().egress, Egress::Guarded(_)));
+        }
     }
 
     #[test]

@@ -21,13 +21,15 @@ pub(crate) struct NoBundle {
     pub(crate) message: String,
 }
 
-/// The packages of one content of one catalog.
+/// The packages of one content that were read last, newest behind.
+pub(super) type Recent = Arc<Mutex<Vec<Arc<Package>>>>;
+
+/// The packages of one content of one catalog, read in the name of one user.
 pub(crate) struct Remote {
     server: Server,
     /// Up to `/api/v1`.
     base: String,
-    /// The last ones, newest behind.
-    recent: Mutex<Vec<Arc<Package>>>,
+    recent: Recent,
 }
 
 impl std::fmt::Debug for Remote {
@@ -37,8 +39,8 @@ impl std::fmt::Debug for Remote {
 }
 
 impl Remote {
-    pub(super) fn new(server: Server, base: String) -> Self {
-        Self { server, base, recent: Mutex::default() }
+    pub(super) fn new(server: Server, base: String, recent: Recent) -> Self {
+        Self { server, base, recent }
     }
 
     /// A package that the catalog's index names.

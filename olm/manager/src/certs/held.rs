@@ -136,6 +136,12 @@ impl Pair {
         Ok(Self { certificate: certificate.to_owned(), key: key.to_owned(), der, not_before, not_after })
     }
 
+    /// The certificate and its key, to serve with in this process.
+    pub(crate) fn certified(&self) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), String> {
+        let key = PrivateKeyDer::from_pem_slice(self.key.as_bytes()).map_err(|error| error.to_string())?;
+        Ok((vec![self.der.clone()], key))
+    }
+
     pub(super) fn made(&self) -> i64 {
         self.not_before.saturating_add(BACKDATE_SECONDS)
     }
@@ -245,9 +251,7 @@ impl Held {
     pub(crate) fn certified(
         &self,
     ) -> Option<Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), String>> {
-        let pair = self.serving.as_ref()?;
-        let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes()).map_err(|error| error.to_string());
-        Some(key.map(|key| (vec![pair.der.clone()], key)))
+        Some(self.serving.as_ref()?.certified())
     }
 
     /// When the certificate in use was made, when it will be renewed, and when it ends; in seconds since 1970.

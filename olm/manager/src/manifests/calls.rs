@@ -135,16 +135,22 @@ pub(crate) const CALLS: &[Call] = &[
     call("", &["resourcequotas"], &["list"], "What may stand in the way of a plan."),
     call("discovery.k8s.io", &["endpointslices"], &["list"], "Whether a webhook that is in the way answers."),
     call(
-        "authorization.k8s.io",
-        &["subjectaccessreviews"],
-        &["create"],
-        "Whether the user in whose name a plan is applied holds the rights that it uses and grants.",
-    ),
-    call(
         "admissionregistration.k8s.io",
         &["mutatingadmissionpolicies", "mutatingadmissionpolicybindings"],
         &["get"],
         "Whether the API server records who asks for a change.",
+    ),
+    call(
+        "authentication.k8s.io",
+        &["tokenreviews"],
+        &["create"],
+        "Authenticates those who read catalogs and metrics from its port.",
+    ),
+    call(
+        "authorization.k8s.io",
+        &["subjectaccessreviews"],
+        &["create"],
+        "Whether they may read; and whether the user in whose name a plan is applied holds the rights that it uses and grants.",
     ),
     call("events.k8s.io", &["events"], &["create", "patch"], "What it did, told to `kubectl describe`."),
 ];

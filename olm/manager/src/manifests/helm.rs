@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use super::{
-    CONSOLE, MANAGER, ManifestOptions, VERSION,
+    CATALOG_READER_ROLE, CONSOLE, MANAGER, ManifestOptions, VERSION,
     installation::OPTIONS_ANNOTATION,
     manifests,
     packages::{PACKAGES, PACKAGES_API, PORT_NAME},
@@ -77,6 +77,7 @@ fn parts() -> Vec<Part> {
         of("rbac", None, |o| {
             o["metadata"]["name"] != CONSOLE
                 && !is_of_packages(o)
+                && !is(o, &["RoleBinding"], CATALOG_READER_ROLE)
                 && ["ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"]
                     .iter()
                     .any(|kind| o["kind"] == *kind)
@@ -100,6 +101,9 @@ fn parts() -> Vec<Part> {
             o["kind"] == "PodDisruptionBudget"
         }),
         of("servicemonitor", Some(".Values.serviceMonitor.enabled"), |o| o["kind"] == "ServiceMonitor"),
+        of("public-catalogs", Some(".Values.catalogs.public"), |o| {
+            is(o, &["RoleBinding"], CATALOG_READER_ROLE)
+        }),
         of("catalogs", Some(".Values.catalogs.shipped"), |o| o["kind"] == "CatalogSource"),
     ]
 }
@@ -268,7 +272,8 @@ fn values() -> Result<String, serde_yaml::Error> {
          serviceMonitor:\n  enabled: false\n\
          # OLM v0's aggregated API (`kubectl get packagemanifests`), served by the managers.\n\
          packageManifests:\n  enabled: false\n\
-         catalogs:\n  # The catalog that is part of the image, as CatalogSource `community`.\n  shipped: true\n  \
+         catalogs:\n  # Every authenticated user may read the catalogs of the namespace.\n  public: true\n  \
+         # The catalog that is part of the image, as CatalogSource `community`.\n  shipped: true\n  \
          # Further CatalogSources: a list of name and spec.\n  extra: []\n",
         image = defaults.image,
         policy = defaults.image_pull_policy,

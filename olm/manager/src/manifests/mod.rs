@@ -49,6 +49,10 @@ pub const SHIPPED_CATALOG_IMAGE: &str = olm_catalog::SHIPPED_IMAGE;
 /// The ClusterRole by which the manager may read pull secrets; it is bound in its own namespace, and by an administrator
 /// wherever else catalogs with pull secrets are.
 pub const PULL_SECRETS_ROLE: &str = "olm-pull-secrets";
+/// The ClusterRole to read catalogs; by default all authenticated users have it in the manager's namespace.
+pub const CATALOG_READER_ROLE: &str = "olm-catalog-reader";
+/// The ClusterRole to read the manager's metrics; it is bound to nobody.
+pub const METRICS_READER_ROLE: &str = "olm-metrics-reader";
 /// The ConfigMap with the site's settings of registries, in the manager's namespace; there need not be one.
 pub const REGISTRIES: &str = "olm-registries";
 /// Port on which the manager and the console speak HTTP.

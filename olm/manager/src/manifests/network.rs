@@ -16,8 +16,8 @@ pub(super) fn objects(options: &ManifestOptions) -> Vec<Value> {
 }
 
 /// Into the manager: its port, from everywhere, because nobody knows where Prometheus and a console's user with `kubectl
-/// port-forward` come from; what the port serves is read-only. So is the port of PackageManifests, which knows whom it
-/// answers; the API server comes from no pod. Out of it: everything, because registries and catalogs
+/// port-forward` come from; what the port serves is read-only, and answers only those who have the right. So does the port of
+/// PackageManifests; the API server comes from no pod. Out of it: everything, because registries and catalogs
 /// listen on any port of any host.
 fn manager(options: &ManifestOptions) -> Value {
     let mut policy = policy(options, MANAGER, &json!([{}]));
@@ -82,7 +82,13 @@ fn monitor(options: &ManifestOptions) -> Value {
         "metadata": { "name": MANAGER, "namespace": options.namespace },
         "spec": {
             "selector": { "matchLabels": { "app.kubernetes.io/name": MANAGER, PART_OF.0: PART_OF.1 } },
-            "endpoints": [{ "port": "http", "path": "/metrics", "interval": "30s" }],
+            // The certificate is self-signed. The token is that of Prometheus, whose account needs ClusterRole
+            // `olm-metrics-reader` or another right on /metrics.
+            "endpoints": [{
+                "port": "http", "path": "/metrics", "interval": "30s", "scheme": "https",
+                "bearerTokenFile": "/var/run/secrets/kubernetes.io/serviceaccount/token",
+                "tlsConfig": { "insecureSkipVerify": true },
+            }],
         }
     })
 }

@@ -33,6 +33,8 @@ pub struct ManifestOptions {
     pub service_monitor: bool,
     /// Whether the manager serves PackageManifests, as an aggregated API.
     pub package_manifests: bool,
+    /// Whether every authenticated user may read the catalogs of the namespace.
+    pub public_catalogs: bool,
     /// Whether the shipped catalog is subscribed to as CatalogSource `community`.
     pub shipped_catalog: bool,
     /// Further objects, applied last (CatalogSources of the site).
@@ -56,6 +58,7 @@ impl Default for ManifestOptions {
             api_server_ports: vec![443, 6443, 8443, 16443],
             service_monitor: false,
             package_manifests: false,
+            public_catalogs: true,
             shipped_catalog: true,
             extra_catalogs: Vec::new(),
             env: Vec::new(),

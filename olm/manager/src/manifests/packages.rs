@@ -23,20 +23,6 @@ pub(super) fn objects(options: &ManifestOptions) -> Vec<Value> {
         json!({
             "apiVersion": "rbac.authorization.k8s.io/v1",
             "kind": "ClusterRole",
-            "metadata": { "name": PACKAGES },
-            // Whether whoever asks may; the answer tells nothing else.
-            "rules": [{ "apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"], "verbs": ["create"] }]
-        }),
-        json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "ClusterRoleBinding",
-            "metadata": { "name": PACKAGES },
-            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": PACKAGES },
-            "subjects": [{ "kind": "ServiceAccount", "name": MANAGER, "namespace": namespace }]
-        }),
-        json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "ClusterRole",
             "metadata": {
                 "name": format!("{PACKAGES}-view"),
                 "labels": {

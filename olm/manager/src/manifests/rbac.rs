@@ -3,7 +3,9 @@
 use olm_api::names;
 use serde_json::{Value, json};
 
-use super::{CONSOLE, MANAGER, ManifestOptions, PULL_SECRETS_ROLE, calls};
+use super::{
+    CATALOG_READER_ROLE, CONSOLE, MANAGER, METRICS_READER_ROLE, ManifestOptions, PULL_SECRETS_ROLE, calls,
+};
 
 /// The ClusterRole by which the manager may view instances of what operators provide.
 const INSTANCES_ROLE: &str = "olm-manager-instances";
@@ -39,7 +41,46 @@ pub(super) fn objects(options: &ManifestOptions) -> Vec<Value> {
     }));
     out.extend(pull_secrets(namespace));
     out.extend(instances(namespace));
+    out.extend(readers());
+    out.extend(options.public_catalogs.then(|| public_catalogs(namespace)));
     out
+}
+
+/// Who may read catalogs and metrics from the manager's port. Catalogs of a namespace are for those who may view it, as
+/// upstream's `aggregate-olm-view` has it; an administrator binds the role for metrics to Prometheus' ServiceAccount.
+fn readers() -> [Value; 2] {
+    [
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRole",
+            "metadata": {
+                "name": CATALOG_READER_ROLE,
+                "labels": {
+                    "rbac.authorization.k8s.io/aggregate-to-view": "true",
+                    "rbac.authorization.k8s.io/aggregate-to-edit": "true",
+                    "rbac.authorization.k8s.io/aggregate-to-admin": "true",
+                },
+            },
+            "rules": [rule(&["operators.coreos.com"], &["catalogsources"], &["get", "list", "watch"])]
+        }),
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRole",
+            "metadata": { "name": METRICS_READER_ROLE },
+            "rules": [{ "nonResourceURLs": ["/metrics"], "verbs": ["get"] }]
+        }),
+    ]
+}
+
+/// The catalogs of the product's namespace are for every authenticated user, in that namespace alone.
+fn public_catalogs(namespace: &str) -> Value {
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": { "name": CATALOG_READER_ROLE, "namespace": namespace },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": CATALOG_READER_ROLE },
+        "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:authenticated" }]
+    })
 }
 
 /// The manager counts instances before an operator goes. Which kinds these are is only known when bundles bring them: each

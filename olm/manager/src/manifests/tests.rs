@@ -181,6 +181,28 @@ fn a_service_monitor_selects_the_managers_service_alone() {
     assert_eq!(endpoints.len(), 1, "{spec}");
     assert!(ports.contains(&&endpoints[0]["port"]), "{spec} of {ports:?}");
     assert_eq!(endpoints[0]["path"], "/metrics");
+    // with the token of Prometheus, which is never sent without TLS
+    assert_eq!(endpoints[0]["scheme"], "https");
+    assert!(endpoints[0]["bearerTokenFile"].is_string());
+}
+
+#[test]
+fn t11_only_the_catalogs_of_the_products_namespace_are_public_and_can_be_closed() {
+    let public = |objects: &[Value]| {
+        let everyone = |object: &&Value| {
+            object["subjects"].as_array().into_iter().flatten().any(|s| s["name"] == "system:authenticated")
+        };
+        objects.iter().filter(everyone).cloned().collect::<Vec<_>>()
+    };
+    let open = public(&manifests(&ManifestOptions::default()));
+    assert_eq!(open.len(), 1, "{open:?}");
+    assert_eq!(
+        (&open[0]["kind"], &open[0]["metadata"]["namespace"]),
+        (&json!("RoleBinding"), &json!(NAMESPACE))
+    );
+    assert_eq!(open[0]["roleRef"]["name"], CATALOG_READER_ROLE);
+    let closed = ManifestOptions { public_catalogs: false, ..ManifestOptions::default() };
+    assert_eq!(public(&manifests(&closed)), [] as [Value; 0]);
 }
 
 #[test]
@@ -195,7 +217,7 @@ fn everything_is_in_the_namespace_that_was_chosen() {
         let namespace = &object["metadata"]["namespace"];
         assert!(namespace.is_null() || namespace == "elsewhere", "{object}");
         for subject in object["subjects"].as_array().into_iter().flatten() {
-            assert_eq!(subject["namespace"], "elsewhere", "{object}");
+            assert!(subject["kind"] == "Group" || subject["namespace"] == "elsewhere", "{object}");
         }
         if object["kind"] != "CustomResourceDefinition" {
             assert!(
@@ -347,6 +369,7 @@ fn choices() -> [(ManifestOptions, &'static str); 3] {
     let least = ManifestOptions {
         console_image: None,
         network_policy: false,
+        public_catalogs: false,
         shipped_catalog: false,
         ..ManifestOptions::default()
     };
@@ -356,7 +379,10 @@ fn choices() -> [(ManifestOptions, &'static str); 3] {
             all,
             "{replicas: 2, serviceMonitor: {enabled: true}, packageManifests: {enabled: true}, image: 'registry.example/olm:2', resources: {limits: {memory: 1Gi}}}",
         ),
-        (least, "{console: {enabled: false}, networkPolicy: {enabled: false}, catalogs: {shipped: false}}"),
+        (
+            least,
+            "{console: {enabled: false}, networkPolicy: {enabled: false}, catalogs: {public: false, shipped: false}}",
+        ),
     ]
 }
 

@@ -48,7 +48,7 @@ pub(super) fn console(options: &ManifestOptions, image: &str) -> Vec<Value> {
         args: vec!["console".into(), format!("--listen=0.0.0.0:{HTTP_PORT}")],
         env: vec![json!({
             "name": "OLM_CATALOG_URL",
-            "value": format!("http://{MANAGER}.{}.svc:{HTTP_PORT}", options.namespace),
+            "value": format!("https://{MANAGER}.{}.svc:{HTTP_PORT}", options.namespace),
         })],
         volumes: Vec::new(),
         mounts: Vec::new(),

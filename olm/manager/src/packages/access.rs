@@ -1,4 +1,4 @@
-//! Who asks, and whether they may.
+//! The user that the API server speaks for.
 //!
 //! Requests come through the API server, which says in headers whom it speaks for and proves with its certificate that it is
 //! the one to say so: the ConfigMap `kube-system/extension-apiserver-authentication` names authority, names and headers. Whoever
@@ -7,20 +7,14 @@
 use std::collections::BTreeMap;
 
 use http::HeaderMap;
-use k8s_openapi::api::authorization::v1::{
-    NonResourceAttributes, ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
-};
-use kube::{Api, Client, api::PostParams};
 use rustls::{
     RootCertStore,
     pki_types::{CertificateDer, pem::PemObject},
 };
 use x509_parser::parse_x509_certificate;
 
-use super::{GROUP, RESOURCE, VERSION};
+use crate::reviews::User;
 
-/// Whoever is in it may do everything; Kubernetes' servers ask nobody about it.
-const MASTERS: &str = "system:masters";
 /// Whom Kubernetes' servers count among those who are somebody, whether the front proxy says so or not: the API server's own
 /// requests (for discovery and OpenAPI) name a user alone, and see nothing without it.
 const AUTHENTICATED: &str = "system:authenticated";
@@ -39,15 +33,6 @@ pub(super) struct Front {
     uid: Vec<String>,
     group: Vec<String>,
     extra: Vec<String>,
-}
-
-/// Whom the API server speaks for.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Asker {
-    user: String,
-    uid: Option<String>,
-    groups: Vec<String>,
-    extra: BTreeMap<String, Vec<String>>,
 }
 
 impl Front {
@@ -93,11 +78,7 @@ impl Front {
     }
 
     /// Whom a request is made for. The certificate is one that [`Self::roots`] verified.
-    pub(super) fn asker(
-        &self,
-        certificate: Option<&CertificateDer<'_>>,
-        headers: &HeaderMap,
-    ) -> Option<Asker> {
+    pub(super) fn user(&self, certificate: Option<&CertificateDer<'_>>, headers: &HeaderMap) -> Option<User> {
         let (_, certificate) = parse_x509_certificate(certificate?).ok()?;
         let mut common = certificate.subject().iter_common_name().filter_map(|name| name.as_str().ok());
         if !self.names.is_empty() && !common.any(|name| self.names.iter().any(|allowed| allowed == name)) {
@@ -118,8 +99,8 @@ impl Front {
                 extra.entry(unescaped(key)).or_default().push(value.to_owned());
             }
         }
-        let (user, uid) = (first(&self.user)?, first(&self.uid));
-        Some(Asker { groups: groups(&user, all(&self.group)), user, uid, extra })
+        let (name, uid) = (first(&self.user)?, first(&self.uid));
+        Some(User { groups: groups(&name, all(&self.group)), name, uid, extra })
     }
 }
 
@@ -151,97 +132,6 @@ fn unescaped(key: &str) -> String {
     String::from_utf8(out).unwrap_or_else(|_| key.to_owned())
 }
 
-/// What somebody wants to do.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Act {
-    /// See what the API consists of.
-    Look { path: String },
-    /// Read manifests; no namespace is all of them.
-    Read {
-        verb: &'static str,
-        namespace: Option<String>,
-        name: Option<String>,
-        subresource: Option<&'static str>,
-    },
-}
-
-/// Why a request is not answered.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Refusal {
-    /// They may not.
-    Forbidden(String),
-    /// Nobody could say.
-    Unknown(String),
-}
-
-/// Asks the API server whether they may.
-///
-/// # Errors
-/// [`Refusal`]
-pub(super) async fn may(client: &Client, asker: &Asker, act: &Act) -> Result<(), Refusal> {
-    if asker.groups.iter().any(|group| group == MASTERS) {
-        return Ok(());
-    }
-    let review = Api::<SubjectAccessReview>::all(client.clone())
-        .create(&PostParams::default(), &review(asker, act))
-        .await
-        .map_err(|error| Refusal::Unknown(format!("failed to ask whether {} may: {error}", asker.user)))?;
-    let status = review.status.unwrap_or_default();
-    if status.allowed {
-        return Ok(());
-    }
-    let reason = status.reason.filter(|reason| !reason.is_empty()).map(|r| format!(": {r}"));
-    Err(Refusal::Forbidden(format!("{}{}", forbidden(asker, act), reason.unwrap_or_default())))
-}
-
-/// The question whether they may.
-fn review(asker: &Asker, act: &Act) -> SubjectAccessReview {
-    let mut spec = SubjectAccessReviewSpec {
-        user: Some(asker.user.clone()),
-        uid: asker.uid.clone(),
-        groups: Some(asker.groups.clone()).filter(|groups| !groups.is_empty()),
-        extra: Some(asker.extra.clone()).filter(|extra| !extra.is_empty()),
-        ..SubjectAccessReviewSpec::default()
-    };
-    match act {
-        Act::Look { path } => {
-            spec.non_resource_attributes =
-                Some(NonResourceAttributes { path: Some(path.clone()), verb: Some("get".into()) });
-        }
-        Act::Read { verb, namespace, name, subresource } => {
-            spec.resource_attributes = Some(ResourceAttributes {
-                group: Some(GROUP.into()),
-                version: Some(VERSION.into()),
-                resource: Some(RESOURCE.into()),
-                verb: Some((*verb).into()),
-                namespace: namespace.clone(),
-                name: name.clone(),
-                subresource: subresource.map(str::to_owned),
-                ..ResourceAttributes::default()
-            });
-        }
-    }
-    SubjectAccessReview { spec, ..SubjectAccessReview::default() }
-}
-
-fn forbidden(asker: &Asker, act: &Act) -> String {
-    let user = &asker.user;
-    match act {
-        Act::Look { path } => format!("forbidden: User {user:?} cannot get path {path:?}"),
-        Act::Read { verb, namespace, name, subresource } => {
-            let resource = subresource.map_or(RESOURCE.to_owned(), |sub| format!("{RESOURCE}/{sub}"));
-            let name = name.as_ref().map(|name| format!(" {name:?}")).unwrap_or_default();
-            let scope = match namespace {
-                Some(namespace) => format!("in the namespace {namespace:?}"),
-                None => "at the cluster scope".to_owned(),
-            };
-            format!(
-                "{RESOURCE}.{GROUP}{name} is forbidden: User {user:?} cannot {verb} resource {resource:?} in API group {GROUP:?} {scope}"
-            )
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -263,33 +153,5 @@ mod tests {
         assert_eq!(named("ann", &[AUTHENTICATED, "team"]), [AUTHENTICATED, "team"]);
         assert_eq!(named(ANONYMOUS, &[]), [""; 0]);
         assert_eq!(named("nobody", &[UNAUTHENTICATED]), [UNAUTHENTICATED]);
-    }
-
-    #[test]
-    fn the_question_has_all_of_the_asker_and_the_act() {
-        let asker = Asker {
-            user: "ann".into(),
-            uid: Some("u".into()),
-            groups: vec!["team".into()],
-            extra: BTreeMap::from([("scope".into(), vec!["a".into()])]),
-        };
-        let act = Act::Read {
-            verb: "get",
-            namespace: Some("ns".into()),
-            name: Some("etcd".into()),
-            subresource: Some("icon"),
-        };
-        let asked = serde_json::to_value(review(&asker, &act).spec).unwrap();
-        assert_eq!(
-            asked,
-            serde_json::json!({
-                "user": "ann", "uid": "u", "groups": ["team"], "extra": { "scope": ["a"] },
-                "resourceAttributes": { "group": GROUP, "version": "v1", "resource": RESOURCE, "verb": "get",
-                    "namespace": "ns", "name": "etcd", "subresource": "icon" },
-            })
-        );
-        assert!(forbidden(&asker, &act).ends_with(
-            r#"cannot get resource "packagemanifests/icon" in API group "packages.operators.coreos.com" in the namespace "ns""#
-        ));
     }
 }

@@ -15,9 +15,7 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use super::{
-    GROUP, KIND, RESOURCE, VERSION,
-    access::{Act, Refusal, may},
-    api_version,
+    GROUP, KIND, RESOURCE, VERSION, api_version,
     listener::Caller,
     listing::{self, Catalog},
     manifest::Source,
@@ -27,6 +25,7 @@ use super::{
 use crate::{
     catalogs::{Key, LoadedCatalog, Sight},
     context::Ctx,
+    reviews::{Act, Refusal, User},
 };
 
 /// Answers that read catalogs at a time; each has one package in memory. Whoever comes on top waits.
@@ -99,7 +98,7 @@ async fn answer(
     if target == Target::Health {
         return "ok".into_response();
     }
-    let Some(asker) = caller.asker(&parts.headers) else {
+    let Some(user) = caller.user(&parts.headers) else {
         return status(401, "Unauthorized", "Unauthorized");
     };
     let query = query(parts.uri.query().unwrap_or_default());
@@ -109,40 +108,50 @@ async fn answer(
         let text = "the server does not allow this method on the requested resource: PackageManifests can be listed and read";
         return status(405, "MethodNotAllowed", text);
     }
-    let owned = |text: &str| Some(text.to_owned());
     let act = match target {
-        Target::Health | Target::Look => Act::Look { path: path.to_owned() },
-        Target::List(namespace) => {
-            Act::Read { verb: "list", namespace: namespace.and_then(owned), name: None, subresource: None }
-        }
-        Target::One(namespace, name) => {
-            Act::Read { verb: "get", namespace: owned(namespace), name: owned(name), subresource: None }
-        }
-        Target::Icon(namespace, name) => Act::Read {
-            verb: "get",
-            namespace: owned(namespace),
-            name: owned(name),
-            subresource: Some("icon"),
-        },
+        Target::Health | Target::Look => Act::Path(path.to_owned()),
+        Target::List(namespace) => act("list", None, namespace, None),
+        Target::One(namespace, name) => act("get", None, Some(namespace), Some(name)),
+        Target::Icon(namespace, name) => act("get", Some("icon"), Some(namespace), Some(name)),
     };
-    match may(&api.ctx.client, &asker, &act).await {
+    match api.ctx.reviews.may(&user, &act).await {
         Ok(()) => {}
-        Err(Refusal::Forbidden(message)) => return status(403, "Forbidden", &message),
-        Err(Refusal::Unknown(message)) => return status(500, "InternalError", &message),
+        Err(refusal) => return refused(refusal),
     }
     match target {
         Target::Health | Target::Look => json_answer(200, &look(path)),
-        Target::List(namespace) => api.list(namespace, &parts.headers, &get).await,
-        Target::One(namespace, name) => api.one(namespace, name, &parts.headers, get("includeObject")).await,
-        Target::Icon(namespace, name) => {
-            api.icon(namespace, name, &parts.headers, get("resourceVersion")).await
+        Target::List(namespace) => api.list(&user, namespace, &parts.headers, &get).await,
+        Target::One(namespace, name) => {
+            api.one(&user, namespace, name, &parts.headers, get("includeObject")).await
         }
+        Target::Icon(namespace, name) => {
+            api.icon(&user, namespace, name, &parts.headers, get("resourceVersion")).await
+        }
+    }
+}
+
+fn act(
+    verb: &'static str,
+    subresource: Option<&'static str>,
+    namespace: Option<&str>,
+    name: Option<&str>,
+) -> Act {
+    let (namespace, name) = (namespace.map(str::to_owned), name.map(str::to_owned));
+    Act::Resource { verb, group: GROUP, version: VERSION, resource: RESOURCE, subresource, namespace, name }
+}
+
+fn refused(refusal: Refusal) -> Response {
+    match refusal {
+        Refusal::Unauthorized => status(401, "Unauthorized", "Unauthorized"),
+        Refusal::Forbidden(message) => status(403, "Forbidden", &message),
+        Refusal::Unknown(message) => status(500, "InternalError", &message),
     }
 }
 
 impl Answers {
     async fn list<'a>(
         &self,
+        user: &User,
         namespace: Option<&str>,
         headers: &HeaderMap,
         get: &impl Fn(&str) -> &'a str,
@@ -154,21 +163,28 @@ impl Answers {
         };
         // Held until the last package is read.
         let Ok(reader) = Arc::clone(&self.readers).acquire_owned().await else { return busy() };
-        match self.catalogs(namespace).await {
+        match self.catalogs(user, namespace).await {
             Ok(catalogs) => {
                 let body = listing::body(catalogs, namespace.map(str::to_owned), wanted, form, reader);
                 ([(header::CONTENT_TYPE, "application/json")], body).into_response()
             }
-            Err(message) => status(500, "InternalError", &message),
+            Err(refusal) => refused(refusal),
         }
     }
 
-    async fn one(&self, namespace: &str, name: &str, headers: &HeaderMap, include_object: &str) -> Response {
+    async fn one(
+        &self,
+        user: &User,
+        namespace: &str,
+        name: &str,
+        headers: &HeaderMap,
+        include_object: &str,
+    ) -> Response {
         let Some(form) = Form::of(headers, include_object) else { return not_acceptable() };
         let Ok(_reader) = self.readers.acquire().await else { return busy() };
-        let catalogs = match self.catalogs(Some(namespace)).await {
+        let catalogs = match self.catalogs(user, Some(namespace)).await {
             Ok(catalogs) => catalogs,
-            Err(message) => return status(500, "InternalError", &message),
+            Err(refusal) => return refused(refusal),
         };
         let Some((_, found)) = listing::find(catalogs, name, namespace).await else { return none(name) };
         json_answer(
@@ -186,14 +202,21 @@ impl Answers {
     }
 
     /// The picture itself; it changes with the version that the package offers, which whoever asks names by `resourceVersion`.
-    async fn icon(&self, namespace: &str, name: &str, headers: &HeaderMap, version: &str) -> Response {
+    async fn icon(
+        &self,
+        user: &User,
+        namespace: &str,
+        name: &str,
+        headers: &HeaderMap,
+        version: &str,
+    ) -> Response {
         if headers.contains_key(header::IF_NONE_MATCH) && !version.is_empty() {
             return StatusCode::NOT_MODIFIED.into_response();
         }
         let Ok(_reader) = self.readers.acquire().await else { return busy() };
-        let catalogs = match self.catalogs(Some(namespace)).await {
+        let catalogs = match self.catalogs(user, Some(namespace)).await {
             Ok(catalogs) => catalogs,
-            Err(message) => return status(500, "InternalError", &message),
+            Err(refusal) => return refused(refusal),
         };
         let Some((catalog, found)) = listing::find(catalogs, name, namespace).await else {
             return none(name);
@@ -213,15 +236,17 @@ impl Answers {
         response
     }
 
-    /// The catalogs that a namespace sees, its own before those of the whole cluster; without one, all of them.
-    async fn catalogs(&self, namespace: Option<&str>) -> Result<Vec<Catalog>, String> {
+    /// The catalogs that a namespace sees and the user may read, its own before those of the whole cluster; without a
+    /// namespace, all that the user may read.
+    async fn catalogs(&self, user: &User, namespace: Option<&str>) -> Result<Vec<Catalog>, Refusal> {
         let ctx = &self.ctx;
-        let mut loaded: Vec<LoadedCatalog> = match namespace {
+        let seen: Vec<LoadedCatalog> = match namespace {
             Some(namespace) => ctx.catalogs.within(&Sight::of(namespace, &ctx.namespace, &[])),
             None => ctx.catalogs.all().into_values().filter_map(|entry| entry.loaded).collect(),
         };
+        let mut loaded = ctx.reviews.readable(user, seen, |catalog| &catalog.reference).await?;
         loaded.sort_by_key(|catalog| Some(catalog.reference.namespace.as_str()) != namespace);
-        let mut sources = self.sources(namespace).await?;
+        let mut sources = self.sources(namespace).await.map_err(Refusal::Unknown)?;
         let source = |loaded: LoadedCatalog| {
             let key = (loaded.reference.namespace.clone(), loaded.reference.name.clone());
             // One that is just being deleted is still there to be read.

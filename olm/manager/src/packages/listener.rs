@@ -17,7 +17,8 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-use super::access::{Asker, Front};
+use super::access::Front;
+use crate::reviews::User;
 
 /// How long a client may take to introduce itself.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -50,12 +51,12 @@ pub(super) struct Caller {
 
 impl Caller {
     /// Whom it speaks for.
-    pub(super) fn asker(&self, headers: &HeaderMap) -> Option<Asker> {
-        let asker = self.front.asker(self.certificate.as_ref(), headers);
-        if asker.is_none() {
+    pub(super) fn user(&self, headers: &HeaderMap) -> Option<User> {
+        let user = self.front.user(self.certificate.as_ref(), headers);
+        if user.is_none() {
             self.stranger.notify_one();
         }
-        asker
+        user
     }
 
     #[cfg(test)]

@@ -82,15 +82,19 @@ fn front() -> Front {
     Front::read(&data.map(|(key, value)| (key.to_owned(), value)).into()).unwrap()
 }
 
-/// A manager with a global catalog and one of a namespace, and an API server that says yes to `ann` alone.
+/// A manager with a global catalog and one of a namespace. The API server allows `ann` everything, and `bob` all but the
+/// catalogs of namespace team.
 fn world() -> Router {
     let server = tower::service_fn(|request: Request<kube::client::Body>| async move {
         let path = request.uri().path().to_owned();
         let body = request.into_body().collect_bytes().await?;
         let answer = if path.ends_with("/subjectaccessreviews") {
             let review: Value = serde_json::from_slice(&body).unwrap_or_default();
+            let (user, act) = (&review["spec"]["user"], &review["spec"]["resourceAttributes"]);
+            let private = act["resource"] == "catalogsources" && act["namespace"] == "team";
+            let allowed = user == "ann" || user == "bob" && !private;
             json!({ "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "metadata": {},
-                "spec": review["spec"], "status": { "allowed": review["spec"]["user"] == "ann" } })
+                "spec": review["spec"], "status": { "allowed": allowed } })
         } else {
             let items: &[Value] = if path.contains("/namespaces/") && !path.contains("/namespaces/olm/") {
                 &[]
@@ -133,8 +137,12 @@ async fn ask(caller: Caller, path: &str, headers: &[(&str, &str)]) -> (u16, http
 
 /// As the API server asks for `ann`.
 async fn get(path: &str, accept: &str) -> (u16, Value) {
+    get_as("ann", path, accept).await
+}
+
+async fn get_as(user: &str, path: &str, accept: &str) -> (u16, Value) {
     let caller = Caller::new(front(), Some(certificate("front")));
-    let (code, _, body) = ask(caller, path, &[("x-remote-user", "ann"), ("accept", accept)]).await;
+    let (code, _, body) = ask(caller, path, &[("x-remote-user", user), ("accept", accept)]).await;
     (
         code,
         serde_json::from_slice(&body).unwrap_or_else(|_| String::from_utf8_lossy(&body).into_owned().into()),
@@ -227,6 +235,24 @@ async fn a_namespace_sees_its_own_catalogs_and_the_global_ones() {
     assert!(of(&selected("fieldSelector=metadata.name%3Dnone")).await.is_empty());
     assert_eq!(get(&selected("fieldSelector=spec.x%3D1"), "*/*").await.0, 400);
     assert_eq!(get(&selected("labelSelector=a%20b"), "*/*").await.0, 400);
+}
+
+#[tokio::test]
+async fn t11_packages_of_catalogs_that_the_user_may_not_read_are_left_out() {
+    let scoped = ALL.replace("v1/", "v1/namespaces/team/");
+    let catalogs = async |user: &str, path: &str| {
+        let (code, list) = get_as(user, path, "application/json").await;
+        assert_eq!(code, 200, "{list}");
+        let items = list["items"].as_array().unwrap().clone();
+        items.iter().map(|item| item["status"]["catalogSource"].clone()).collect::<Vec<_>>()
+    };
+    for path in [ALL, &scoped] {
+        assert_eq!(catalogs("bob", path).await, [json!("community")], "{path}");
+        assert_eq!(catalogs("ann", path).await.len(), 2, "{path}");
+    }
+    // The package of the same name is that of the catalog that he may read.
+    let (code, one) = get_as("bob", &format!("{scoped}/etcd"), "application/json").await;
+    assert_eq!((code, &one["status"]["catalogSource"]), (200, &json!("community")));
 }
 
 #[tokio::test]

@@ -253,6 +253,9 @@ impl Turn<'_> {
         if !self.write(backup, &old, &new).await? {
             return Ok(Requeue::await_change());
         }
+        if let Some(text) = target.warning() {
+            self.tell(backup, true, "InsecureEndpoint", &text).await;
+        }
         let status = Mutex::new(new);
         let result = self.attempt(backup, policy, target, &status).await;
         let mut status = status.into_inner();
@@ -461,6 +464,7 @@ pub(crate) async fn open(
     target: &Target,
     encryption: Option<&Encryption>,
 ) -> Result<Store, String> {
+    target.check_identity(base.ambient_credentials)?;
     let data: Option<SecretData> = match &target.secret {
         Some(name) => Some(secret_data(base, namespace, name).await?),
         None => None,
@@ -521,5 +525,16 @@ mod tests {
         let context = Context { base, folder: None, shutdown: CancellationToken::new() };
         let turn = reconcile(Arc::new(DeserializeGuard(Ok(object))), Arc::new(context)).await;
         assert_eq!(turn.unwrap(), Requeue::requeue(UNLED));
+    }
+
+    #[tokio::test]
+    async fn t19_no_store_is_opened_with_the_operators_identity_unless_allowed() {
+        let stores = serde_json::from_value(serde_json::json!({ "s3": { "path": "bucket/key" } })).unwrap();
+        let target = Target::read("storageType", "S3", &stores).unwrap();
+        let base = crate::controller::tests::context("ambient");
+        let refused = open(&base, None, "shop", &target, None).await.err().unwrap_or_default();
+        assert!(refused.contains("spec.s3.awsSecret"), "{refused}");
+        let base = base.with_ambient_credentials(true);
+        assert!(open(&base, None, "shop", &target, None).await.is_ok());
     }
 }

@@ -92,6 +92,8 @@ pub struct Context {
     pub recorder: Recorder,
     /// What backups have to say to clusters.
     pub backups: Arc<crate::backup::Board>,
+    /// Whether stores without a Secret are opened with the operator's own cloud identity.
+    pub(crate) ambient_credentials: bool,
     clock: Clock,
     /// By namespace and name of a cluster.
     kept: Mutex<HashMap<String, Kept>>,
@@ -123,6 +125,7 @@ impl Context {
             budgets: disruption::Budgets::default(),
             recorder,
             backups: Arc::default(),
+            ambient_credentials: false,
             clock: Arc::new(Timestamp::now),
             kept: Mutex::default(),
             classes: tokio::sync::Mutex::default(),
@@ -138,9 +141,17 @@ impl Context {
             tls: self.tls.clone(),
             recorder: self.recorder.clone(),
             backups: self.backups.clone(),
+            ambient_credentials: self.ambient_credentials,
             clock: self.clock.clone(),
             ..Self::new(client, addressing, elector, self.metrics.clone(), self.scope.clone(), None)
         }
+    }
+
+    /// The same, with the operator's own cloud identity for stores without a Secret, if an administrator allows it.
+    #[must_use]
+    pub fn with_ambient_credentials(mut self, allowed: bool) -> Self {
+        self.ambient_credentials = allowed;
+        self
     }
 
     /// The same by another clock.

@@ -213,6 +213,9 @@ impl Turn<'_> {
             Ok(target) => target,
             Err(reason) => return self.fail(&reason).await,
         };
+        if let Some(text) = target.warning() {
+            self.tell(true, "InsecureEndpoint", &text).await;
+        }
         let namespace = self.restore.namespace().unwrap_or_default();
         let store = match crate::backup::open(
             &self.context.base,

@@ -2,6 +2,9 @@
 
 use crate::crd::stores::Stores;
 
+/// The operator's setting that allows its own cloud identity.
+const AMBIENT: &str = "ETCD_OPERATOR_ALLOW_AMBIENT_CREDENTIALS";
+
 /// Which store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
@@ -92,6 +95,49 @@ impl Target {
         };
         let (bucket, key) = split(path).map_err(|why| format!("spec.{block}.path: {path:?} {why}"))?;
         Ok(Self { kind, bucket, key, secret: secret.filter(|name| !name.is_empty()).cloned() })
+    }
+
+    /// Whether it may be opened without a Secret, with the operator's own cloud identity: the author of an object would read and
+    /// write with it what they may not themselves.
+    ///
+    /// # Errors
+    /// Why not, with what to do.
+    pub(crate) fn check_identity(&self, ambient: bool) -> Result<(), String> {
+        let (field, endpoint) = match &self.kind {
+            _ if self.secret.is_some() => return Ok(()),
+            Kind::Local => return Ok(()),
+            Kind::S3 { endpoint, .. } => ("s3.awsSecret", endpoint),
+            Kind::Gcs { endpoint } => ("gcs.gcpSecret", endpoint),
+            Kind::Abs { endpoint } => ("abs.absSecret", endpoint),
+        };
+        if endpoint.is_some() {
+            // Signed requests carry the session token of the identity.
+            return Err(format!(
+                "spec.{field}: is missing; a server that the spec names does not get the operator's own credentials. \
+                 hint: name a Secret with credentials for it"
+            ));
+        }
+        if ambient {
+            return Ok(());
+        }
+        Err(format!(
+            "spec.{field}: is missing, and the operator does not use its own cloud identity for objects of its users. hint: name a \
+             Secret with credentials, or ask the operator's administrator to set {AMBIENT}=true on it"
+        ))
+    }
+
+    /// What is unsafe about it: without TLS others on the way read and change snapshots.
+    pub(crate) fn warning(&self) -> Option<String> {
+        let (block, endpoint) = match &self.kind {
+            Kind::S3 { endpoint, .. } => ("s3", endpoint),
+            Kind::Gcs { endpoint } => ("gcs", endpoint),
+            Kind::Abs { endpoint } => ("abs", endpoint),
+            Kind::Local => return None,
+        };
+        let url = endpoint.as_deref().filter(|url| url.starts_with("http://"))?;
+        Some(format!(
+            "spec.{block}.endpoint: {url} has no TLS, so snapshots can be read and changed on the way; use https://, or spec.encryption"
+        ))
     }
 
     /// The same place under another key.
@@ -200,6 +246,39 @@ mod tests {
         };
         assert_eq!(abs("https://a.blob.example.org").as_deref(), Some("https://a.blob.example.org"));
         assert_eq!(abs("http://127.0.0.1:10000/a/").as_deref(), Some("http://127.0.0.1:10000/a"));
+    }
+
+    #[test]
+    fn t19_without_a_secret_an_administrator_must_have_allowed_the_operators_identity() {
+        for (kind, stores, field) in [
+            ("S3", json!({ "s3": { "path": "b/k" } }), "spec.s3.awsSecret"),
+            ("GCS", json!({ "gcs": { "path": "b/k" } }), "spec.gcs.gcpSecret"),
+        ] {
+            let target = read(kind, stores).unwrap();
+            let error = target.check_identity(false).unwrap_err();
+            assert!(error.starts_with(field) && error.contains(AMBIENT), "{error}");
+            assert_eq!(target.check_identity(true), Ok(()));
+        }
+        // A server of the tenant's never gets it.
+        let elsewhere = json!({ "s3": { "path": "b/k", "endpoint": "https://evil.example" } });
+        let error = read("S3", elsewhere).unwrap().check_identity(true).unwrap_err();
+        assert!(error.contains("does not get the operator's own credentials"), "{error}");
+        let own = json!({ "s3": { "path": "b/k", "awsSecret": "s", "endpoint": "https://s3.example" } });
+        assert_eq!(read("S3", own).unwrap().check_identity(false), Ok(()));
+        assert_eq!(
+            read("Local", json!({ "local": { "path": "b/k" } })).unwrap().check_identity(false),
+            Ok(())
+        );
+    }
+
+    #[test]
+    fn t19_servers_without_tls_are_warned_of() {
+        let s3 = |endpoint: &str| {
+            read("S3", json!({ "s3": { "path": "b/k", "awsSecret": "s", "endpoint": endpoint } })).unwrap()
+        };
+        assert!(s3("http://minio:9000").warning().is_some_and(|text| text.contains("spec.s3.endpoint")));
+        assert_eq!(s3("https://minio:9000").warning(), None);
+        assert_eq!(s3("").warning(), None);
     }
 
     #[test]

@@ -39,6 +39,7 @@ pub(super) fn choose(mut options: ManifestOptions, args: &ChosenArgs) -> Result<
     }
     options.service_monitor = args.service_monitor.unwrap_or(options.service_monitor);
     options.package_manifests = args.package_manifests.unwrap_or(options.package_manifests);
+    options.public_catalogs = args.public_catalogs.unwrap_or(options.public_catalogs);
     options.shipped_catalog = args.shipped_catalog.unwrap_or(options.shipped_catalog);
     if !args.catalogs.is_empty() {
         options.extra_catalogs.clear();

@@ -20,6 +20,9 @@ use crate::exit::{Code, Failure};
 /// How long after its end a process is started again.
 const RESTART: Duration = Duration::from_secs(1);
 
+/// Without pods, registries and catalog servers run on this machine.
+const LOCAL_REGISTRIES: &str = "egress:\n  allow: [\"127.0.0.0/8\", \"::1\"]\n";
+
 /// The two processes; they end when this is dropped, or with this process.
 pub struct Processes(#[allow(dead_code, reason = "held for its drop")] JoinSet<()>);
 
@@ -33,9 +36,23 @@ pub async fn start(
     let console = free_address(console).await.map_err(|failure| {
         failure.hint("choose another address with --console, such as --console 127.0.0.1:0")
     })?;
+    let registries = data_dir.join("registries.yaml");
+    if !registries.exists() {
+        super::write_private(&registries, LOCAL_REGISTRIES.as_bytes())?;
+    }
+    let registries = registries.display().to_string();
     let mut processes = JoinSet::new();
     for (name, arguments) in [
-        (MANAGER, vec!["manager".to_string(), "--listen".into(), catalogs.to_string()]),
+        (
+            MANAGER,
+            vec![
+                "manager".to_string(),
+                "--listen".into(),
+                catalogs.to_string(),
+                "--registries".into(),
+                registries,
+            ],
+        ),
         (
             CONSOLE,
             vec![

@@ -56,7 +56,7 @@ pub(super) fn status(
     let old = status.connection_state.take().filter(|c| c.last_observed_state == state);
     let namespace = source.namespace().unwrap_or_default();
     let address = format!(
-        "http://{MANAGER}.{manager_namespace}.svc:{HTTP_PORT}/catalogs/{namespace}/{}/api/v1/all",
+        "https://{MANAGER}.{manager_namespace}.svc:{HTTP_PORT}/catalogs/{namespace}/{}/api/v1/all",
         source.name_any()
     );
     status.connection_state = Some(ConnectionState {
@@ -255,7 +255,7 @@ mod tests {
         assert_eq!(connection.last_observed_state, "READY");
         assert_eq!(
             connection.address.as_deref(),
-            Some("http://olm-manager.olm.svc:8080/catalogs/olm/community/api/v1/all")
+            Some("https://olm-manager.olm.svc:8080/catalogs/olm/community/api/v1/all")
         );
         assert_eq!(status.reason, None);
         assert_eq!(status.resolved_source.as_deref(), Some("quay.io/x/cat:v1@sha256:1"));
