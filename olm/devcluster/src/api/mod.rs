@@ -87,6 +87,9 @@ use self::{
 pub use self::{authn::Identity, tls::OpenFile};
 use crate::backend::NodeBackend;
 
+/// The file of the data directory that holds the objects.
+const OBJECTS: &str = "objects.redb";
+
 /// How the server starts.
 #[derive(Debug, Clone, Default)]
 pub struct Config {
@@ -130,7 +133,7 @@ impl ApiServer {
         if let Some(directory) = directory {
             tls::make_directory(directory)?;
         }
-        let store = Store::open(directory.map(|d| d.join("objects.redb")).as_deref())
+        let store = Store::open(directory.map(|d| d.join(OBJECTS)).as_deref())
             .map_err(|error| OpenError::Store(error.to_string()))?;
         let authority = Authority::open(directory, &config.names, &config.addresses)?;
         let server = Arc::new(Server {

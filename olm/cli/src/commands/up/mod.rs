@@ -144,17 +144,10 @@ fn refused(error: StartError) -> Failure {
     }
 }
 
-/// Written beside and moved into place, readable by the user alone: it holds credentials.
+/// Readable by the user alone: it holds credentials.
 fn write_private(path: &Path, content: &[u8]) -> Result<(), Failure> {
-    use std::{io::Write as _, os::unix::fs::OpenOptionsExt as _};
-    let beside = path.with_extension("new");
-    let write = || -> std::io::Result<()> {
-        let mut file =
-            std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
-        file.write_all(content)?;
-        std::fs::rename(&beside, path)
-    };
-    write().map_err(|e| Failure::new(Code::Unexpected, format!("failed to write {}: {e}", path.display())))
+    olm_devcluster::private::write(path, content)
+        .map_err(|e| Failure::new(Code::Unexpected, format!("failed to write {}: {e}", path.display())))
 }
 
 /// `olm token`: another login link for the console of a running dev cluster.
