@@ -16,10 +16,10 @@ const ICON_CSP: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src d
 /// `GET /icons/{sha256}`
 pub(crate) async fn icon(
     State(app): State<Arc<App>>,
-    _caller: Caller,
+    caller: Caller,
     Path(hash): Path<String>,
 ) -> Result<Response, WebError> {
-    let snapshot = app.catalogs.read().await;
+    let snapshot = app.catalogs_of(&caller).await;
     let icon = snapshot.icon(&hash).await.map_err(|error| catalog_unreadable(&error))?;
     let icon = icon.ok_or_else(|| WebError::not_found("no package has this icon"))?;
     let headers = [

@@ -33,7 +33,8 @@ pub(crate) fn home(namespace: &str, target: &str) -> String {
 
 /// `GET /installed`
 pub(crate) async fn page(State(app): State<Arc<App>>, caller: Caller) -> Result<Response, WebError> {
-    let (snapshot, installed) = tokio::join!(app.catalogs.read(), ops::list_installed(&caller.client, None));
+    let (snapshot, installed) =
+        tokio::join!(app.catalogs_of(&caller), ops::list_installed(&caller.client, None));
     let installed = installed?;
     let body = html! {
         (parts::live_row(&html! {}))
