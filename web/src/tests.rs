@@ -198,7 +198,8 @@ pub(crate) fn cookies(answer: &Answer) -> Vec<String> {
 pub(crate) async fn follow_link(router: &Router, link: &str) -> Answer {
     let page = send(router, get(link).body(Body::empty()).unwrap()).await;
     assert_eq!(page.status, StatusCode::OK, "{}", page.text);
-    let fields = ["browser", "code", "next"].map(|name| (name, hidden(&page.text, name)));
+    let form = &page.text[page.text.find("name=\"browser\"").expect("the form")..];
+    let fields = ["browser", "code", "next"].map(|name| (name, hidden(form, name)));
     let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
     send(router, post("/login").header(header::COOKIE, &cookies(&page)[0]).body(Body::from(body)).unwrap())
         .await

@@ -104,7 +104,6 @@ async fn t16_a_link_of_another_site_does_not_replace_the_session() {
         post("/login").header(header::COOKIE, &cookies(&page)[0]).body(body(&browser)),
         post("/login").header(header::COOKIE, "olm_login=").body(body("")),
         post("/login").body(body("")),
-        post("/login").header(header::COOKIE, &cookies(&page)[0]).body(body(&browser)),
     ];
     for request in forged {
         let answer = send(&router, request.unwrap().map(Body::from)).await;
