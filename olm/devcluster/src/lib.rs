@@ -19,6 +19,9 @@ pub mod node;
 pub mod private;
 pub mod rights;
 
+/// The minor version in [`KUBERNETES_VERSION`].
+pub(crate) const KUBERNETES_MINOR: u64 = 33;
+
 /// The Kubernetes version that the dev cluster calls itself: the API as of that release, as far as it goes.
 pub(crate) const KUBERNETES_VERSION: &str = concat!("v1.33.0+olm.", env!("CARGO_PKG_VERSION"));
 

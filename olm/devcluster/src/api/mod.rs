@@ -5,7 +5,7 @@
 //! * a request: [`server`] → [`request`] → [`authn`] → [`authz`] → [`rest`], [`list`], [`watch`], [`delete`], [`eviction`], [`scale`],
 //!   [`reviews`], [`nodes`], [`portforward`], [`faults`], [`rights`], [`aggregation`]
 //! * an object on its way in: [`prepare`], [`defaults`], [`strategy`], [`admission`], [`validate`], [`commit`], [`hooks`],
-//!   [`crds`], [`service`], [`storage`], [`jobs`], [`webhooks`]; on its way out: [`convert`], [`format`](mod@format), [`table`], [`columns`]
+//!   [`crds`], [`service`], [`storage`], [`jobs`], [`pod_security`], [`webhooks`]; on its way out: [`convert`], [`format`](mod@format), [`table`], [`columns`]
 //! * what the server calls itself: [`outbound`], [`trust`]
 
 mod admission;
@@ -32,6 +32,7 @@ mod log;
 mod meta;
 mod nodes;
 mod outbound;
+mod pod_security;
 mod policies;
 mod portforward;
 mod prepare;

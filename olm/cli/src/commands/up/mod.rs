@@ -112,6 +112,10 @@ async fn serve(
     println!();
     println!("export KUBECONFIG={}", kubeconfig.display());
     println!("console: {link}   (works once; `olm token` prints another)");
+    println!(
+        "not isolated: pods share this kernel, and those with hostPath or added capabilities reach this machine's files \
+         (see docs/dev-cluster.md)"
+    );
     println!("Ctrl-C stops everything; the state stays in {}", data_dir.display());
     let () = std::future::pending().await;
     drop(stand_ins);
