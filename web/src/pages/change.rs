@@ -143,7 +143,7 @@ async fn show(
     wish: &Wish,
     failed: Option<WebError>,
 ) -> Result<Response, WebError> {
-    let snapshot = app.catalogs_of(&caller).await;
+    let snapshot = app.catalogs_of(caller).await;
     let (foreseen, missing) = tokio::join!(
         ops::preview_set(&caller.client, &snapshot.loaded, Some(namespace), target, wish),
         rights::missing(&caller.client, "patch", "subscriptions", namespace)

@@ -72,7 +72,7 @@ async fn show(
     to: Option<&str>,
     failed: Option<WebError>,
 ) -> Result<Response, WebError> {
-    let snapshot = app.catalogs_of(&caller).await;
+    let snapshot = app.catalogs_of(caller).await;
     let (back, missing) = tokio::join!(
         ops::preview_rollback(&caller.client, &snapshot.loaded, Some(namespace), target, to),
         rights::missing(&caller.client, "patch", "subscriptions", namespace)
