@@ -63,6 +63,7 @@ fn base(link: &str) -> &str {
 /// behind a card of one that has gone there is nothing.
 async fn catalog(cluster: &Cluster, page: &mut Page, link: &str) -> Result<()> {
     page.goto(link).await?;
+    page.click("Sign in as").await?;
     let cards = "[...document.querySelectorAll('a[href^=\"/catalog/\"][href$=\"/etcd\"]')].map(a => a.pathname.split('/')[2])";
     let start = Instant::now();
     loop {

@@ -145,8 +145,7 @@ async fn misspelt(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// Members that are not root fit a namespace that lets only such pods in. The API of the dev cluster has no such rule; that of a real
-/// cluster says it itself.
+/// Members that are not root fit a namespace that enforces the Pod Security level restricted.
 #[test]
 fn members_fit_a_restricted_namespace() {
     scenario("members_fit_a_restricted_namespace", async |stage| {

@@ -62,13 +62,19 @@ impl ApiServer {
     /// Asks the API server whose token this is.
     pub(crate) async fn who_is(&self, token: &Token) -> Result<(Client, Identity), WebError> {
         let client = self.client(token)?;
-        let api: Api<SelfSubjectReview> = Api::all(client.clone());
-        let review = api.create(&PostParams::default(), &SelfSubjectReview::default()).await?;
-        let info = review.status.and_then(|s| s.user_info).unwrap_or_default();
-        let name = info.username.unwrap_or_default();
-        if name.is_empty() || name == "system:anonymous" {
-            return Err(WebError::unauthorized("the API server does not know this token"));
-        }
-        Ok((client, Identity { name, groups: info.groups.unwrap_or_default(), token: token.clone() }))
+        let identity = identity(&client, token).await?;
+        Ok((client, identity))
     }
+}
+
+/// Asks the API server whose token a client carries.
+pub(crate) async fn identity(client: &Client, token: &Token) -> Result<Identity, WebError> {
+    let api: Api<SelfSubjectReview> = Api::all(client.clone());
+    let review = api.create(&PostParams::default(), &SelfSubjectReview::default()).await?;
+    let info = review.status.and_then(|s| s.user_info).unwrap_or_default();
+    let name = info.username.unwrap_or_default();
+    if name.is_empty() || name == "system:anonymous" {
+        return Err(WebError::unauthorized("the API server does not know this token"));
+    }
+    Ok(Identity { name, groups: info.groups.unwrap_or_default(), token: token.clone() })
 }

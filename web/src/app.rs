@@ -13,15 +13,19 @@ use http::StatusCode;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    api_server::ApiServer,
+    api_server::{ApiServer, Identity, Token},
     assets,
     catalogs::Catalogs,
-    codes::{LoginCodes, RateLimit},
+    client::ClientAddress,
+    codes::LoginCodes,
     error::WebError,
-    icons, live, pages,
+    icons,
+    limits::RateLimits,
+    live, pages,
     posted::MAX_BODY,
     security::{self, AllowedHosts},
     session::Sessions,
+    visible::Visible,
 };
 
 /// Shared state.
@@ -30,10 +34,17 @@ pub(crate) struct App {
     pub(crate) catalogs: Catalogs,
     pub(crate) sessions: Sessions,
     pub(crate) codes: LoginCodes,
-    /// Of attempts to sign in: each costs the API server a request.
-    pub(crate) login_limit: RateLimit,
+    /// Failed attempts to sign in by client address: tokens, in forms and in headers, and codes.
+    pub(crate) failures: RateLimits<ClientAddress>,
+    /// Login codes by user.
+    pub(crate) codes_of_user: RateLimits<String>,
+    pub(crate) visible: Visible,
+    /// The API server is asked again after this long whether it accepts a session's token.
+    pub(crate) revalidate: Duration,
     pub(crate) allowed_hosts: AllowedHosts,
     pub(crate) tls: bool,
+    /// A proxy in front of the console says by `X-Forwarded-For` and `X-Forwarded-Proto` who the client is.
+    pub(crate) trust_proxy: bool,
     pub(crate) streams: live::Streams,
     pub(crate) shutdown: CancellationToken,
 }
@@ -44,6 +55,7 @@ impl App {
         catalogs: Catalogs,
         allowed_hosts: AllowedHosts,
         tls: bool,
+        trust_proxy: bool,
         shutdown: CancellationToken,
     ) -> Self {
         Self {
@@ -51,13 +63,37 @@ impl App {
             catalogs,
             sessions: Sessions::default(),
             codes: LoginCodes::default(),
-            login_limit: RateLimit::new(20, Duration::from_secs(2)),
+            failures: RateLimits::new(30, Duration::from_secs(2)),
+            codes_of_user: RateLimits::new(20, Duration::from_secs(2)),
+            visible: Visible::default(),
+            revalidate: Duration::from_secs(60),
             allowed_hosts,
             tls,
+            trust_proxy,
             streams: live::Streams::default(),
             shutdown,
         }
     }
+}
+
+impl App {
+    /// Asks the API server whose token this is. Tokens that it does not know are limited by the client's address.
+    pub(crate) async fn who_is(
+        &self,
+        from: ClientAddress,
+        token: &Token,
+    ) -> Result<(kube::Client, Identity), WebError> {
+        let attempt = self.failures.begin(from).ok_or_else(too_many_failures)?;
+        let result = self.api_server.who_is(token).await;
+        if !result.as_ref().is_err_and(|error| error.status == StatusCode::UNAUTHORIZED) {
+            attempt.forgive();
+        }
+        result
+    }
+}
+
+pub(crate) fn too_many_failures() -> WebError {
+    WebError::too_many("too many attempts to sign in have failed from your address")
 }
 
 /// Every route of the console.

@@ -13,13 +13,16 @@ use maud::Markup;
 use serde::Serialize;
 
 use crate::{
-    api_server::{Identity, Token},
+    api_server::{self, Identity, Token},
     app::App,
+    client::{ClientAddress, cookie_name, is_secure},
     error::WebError,
     security::{cookie, same},
-    session::{COOKIE, Session},
+    session::{self, COOKIE, Session},
     view::layout::{Section, Shell},
 };
+
+pub(crate) const THEME_COOKIE: &str = "olm_theme";
 
 /// Light, dark, or as the system has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +42,9 @@ impl Theme {
     }
 
     pub(crate) fn of(headers: &HeaderMap) -> Self {
-        cookie(headers, "olm_theme").map_or(Self::Auto, Self::parse)
+        let cookie =
+            [true, false].into_iter().find_map(|secure| cookie(headers, &cookie_name(secure, THEME_COOKIE)));
+        cookie.map_or(Self::Auto, Self::parse)
     }
 
     pub(crate) fn as_str(self) -> &'static str {
@@ -57,6 +62,8 @@ pub(crate) struct Caller {
     pub(crate) identity: Identity,
     /// Absent for callers with a bearer token.
     pub(crate) session: Option<Session>,
+    /// Hash of the credentials that the request came with.
+    pub(crate) key: [u8; 32],
     pub(crate) wants_json: bool,
     pub(crate) theme: Theme,
     /// Path and query of the request.
@@ -72,13 +79,16 @@ impl FromRequestParts<Arc<App>> for Caller {
         let theme = Theme::of(headers);
         let path = parts.uri.path_and_query().map(|p| p.as_str().to_owned()).unwrap_or_default();
         if let Some(token) = bearer(headers) {
-            let (client, identity) = app.api_server.who_is(&token).await?;
-            return Ok(Self { client, identity, session: None, wants_json, theme, path });
+            let key = session::hash(&token.0);
+            let from = ClientAddress::from_request_parts(parts, app).await?;
+            let (client, identity) = app.who_is(from, &token).await?;
+            return Ok(Self { client, identity, session: None, key, wants_json, theme, path });
         }
-        let session = session(app, headers).ok_or_else(|| WebError::unauthorized("you are not signed in"))?;
+        let session = valid_session(app, headers).await?;
         Ok(Self {
             client: session.client.clone(),
             identity: session.identity.clone(),
+            key: session.key,
             session: Some(session),
             wants_json,
             theme,
@@ -165,6 +175,36 @@ pub(crate) fn bearer(headers: &HeaderMap) -> Option<Token> {
     scheme.eq_ignore_ascii_case("bearer").then(|| Token(token.trim().to_owned()))
 }
 
+/// The session of a request, as it was when the API server last accepted its token.
 pub(crate) fn session(app: &App, headers: &HeaderMap) -> Option<Session> {
-    app.sessions.find(cookie(headers, COOKIE)?)
+    app.sessions.find(session_cookie(app, headers)?)
+}
+
+pub(crate) fn session_cookie<'a>(app: &App, headers: &'a HeaderMap) -> Option<&'a str> {
+    cookie(headers, &cookie_name(is_secure(app, headers), COOKIE))
+}
+
+/// The session of a request. One that was not looked at for a while is checked first: the account may be gone.
+async fn valid_session(app: &App, headers: &HeaderMap) -> Result<Session, WebError> {
+    let mut session = session(app, headers).ok_or_else(|| WebError::unauthorized("you are not signed in"))?;
+    if session.validated_ago() < app.revalidate {
+        return Ok(session);
+    }
+    match api_server::identity(&session.client, &session.identity.token).await {
+        Ok(identity) => {
+            app.sessions.validated(&session.key, identity.clone());
+            session.identity = identity;
+            Ok(session)
+        }
+        Err(error) if error.status == http::StatusCode::UNAUTHORIZED => {
+            tracing::info!(user = %session.identity.name, "session ended: the token is not accepted any more");
+            app.sessions.end_key(&session.key);
+            Err(error)
+        }
+        // An API server that is down says nothing about the account, and nothing can be done without it.
+        Err(error) => {
+            tracing::debug!(error = %error.why, "failed to validate a session");
+            Ok(session)
+        }
+    }
 }

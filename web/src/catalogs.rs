@@ -216,6 +216,18 @@ impl Snapshot {
         }
     }
 
+    /// Those catalogs for which `keep` is true, in order.
+    pub(crate) fn only(&self, keep: &[bool]) -> Self {
+        let kept = |index: &usize| keep.get(*index).copied().unwrap_or(false);
+        let indices: Vec<usize> = (0..self.sources.len()).filter(kept).collect();
+        Self {
+            loaded: indices.iter().map(|index| self.loaded[*index].clone()).collect(),
+            sources: indices.iter().map(|index| Arc::clone(&self.sources[*index])).collect(),
+            unreachable: self.unreachable.clone(),
+            read_at: self.read_at,
+        }
+    }
+
     /// The picture with a digest, which some package has as its icon.
     pub(crate) async fn icon(&self, digest: &str) -> Result<Option<Icon>, ReadError> {
         for loaded in &self.loaded {

@@ -1,4 +1,4 @@
-//! One-time login codes, and a limit on how fast they are asked for.
+//! One-time login codes.
 
 use std::{
     collections::HashMap,
@@ -16,6 +16,8 @@ use crate::{
 /// A code that nobody uses in this time is worthless.
 pub(crate) const VALID: Duration = Duration::from_secs(5 * 60);
 const MAX: usize = 1000;
+/// Unused codes of one user; a further one replaces the oldest.
+const MAX_OF_USER: usize = 20;
 
 struct Code {
     client: Client,
@@ -38,13 +40,23 @@ impl LoginCodes {
         let text = random_text();
         let mut codes = self.by_hash.lock().unwrap_or_else(PoisonError::into_inner);
         codes.retain(|_, code| code.expires > now);
-        if codes.len() >= MAX
-            && let Some(oldest) = codes.iter().min_by_key(|(_, code)| code.expires).map(|(hash, _)| *hash)
-        {
-            codes.remove(&oldest);
+        let of_user = |code: &Code| code.identity.name == identity.name;
+        let only_own = codes.values().filter(|code| of_user(code)).count() >= MAX_OF_USER;
+        if codes.len() >= MAX || only_own {
+            let candidates = codes.iter().filter(|(_, code)| !only_own || of_user(code));
+            if let Some(oldest) = candidates.min_by_key(|(_, code)| code.expires).map(|(hash, _)| *hash) {
+                codes.remove(&oldest);
+            }
         }
         codes.insert(hash(&text), Code { client, identity, expires: now + VALID });
         text
+    }
+
+    /// Whom a code signs in; it stays valid.
+    pub(crate) fn user(&self, text: &str) -> Option<Identity> {
+        let codes = self.by_hash.lock().unwrap_or_else(PoisonError::into_inner);
+        let code = codes.get(&hash(text)).filter(|code| code.expires > Instant::now())?;
+        Some(code.identity.clone())
     }
 
     /// Takes a code out: the second time there is none.
@@ -55,36 +67,6 @@ impl LoginCodes {
     fn redeem_at(&self, text: &str, now: Instant) -> Option<(Client, Identity)> {
         let code = self.by_hash.lock().unwrap_or_else(PoisonError::into_inner).remove(&hash(text))?;
         (code.expires > now).then_some((code.client, code.identity))
-    }
-}
-
-/// A bucket of tokens: so many at once, then one per interval.
-pub(crate) struct RateLimit {
-    burst: f64,
-    per_second: f64,
-    state: Mutex<(f64, Instant)>,
-}
-
-impl RateLimit {
-    pub(crate) fn new(burst: u32, interval: Duration) -> Self {
-        let burst = f64::from(burst);
-        Self { burst, per_second: 1.0 / interval.as_secs_f64(), state: Mutex::new((burst, Instant::now())) }
-    }
-
-    pub(crate) fn allow(&self) -> bool {
-        self.allow_at(Instant::now())
-    }
-
-    fn allow_at(&self, now: Instant) -> bool {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let elapsed = now.saturating_duration_since(state.1).as_secs_f64();
-        state.0 = (state.0 + elapsed * self.per_second).min(self.burst);
-        state.1 = now;
-        let allowed = state.0 >= 1.0;
-        if allowed {
-            state.0 -= 1.0;
-        }
-        allowed
     }
 }
 
@@ -112,13 +94,17 @@ mod tests {
         assert!(codes.redeem_at("guess", now).is_none());
     }
 
-    #[test]
-    fn the_limit_lets_a_burst_through_and_then_one_per_interval() {
-        let limit = RateLimit::new(2, Duration::from_secs(6));
+    #[tokio::test]
+    async fn t15_codes_of_one_user_do_not_replace_those_of_another() {
+        let codes = LoginCodes::default();
         let now = Instant::now();
-        assert!(limit.allow_at(now) && limit.allow_at(now));
-        assert!(!limit.allow_at(now));
-        assert!(!limit.allow_at(now + Duration::from_secs(5)));
-        assert!(limit.allow_at(now + Duration::from_secs(12)));
+        let bob = codes.issue_at(unreachable_client(), Identity { name: "bob".into(), groups: vec![], token: crate::api_server::Token::default() }, now);
+        let first = codes.issue_at(unreachable_client(), ada(), now);
+        for second in 1..=2 * MAX {
+            let now = now + Duration::from_millis(u64::try_from(second).unwrap());
+            codes.issue_at(unreachable_client(), ada(), now);
+        }
+        assert!(codes.redeem_at(&bob, now).is_some());
+        assert!(codes.redeem_at(&first, now).is_none(), "replaced by the same user's newer codes");
     }
 }

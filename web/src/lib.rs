@@ -3,8 +3,8 @@
 //! It has no rights of its own. Every call to the API server carries the bearer token of the person who is signed in;
 //! catalogs come from the manager's port, which gets the same token. Whatever comes out of a catalog or a cluster is untrusted text.
 //!
-//! - `server`, `app`: listening, routes, shared state;
-//! - `security`, `session`, `codes`, `caller`, `rights`: who may ask what;
+//! - `server`, `connections`, `app`: listening, routes, shared state;
+//! - `security`, `session`, `codes`, `client`, `limits`, `caller`, `rights`, `visible`: who may ask what;
 //! - `catalogs`, `icons`, `markdown`, `links`: untrusted content, made fit to show;
 //! - `form`: forms from the schema of a CRD;
 //! - `view`: components; `pages`: one page a file; `live`: server-sent events.
@@ -14,11 +14,14 @@ mod app;
 mod assets;
 mod caller;
 mod catalogs;
+mod client;
 mod codes;
+mod connections;
 mod dynamic;
 mod error;
 mod form;
 mod icons;
+mod limits;
 mod links;
 mod live;
 mod markdown;
@@ -28,8 +31,10 @@ mod rights;
 mod security;
 mod server;
 mod session;
+mod stalled;
 #[cfg(test)]
 mod tests;
 mod view;
+mod visible;
 
 pub use server::{Error, Options, run};

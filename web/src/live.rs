@@ -4,12 +4,10 @@
 //! times a second, and it is sent if it differs. Where something may not be watched, a clock stands in.
 
 use std::{
+    collections::HashMap,
     convert::Infallible,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
 };
 
 use axum::{
@@ -31,6 +29,7 @@ use serde_json::json;
 use tokio::sync::mpsc;
 
 use crate::{
+    api_server,
     app::App,
     caller::Caller,
     dynamic::CustomKind,
@@ -49,25 +48,42 @@ const SLOW_CLOCK: Duration = Duration::from_secs(30);
 /// Streams at once, of everybody.
 const MAX: usize = 256;
 
-/// How many streams there are.
-#[derive(Clone, Default)]
-pub(crate) struct Streams(Arc<AtomicUsize>);
+/// Streams at once, of one user.
+const MAX_OF_USER: usize = 24;
 
-struct Open(Streams);
+/// How many streams there are, by user.
+#[derive(Clone, Default)]
+pub(crate) struct Streams(Arc<Mutex<HashMap<String, usize>>>);
+
+struct Open {
+    streams: Streams,
+    user: String,
+}
 
 impl Streams {
-    fn open(&self) -> Result<Open, WebError> {
-        if self.0.fetch_add(1, Ordering::Relaxed) >= MAX {
-            self.0.fetch_sub(1, Ordering::Relaxed);
+    fn open(&self, user: &str) -> Result<Open, WebError> {
+        let mut by_user = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if by_user.get(user).copied().unwrap_or(0) >= MAX_OF_USER {
+            return Err(WebError::too_many(format!("you have {MAX_OF_USER} live pages open"))
+                .hint("close some of them, or reload this page by hand"));
+        }
+        if by_user.values().sum::<usize>() >= MAX {
             return Err(WebError::too_many("too many pages are live at once"));
         }
-        Ok(Open(self.clone()))
+        *by_user.entry(user.to_owned()).or_default() += 1;
+        Ok(Open { streams: self.clone(), user: user.to_owned() })
     }
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::Relaxed);
+        let mut by_user = self.streams.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = by_user.get_mut(&self.user) {
+            *count -= 1;
+            if *count == 0 {
+                by_user.remove(&self.user);
+            }
+        }
     }
 }
 
@@ -102,14 +118,14 @@ impl Subject {
         match self {
             Self::List => {
                 let (snapshot, list) = tokio::join!(
-                    app.catalogs.read(&caller.identity),
+                    app.catalogs_of(caller),
                     olm_manager::ops::list_installed(&caller.client, None)
                 );
                 let html = installed::view(&list?, &snapshot, caller.csrf()).into_string();
                 Ok(Drawn { html, say: String::new() })
             }
             Self::Operator { namespace, name } => {
-                let snapshot = app.catalogs.read(&caller.identity).await;
+                let snapshot = app.catalogs_of(caller).await;
                 let view = olm_manager::ops::overview(&caller.client, namespace, name).await?;
                 let html = operator::render(&view, &snapshot, caller.csrf()).into_string();
                 Ok(Drawn { html, say: operator::say(&view) })
@@ -173,7 +189,7 @@ pub(crate) async fn events(
     RawQuery(query): RawQuery,
 ) -> Result<Response, WebError> {
     let subject = Subject::read(&query.unwrap_or_default())?;
-    let open = app.streams.open()?;
+    let open = app.streams.open(&caller.identity.name)?;
     let (sender, receiver) = mpsc::channel::<Event>(8);
     tokio::spawn(async move {
         let shutdown = app.shutdown.clone();
@@ -198,6 +214,7 @@ fn respond(stream: impl Stream<Item = Result<Event, Infallible>> + Send + 'stati
 async fn follow(app: &App, caller: &Caller, subject: &Subject, sender: &mpsc::Sender<Event>) {
     let mut changes = subject.changes(&caller.client).await;
     let mut pause = Duration::ZERO;
+    let mut validated = Instant::now();
     let mut sent = [0; 32];
     // Tells the browser how soon to come back when the connection breaks.
     if sender.send(Event::default().retry(Duration::from_secs(1)).comment("hello")).await.is_err() {
@@ -217,7 +234,11 @@ async fn follow(app: &App, caller: &Caller, subject: &Subject, sender: &mpsc::Se
                 Some(()) = changes.next() => {}
             }
         }
-        let drawn = match subject.draw(app, caller).await {
+        let drawn = match validate(app, caller, &mut validated).await {
+            Ok(()) => subject.draw(app, caller).await,
+            Err(error) => Err(error),
+        };
+        let drawn = match drawn {
             Ok(drawn) => drawn,
             Err(error) if error.status.is_server_error() => {
                 pause = next_pause(pause, false);
@@ -241,6 +262,18 @@ async fn follow(app: &App, caller: &Caller, subject: &Subject, sender: &mpsc::Se
             return;
         }
     }
+}
+
+/// A stream is as good as its caller: it ends with the session, and with the token.
+async fn validate(app: &App, caller: &Caller, validated: &mut Instant) -> Result<(), WebError> {
+    if caller.session.as_ref().is_some_and(|session| !app.sessions.is_alive(&session.key)) {
+        return Err(WebError::unauthorized("the session has ended"));
+    }
+    if validated.elapsed() >= app.revalidate {
+        api_server::identity(&caller.client, &caller.identity.token).await?;
+        *validated = Instant::now();
+    }
+    Ok(())
 }
 
 /// Where something happens, look again soon; where nothing does, ever more rarely.

@@ -1,6 +1,6 @@
 //! Bodies of changing requests: a form or JSON, with the proof that it is from our own page.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     body::Bytes,
@@ -13,6 +13,8 @@ use crate::{app::App, caller::Caller, error::WebError};
 
 /// The largest body that is read.
 pub(crate) const MAX_BODY: usize = 1024 * 1024;
+/// How long a client may take to send it.
+const BODY_TIME: Duration = Duration::from_secs(20);
 
 /// Fields of a form, in order; a name may come several times.
 #[derive(Clone, Debug, Default)]
@@ -64,7 +66,16 @@ impl<S: Send + Sync> FromRequest<S> for Body {
         let kind =
             request.headers().get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
         let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-        let bytes = Bytes::from_request(request, state).await.map_err(|e| {
+        let bytes = tokio::time::timeout(BODY_TIME, Bytes::from_request(request, state));
+        let bytes = bytes.await.map_err(|_| {
+            WebError::new(
+                http::StatusCode::REQUEST_TIMEOUT,
+                "timeout",
+                "The request cannot be read",
+                format!("its body did not arrive within {} s", BODY_TIME.as_secs()),
+            )
+        })?;
+        let bytes = bytes.map_err(|e| {
             WebError::new(e.status(), "bad-body", "The request cannot be read", e.body_text())
                 .hint(format!("a body may have at most {MAX_BODY} bytes"))
         })?;

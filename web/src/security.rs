@@ -9,7 +9,7 @@ use axum::{
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
 
-use crate::{app::App, error::WebError, session};
+use crate::{app::App, client::is_secure, error::WebError, session};
 
 /// Nothing but our own files, no inline anything.
 pub(crate) const CSP: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
@@ -47,6 +47,7 @@ pub(crate) async fn guard(State(app): State<Arc<App>>, mut request: Request, nex
     let is_probe = matches!(request.uri().path(), "/healthz" | "/readyz");
     request.extensions_mut().insert(id.clone());
     let context = crate::error::Context::of(&app, &request);
+    let secure = is_secure(&app, request.headers());
     // The kubelet probes by pod address; those answers say nothing.
     let refusal = if is_probe { None } else { refuse(&app, &request) };
     let method = request.method().clone();
@@ -60,7 +61,7 @@ pub(crate) async fn guard(State(app): State<Arc<App>>, mut request: Request, nex
         tracing::info!(request = %id.0, %method, path, status = error.status.as_u16(), error = %error.why, "refused");
         response = error.render(&context);
     }
-    add_headers(response.headers_mut(), &id, app.tls);
+    add_headers(response.headers_mut(), &id, secure);
     response
 }
 
@@ -105,7 +106,7 @@ fn is_same_origin(headers: &HeaderMap, host: &str) -> bool {
     headers.contains_key(header::AUTHORIZATION)
 }
 
-fn add_headers(headers: &mut HeaderMap, id: &RequestId, tls: bool) {
+fn add_headers(headers: &mut HeaderMap, id: &RequestId, secure: bool) {
     let fixed = [
         ("x-content-type-options", "nosniff"),
         ("referrer-policy", "no-referrer"),
@@ -119,7 +120,7 @@ fn add_headers(headers: &mut HeaderMap, id: &RequestId, tls: bool) {
     // Icons bring a stricter policy of their own.
     headers.entry(header::CONTENT_SECURITY_POLICY).or_insert(HeaderValue::from_static(CSP));
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
-    if tls {
+    if secure {
         headers.insert(header::STRICT_TRANSPORT_SECURITY, HeaderValue::from_static("max-age=31536000"));
     }
     if let Ok(value) = HeaderValue::from_str(&id.0) {

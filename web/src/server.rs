@@ -4,7 +4,14 @@ use std::{net::TcpListener, sync::Arc};
 
 use tokio_util::sync::CancellationToken;
 
-use crate::{api_server::ApiServer, app, app::App, catalogs::Catalogs, security::AllowedHosts};
+use crate::{
+    api_server::ApiServer,
+    app,
+    app::App,
+    catalogs::Catalogs,
+    connections::{self, Limits},
+    security::AllowedHosts,
+};
 
 /// What the console needs to know.
 #[derive(Debug)]
@@ -19,6 +26,9 @@ pub struct Options {
     pub allowed_hosts: Vec<String>,
     /// Whether it is reached by TLS (by an ingress in front of it): cookies become `Secure`, and HSTS is sent.
     pub tls: bool,
+    /// Whether a proxy in front of it overwrites `X-Forwarded-For` and `X-Forwarded-Proto`: limits count by the address that it
+    /// names, and cookies become `Secure` when it says `https`. Without such a proxy, clients could name any address.
+    pub trust_proxy: bool,
 }
 
 /// Why the console does not run.
@@ -37,19 +47,22 @@ pub enum Error {
 /// # Errors
 /// When the options are wrong or the socket fails.
 pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Error> {
-    let Options { listener, api_server, catalog_base_url, allowed_hosts, tls } = options;
+    let Options { listener, api_server, catalog_base_url, allowed_hosts, tls, trust_proxy } = options;
     let app = App::new(
         ApiServer::new(api_server),
         Catalogs::remote(&catalog_base_url)?,
         AllowedHosts::new(allowed_hosts),
         tls,
+        trust_proxy,
         shutdown.clone(),
     );
     listener.set_nonblocking(true)?;
     let listener = tokio::net::TcpListener::from_std(listener)?;
     tracing::info!(address = %listener.local_addr()?, "console listens");
     let router = app::router(Arc::new(app));
-    // Event streams end by themselves when `shutdown` is cancelled, so this does not wait for open tabs.
-    axum::serve(listener, router).with_graceful_shutdown(shutdown.cancelled_owned()).await?;
+    // Behind a proxy all connections are the proxy's.
+    let per_client = if trust_proxy { Limits::DEFAULT.total } else { Limits::DEFAULT.per_client };
+    // Event streams end when `shutdown` is cancelled, so this does not wait for open tabs.
+    connections::serve(listener, router, Limits { per_client, ..Limits::DEFAULT }, shutdown).await;
     Ok(())
 }

@@ -18,6 +18,8 @@ pub(crate) const COOKIE: &str = "olm_session";
 const IDLE: Duration = Duration::from_secs(60 * 60);
 /// And in any case after this long.
 const LIFETIME: Duration = Duration::from_secs(12 * 60 * 60);
+/// Sessions of one user; a further one ends the one that was idle longest.
+const MAX_OF_USER: usize = 50;
 /// More than this many people at once is not what a console is for; the longest idle one has to sign in again.
 const MAX: usize = 1000;
 
@@ -28,8 +30,12 @@ pub(crate) struct Session {
     pub(crate) client: Client,
     /// Goes into every form.
     pub(crate) csrf: Arc<str>,
+    /// The hash of what is in the cookie.
+    pub(crate) key: [u8; 32],
     created: Instant,
     used: Instant,
+    /// When the API server last accepted its token.
+    validated: Instant,
 }
 
 /// All sessions, by the hash of what is in the cookie: whoever reads this memory in a dump cannot use it as a cookie.
@@ -46,15 +52,20 @@ impl Sessions {
 
     fn start_at(&self, client: Client, identity: Identity, now: Instant) -> String {
         let id = random_text();
-        let session = Session { identity, client, csrf: random_text().into(), created: now, used: now };
+        let key = hash(&id);
         let mut sessions = self.by_hash.lock().unwrap_or_else(PoisonError::into_inner);
         sessions.retain(|_, s| !s.is_over(now));
-        if sessions.len() >= MAX
-            && let Some(oldest) = sessions.iter().min_by_key(|(_, s)| s.used).map(|(hash, _)| *hash)
-        {
-            sessions.remove(&oldest);
+        let of_user = |session: &Session| session.identity.name == identity.name;
+        let only_own = sessions.values().filter(|s| of_user(s)).count() >= MAX_OF_USER;
+        if sessions.len() >= MAX || only_own {
+            let candidates = sessions.iter().filter(|(_, s)| !only_own || of_user(s));
+            if let Some(oldest) = candidates.min_by_key(|(_, s)| s.used).map(|(hash, _)| *hash) {
+                sessions.remove(&oldest);
+            }
         }
-        sessions.insert(hash(&id), session);
+        let csrf = random_text().into();
+        sessions
+            .insert(key, Session { identity, client, csrf, key, created: now, used: now, validated: now });
         id
     }
 
@@ -76,11 +87,35 @@ impl Sessions {
     }
 
     pub(crate) fn end(&self, id: &str) {
-        self.by_hash.lock().unwrap_or_else(PoisonError::into_inner).remove(&hash(id));
+        self.end_key(&hash(id));
+    }
+
+    pub(crate) fn end_key(&self, key: &[u8; 32]) {
+        self.by_hash.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+    }
+
+    /// Whether a session has neither ended nor been replaced. This does not keep it alive.
+    pub(crate) fn is_alive(&self, key: &[u8; 32]) -> bool {
+        let sessions = self.by_hash.lock().unwrap_or_else(PoisonError::into_inner);
+        sessions.get(key).is_some_and(|session| !session.is_over(Instant::now()))
+    }
+
+    /// The API server has accepted the session's token again; groups may have changed.
+    pub(crate) fn validated(&self, key: &[u8; 32], identity: Identity) {
+        let mut sessions = self.by_hash.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(session) = sessions.get_mut(key) {
+            session.identity = identity;
+            session.validated = Instant::now();
+        }
     }
 }
 
 impl Session {
+    /// How long ago the API server last accepted its token.
+    pub(crate) fn validated_ago(&self) -> Duration {
+        self.validated.elapsed()
+    }
+
     fn is_over(&self, now: Instant) -> bool {
         now.duration_since(self.used) > IDLE || now.duration_since(self.created) > LIFETIME
     }
@@ -90,6 +125,11 @@ impl Session {
 pub(crate) fn random_text() -> String {
     let bytes: [u8; 32] = rand::random();
     hex(&bytes)
+}
+
+/// Whether a text has the form of [`random_text`].
+pub(crate) fn is_random(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
 pub(crate) fn hash(text: &str) -> [u8; 32] {
@@ -116,5 +156,17 @@ mod tests {
         assert!(sessions.find_at(&id, start + Duration::from_secs(161 * 60)).is_none());
         assert!(sessions.find_at(&id, start + Duration::from_secs(100 * 60)).is_none());
         assert!(sessions.find("somebody else's").is_none());
+    }
+
+    #[tokio::test]
+    async fn t15_sessions_of_one_user_do_not_end_those_of_another() {
+        let sessions = Sessions::default();
+        let who = |name: &str| Identity { name: name.into(), groups: vec![], token: crate::api_server::Token::default() };
+        let bob = sessions.start(unreachable_client(), who("bob"));
+        for _ in 0..2 * MAX {
+            sessions.start(unreachable_client(), who("ada"));
+        }
+        assert!(sessions.find(&bob).is_some());
+        assert_eq!(sessions.by_hash.lock().unwrap().len(), MAX_OF_USER + 1);
     }
 }

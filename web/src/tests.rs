@@ -4,6 +4,7 @@ mod cases;
 mod fake;
 mod hostile;
 mod lifecycle;
+mod trust;
 
 use std::sync::Arc;
 
@@ -134,13 +135,23 @@ impl Answer {
 }
 
 pub(crate) fn console(fake: &Fake, catalogs: Vec<LoadedCatalog>) -> Router {
-    let app = App::new(
+    console_with(fake, catalogs, |_| {})
+}
+
+pub(crate) fn console_with(
+    fake: &Fake,
+    catalogs: Vec<LoadedCatalog>,
+    change: impl FnOnce(&mut App),
+) -> Router {
+    let mut app = App::new(
         fake.api_server(),
         Catalogs::fixed(catalogs),
         AllowedHosts::new(vec![]),
         false,
+        false,
         CancellationToken::new(),
     );
+    change(&mut app);
     app::router(Arc::new(app))
 }
 
@@ -167,7 +178,44 @@ pub(crate) fn post(path: &str) -> http::request::Builder {
 }
 
 pub(crate) async fn new_code(router: &Router) -> String {
-    let request = post("/api/v1/login-codes").header(header::AUTHORIZATION, format!("Bearer {TOKEN}"));
+    new_code_of(router, TOKEN).await
+}
+
+/// The value of a hidden field on a page.
+pub(crate) fn hidden<'a>(page: &'a str, name: &str) -> &'a str {
+    let before = format!("name=\"{name}\" value=\"");
+    let at = page.find(&before).unwrap_or_else(|| panic!("no field {name}: {page}")) + before.len();
+    page[at..].split('"').next().unwrap()
+}
+
+/// `NAME=VALUE` of the cookies that an answer sets.
+pub(crate) fn cookies(answer: &Answer) -> Vec<String> {
+    let all = answer.headers.get_all(header::SET_COOKIE).iter();
+    all.map(|value| value.to_str().unwrap().split(';').next().unwrap().to_owned()).collect()
+}
+
+/// Opens the sign-in page with a link, presses its button.
+pub(crate) async fn follow_link(router: &Router, link: &str) -> Answer {
+    let page = send(router, get(link).body(Body::empty()).unwrap()).await;
+    assert_eq!(page.status, StatusCode::OK, "{}", page.text);
+    let form = &page.text[page.text.find("name=\"browser\"").expect("the form")..];
+    let fields = ["browser", "code", "next"].map(|name| (name, hidden(form, name)));
+    let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
+    send(router, post("/login").header(header::COOKIE, &cookies(&page)[0]).body(Body::from(body)).unwrap())
+        .await
+}
+
+/// Pastes a token into the sign-in page.
+pub(crate) async fn paste_token(router: &Router, token: &str, next: &str) -> Answer {
+    let page = send(router, get("/login").body(Body::empty()).unwrap()).await;
+    let fields = [("browser", hidden(&page.text, "browser")), ("token", token), ("next", next)];
+    let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
+    send(router, post("/login").header(header::COOKIE, &cookies(&page)[0]).body(Body::from(body)).unwrap())
+        .await
+}
+
+pub(crate) async fn new_code_of(router: &Router, token: &str) -> String {
+    let request = post("/api/v1/login-codes").header(header::AUTHORIZATION, format!("Bearer {token}"));
     let answer = send(router, request.body(Body::empty()).unwrap()).await;
     assert_eq!(answer.status, StatusCode::CREATED, "{}", answer.text);
     serde_json::from_str::<Value>(&answer.text).unwrap()["code"].as_str().unwrap().to_owned()
@@ -175,11 +223,14 @@ pub(crate) async fn new_code(router: &Router) -> String {
 
 impl Browser {
     pub(crate) async fn new(router: Router) -> Self {
-        let code = new_code(&router).await;
-        let answer = send(&router, get(&format!("/login?code={code}")).body(Body::empty()).unwrap()).await;
+        Self::of(router, TOKEN).await
+    }
+
+    pub(crate) async fn of(router: Router, token: &str) -> Self {
+        let code = new_code_of(&router, token).await;
+        let answer = follow_link(&router, &format!("/login?code={code}")).await;
         assert_eq!(answer.status, StatusCode::SEE_OTHER);
-        let cookie =
-            answer.headers[header::SET_COOKIE].to_str().unwrap().split(';').next().unwrap().to_owned();
+        let cookie = cookies(&answer).remove(0);
         let mut browser = Self { router, cookie, csrf: String::new() };
         let page = browser.get("/catalog").await;
         let at = page.text.find("name=\"_csrf\" value=\"").expect("the page has a form") + 20;

@@ -1,11 +1,12 @@
-//! CustomResourceDefinitions, in one place.
+//! CustomResourceDefinitions, and other rules of Kubernetes that are functions of an object.
 //!
 //! - [`schema`]: structural schemas: compile, default, prune, validate;
 //! - [`definition`]: CustomResourceDefinition objects: their rules, and what a valid one means;
 //! - [`change`]: what the step from one definition to the next does to those who use it;
 //! - [`live`]: whether the objects that exist fit a new definition;
 //! - [`field_error`]: errors on fields, in Kubernetes' words;
-//! - [`quantity`]: amounts such as `100m` and `1.5Gi`.
+//! - [`quantity`]: amounts such as `100m` and `1.5Gi`;
+//! - [`pod_security`]: the Pod Security Standards.
 //!
 //! Everything is a function of `serde_json` values; nothing here reads files or talks to a cluster.
 
@@ -15,6 +16,7 @@ pub mod definition;
 pub mod field_error;
 pub mod live;
 pub mod names;
+pub mod pod_security;
 pub mod quantity;
 pub mod schema;
 mod view;

@@ -158,6 +158,8 @@ impl DevCluster {
         // Volumes keep their path for good, whatever the working directory of the next start is.
         let volumes_dir = std::path::absolute(config.data_dir.join("volumes"))
             .map_err(|source| StartError::System { what: "find the folder of the volumes", source })?;
+        crate::private::make_directory(&volumes_dir)
+            .map_err(|source| StartError::System { what: "make the folder of the volumes", source })?;
         let controllers = ControllerConfig {
             root_ca_pem: self.server.ca_pem().to_owned(),
             cluster_domain: DOMAIN.to_owned(),

@@ -6,6 +6,7 @@
 //! * [`node`]: runs a pod's containers as processes in namespaces of their own, with network, proxy and DNS
 //! * [`backend`]: what the API server asks of the node
 //! * [`fault`]: faults in pods on purpose
+//! * [`private`]: files that only their owner may read
 //! * [`rights`]: what ServiceAccounts asked for
 
 pub mod api;
@@ -15,7 +16,11 @@ pub mod controllers;
 pub mod fault;
 pub mod machinery;
 pub mod node;
+pub mod private;
 pub mod rights;
+
+/// The minor version in [`KUBERNETES_VERSION`].
+pub(crate) const KUBERNETES_MINOR: u64 = 33;
 
 /// The Kubernetes version that the dev cluster calls itself: the API as of that release, as far as it goes.
 pub(crate) const KUBERNETES_VERSION: &str = concat!("v1.33.0+olm.", env!("CARGO_PKG_VERSION"));

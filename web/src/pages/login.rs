@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use axum::{
     Json,
-    extract::{Query, Request, State},
+    extract::{Query, State},
     response::{IntoResponse, Redirect, Response},
 };
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http::{HeaderMap, StatusCode, header};
 use jiff::Timestamp;
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -15,17 +15,24 @@ use serde_json::json;
 
 use crate::{
     api_server::{Identity, Token},
-    app::App,
+    app::{App, too_many_failures},
     assets,
-    caller::{Caller, Theme, bearer, session},
+    caller::{Caller, THEME_COOKIE, Theme, bearer, session, session_cookie},
+    client::{ClientAddress, cookie_name, is_secure, set_cookie},
     codes,
     error::WebError,
-    links::local,
+    links::{clean, local},
     posted::{Body, Posted},
-    security::cookie,
-    session::COOKIE,
+    security::{cookie, same},
+    session::{COOKIE, is_random, random_text},
     view::{layout::Shell, parts},
 };
+
+/// A browser that has opened the sign-in page. The form sends it back, so that another site's page cannot sign a browser
+/// in as somebody else (login CSRF).
+const BROWSER_COOKIE: &str = "olm_login";
+/// How long a sign-in page can be used, in seconds.
+const BROWSER_SECONDS: u32 = 30 * 60;
 
 #[derive(Deserialize)]
 pub(crate) struct LoginQuery {
@@ -33,106 +40,147 @@ pub(crate) struct LoginQuery {
     next: Option<String>,
 }
 
-/// `GET /login`: the form, or with a code straight in.
+/// `GET /login`: the form for a token; with a code, who it is for and a button. Signs nobody in.
 pub(crate) async fn form(
     State(app): State<Arc<App>>,
+    from: ClientAddress,
     Query(query): Query<LoginQuery>,
-    request: Request,
+    headers: HeaderMap,
 ) -> Result<Response, WebError> {
-    let headers = request.headers();
     let next = local(query.next.as_deref().unwrap_or("/catalog"));
+    let current = session(&app, &headers);
     let Some(code) = query.code else {
-        if session(&app, headers).is_some() {
+        if current.is_some() {
             return Ok(Redirect::to(&next).into_response());
         }
-        return Ok(login_page(Theme::of(headers), &next, None).into_response());
+        return Ok(open(&app, &headers, StatusCode::OK, &Form::Token { problem: None }, &next));
     };
-    let (client, identity) = app.codes.redeem(code.trim()).ok_or_else(|| {
-        WebError::new(
-            StatusCode::FORBIDDEN,
-            "code-used",
-            "This link does not work any more",
-            "A login link works once, for five minutes. This one was used before, or is too old.",
-        )
-        .hint("run `olm token` for a new one, with --data-dir if `olm up` was started with one")
-    })?;
-    let cookie = start(&app, client, identity);
-    // A browser that comes from another site (a web terminal, a chat) does not send a strict cookie along with a
-    // redirect; from a page of our own it does.
-    let from_elsewhere = headers.get("sec-fetch-site").and_then(|v| v.to_str().ok()) == Some("cross-site");
-    let mut response = if from_elsewhere {
-        let page = html! {
-            (maud::DOCTYPE)
-            html lang="en" {
-                head { meta charset="utf-8"; title { "Signed in · olm" } meta http-equiv="refresh" content={ "0; url=" (next) }; }
-                body { p { "You are signed in. " a href=(next) { "Go on" } } }
-            }
-        };
-        page.into_response()
-    } else {
-        Redirect::to(&next).into_response()
+    let code = code.trim();
+    let user = match app.codes.user(code) {
+        Some(identity) => identity.name,
+        None => return Err(bad_code(&app, from)),
     };
-    response.headers_mut().insert(header::SET_COOKIE, cookie);
-    Ok(response)
+    let instead_of = current.map(|session| session.identity.name).filter(|current| *current != user);
+    let form = Form::Code { code, user: &user, instead_of: instead_of.as_deref() };
+    Ok(open(&app, &headers, StatusCode::OK, &form, &next))
 }
 
-/// `POST /login` with a token.
+/// `POST /login` with a token or a code.
 pub(crate) async fn submit(
     State(app): State<Arc<App>>,
+    from: ClientAddress,
     headers: HeaderMap,
     Body(fields): Body,
 ) -> Result<Response, WebError> {
-    let theme = Theme::of(&headers);
+    let secure = is_secure(&app, &headers);
     let next = local(fields.text("next").unwrap_or("/catalog"));
-    if !app.login_limit.allow() {
-        return Err(WebError::too_many("too many people try to sign in at once"));
+    let browser = cookie(&headers, &cookie_name(secure, BROWSER_COOKIE)).filter(|value| !value.is_empty());
+    if !browser.zip(fields.text("browser")).is_some_and(|(cookie, field)| same(cookie, field)) {
+        return Err(WebError::forbidden("the form was not opened in this browser, or too long ago")
+            .hint("open the sign-in page again; the console needs cookies"));
     }
-    let token = Token(fields.text("token").unwrap_or_default().to_owned());
-    let who = if token.0.is_empty() {
-        Err(WebError::unauthorized("the token is missing"))
-    } else {
-        app.api_server.who_is(&token).await
+    let signed_in = match fields.text("code") {
+        Some(code) => app.codes.redeem(code).ok_or_else(|| bad_code(&app, from)),
+        None => match fields.text("token") {
+            Some(token) => app.who_is(from, &Token(token.to_owned())).await,
+            None => Err(WebError::unauthorized("the token is missing")),
+        },
     };
-    match who {
+    match signed_in {
         Ok((client, identity)) => {
             // A new session each time: nobody can prepare one for somebody else.
-            if let Some(old) = cookie(&headers, COOKIE) {
+            if let Some(old) = session_cookie(&app, &headers) {
                 app.sessions.end(old);
             }
-            let cookie = start(&app, client, identity);
+            tracing::info!(user = %identity.name, "signed in");
+            let id = app.sessions.start(client, identity);
             let mut response = Redirect::to(&next).into_response();
-            response.headers_mut().insert(header::SET_COOKIE, cookie);
+            let cookies = response.headers_mut();
+            cookies.append(header::SET_COOKIE, set_cookie(secure, COOKIE, &id, None));
+            cookies.append(header::SET_COOKIE, set_cookie(secure, BROWSER_COOKIE, "", Some(0)));
             Ok(response)
         }
-        Err(error) if crate::caller::wants_json(&headers) => Err(error),
+        Err(error) if fields.text("code").is_some() || crate::caller::wants_json(&headers) => Err(error),
         Err(error) => {
-            let status = error.status;
-            let why = match status {
-                StatusCode::UNAUTHORIZED if !token.0.is_empty() => {
+            let why = match error.status {
+                StatusCode::UNAUTHORIZED if fields.text("token").is_some() => {
                     "The API server does not accept this token: it may have expired, or be for another cluster.".to_owned()
                 }
                 _ => format!("{}: {}", error.what, error.why),
             };
-            Ok((status, login_page(theme, &next, Some(&why))).into_response())
+            Ok(open(&app, &headers, error.status, &Form::Token { problem: Some(&why) }, &next))
         }
     }
 }
 
-fn start(app: &App, client: kube::Client, identity: Identity) -> HeaderValue {
-    tracing::info!(user = %identity.name, "signed in");
-    let id = app.sessions.start(client, identity);
-    session_cookie(&id, app.tls, None)
+/// A code that is not valid counts as a failed attempt. One that is valid is never limited.
+fn bad_code(app: &App, from: ClientAddress) -> WebError {
+    if app.failures.begin(from).is_none() {
+        return too_many_failures();
+    }
+    WebError::new(
+        StatusCode::FORBIDDEN,
+        "code-used",
+        "This link does not work any more",
+        "A login link works once, for five minutes. This one was used before, or is too old.",
+    )
+    .hint("run `olm token` for a new one, with --data-dir if `olm up` was started with one")
 }
 
-fn session_cookie(id: &str, tls: bool, max_age: Option<u32>) -> HeaderValue {
-    let secure = if tls { "; Secure" } else { "" };
-    let age = max_age.map(|s| format!("; Max-Age={s}")).unwrap_or_default();
-    let text = format!("{COOKIE}={id}; Path=/; HttpOnly; SameSite=Strict{secure}{age}");
-    HeaderValue::from_str(&text).expect("hexadecimal digits and fixed words are a header value")
+/// What the sign-in page asks for.
+enum Form<'a> {
+    Token { problem: Option<&'a str> },
+    Code { code: &'a str, user: &'a str, instead_of: Option<&'a str> },
 }
 
-fn login_page(theme: Theme, next: &str, problem: Option<&str>) -> Markup {
-    let body = html! {
+/// The sign-in page for this browser, and the cookie that says that it is this browser.
+fn open(app: &App, headers: &HeaderMap, status: StatusCode, form: &Form<'_>, next: &str) -> Response {
+    let secure = is_secure(app, headers);
+    // Pages in several tabs share it.
+    let known = cookie(headers, &cookie_name(secure, BROWSER_COOKIE)).filter(|value| is_random(value));
+    let browser = known.map_or_else(random_text, str::to_owned);
+    let hidden = html! {
+        input type="hidden" name="browser" value=(browser);
+        input type="hidden" name="next" value=(next);
+    };
+    let body = match form {
+        Form::Token { problem } => token_form(&hidden, *problem),
+        Form::Code { code, user, instead_of } => code_form(&hidden, code, user, *instead_of),
+    };
+    let theme = Theme::of(headers);
+    let shell = Shell { title: "Sign in", section: None, theme, user: None, path: "/login", refresh: None };
+    let mut response = (status, shell.page(&body)).into_response();
+    let value = set_cookie(secure, BROWSER_COOKIE, &browser, Some(BROWSER_SECONDS));
+    response.headers_mut().insert(header::SET_COOKIE, value);
+    response
+}
+
+fn code_form(hidden: &Markup, code: &str, user: &str, instead_of: Option<&str>) -> Markup {
+    let user = clean(user);
+    html! {
+        div.login {
+            img.logo src=(assets::LOGO.url) width="56" height="56" alt="";
+            div { h1 { "Sign in to olm" } }
+            div.panel {
+                form.body.stack method="post" action="/login" {
+                    (hidden)
+                    input type="hidden" name="code" value=(code);
+                    p { "This link signs this browser in as " strong { (user) } "." }
+                    @if let Some(current) = instead_of {
+                        p { "It ends the session of " strong { (clean(current)) } "." }
+                    }
+                    button.button.primary.wide { "Sign in as " (user) }
+                }
+            }
+            div.stack-s.small.muted {
+                p { "Continue only if you asked for this link." }
+            }
+        }
+    }
+}
+
+fn token_form(hidden: &Markup, problem: Option<&str>) -> Markup {
+    html! {
         div.login {
             img.logo src=(assets::LOGO.url) width="56" height="56" alt="";
             div { h1 { "Sign in to olm" } }
@@ -141,7 +189,7 @@ fn login_page(theme: Theme, next: &str, problem: Option<&str>) -> Markup {
             }
             div.panel {
                 form.body.stack method="post" action="/login" {
-                    input type="hidden" name="next" value=(next);
+                    (hidden)
                     div.field {
                         label for="token" { "Token" }
                         input #token type="password" name="token" required autocomplete="off" spellcheck="false"
@@ -157,20 +205,20 @@ fn login_page(theme: Theme, next: &str, problem: Option<&str>) -> Markup {
                 p { "A token stays in the memory of the console and goes nowhere but to the API server." }
             }
         }
-    };
-    Shell { title: "Sign in", section: None, theme, user: None, path: "/login", refresh: None }.page(&body)
+    }
 }
 
 /// `POST /api/v1/login-codes` with the user's token: a code for a browser.
 pub(crate) async fn issue_code(
     State(app): State<Arc<App>>,
+    from: ClientAddress,
     headers: HeaderMap,
 ) -> Result<Response, WebError> {
-    if !app.login_limit.allow() {
+    let token = bearer(&headers).ok_or_else(|| WebError::unauthorized("the request has no bearer token"))?;
+    let (client, identity) = app.who_is(from, &token).await?;
+    if app.codes_of_user.begin(identity.name.clone()).is_none() {
         return Err(WebError::too_many("too many login codes are asked for"));
     }
-    let token = bearer(&headers).ok_or_else(|| WebError::unauthorized("the request has no bearer token"))?;
-    let (client, identity) = app.api_server.who_is(&token).await?;
     let code = app.codes.issue(client, identity);
     let seconds = i64::try_from(codes::VALID.as_secs()).unwrap_or(i64::MAX);
     let expires = Timestamp::from_second(Timestamp::now().as_second().saturating_add(seconds))
@@ -180,12 +228,14 @@ pub(crate) async fn issue_code(
 
 /// `POST /logout`
 pub(crate) async fn logout(State(app): State<Arc<App>>, headers: HeaderMap, posted: Posted) -> Response {
-    if let Some(id) = cookie(&headers, COOKIE) {
+    if let Some(id) = session_cookie(&app, &headers) {
         app.sessions.end(id);
     }
     tracing::info!(user = %posted.caller.identity.name, "signed out");
     let mut response = Redirect::to("/login").into_response();
-    response.headers_mut().insert(header::SET_COOKIE, session_cookie("", app.tls, Some(0)));
+    response
+        .headers_mut()
+        .insert(header::SET_COOKIE, set_cookie(is_secure(&app, &headers), COOKIE, "", Some(0)));
     response
 }
 
@@ -195,12 +245,12 @@ pub(crate) async fn me(caller: Caller) -> Json<Identity> {
 }
 
 /// `POST /theme`: remembered in a cookie, for signed-in people and others.
-pub(crate) async fn theme(Body(fields): Body) -> Response {
+pub(crate) async fn theme(State(app): State<Arc<App>>, headers: HeaderMap, Body(fields): Body) -> Response {
     let theme = Theme::parse(fields.text("theme").unwrap_or_default());
     let next = local(fields.text("next").unwrap_or("/catalog"));
     let mut response = Redirect::to(&next).into_response();
-    let text = format!("olm_theme={}; Path=/; Max-Age=31536000; HttpOnly; SameSite=Strict", theme.as_str());
-    let value = HeaderValue::from_str(&text).expect("one of three words is a header value");
+    let secure = is_secure(&app, &headers);
+    let value = set_cookie(secure, THEME_COOKIE, theme.as_str(), Some(365 * 24 * 3600));
     response.headers_mut().insert(header::SET_COOKIE, value);
     response
 }

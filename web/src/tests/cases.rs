@@ -3,7 +3,7 @@
 use axum::body::Body;
 use http::{Request, StatusCode, header};
 
-use super::{Browser, TOKEN, console, fake::Fake, get, new_code, post, send};
+use super::{Browser, TOKEN, console, fake::Fake, follow_link, get, new_code, paste_token, post, send};
 use crate::security::CSP;
 
 #[tokio::test]
@@ -12,7 +12,7 @@ async fn a_login_code_works_once() {
     let router = console(&Fake::default(), vec![]);
     let code = new_code(&router).await;
     // when it is used
-    let first = send(&router, get(&format!("/login?code={code}")).body(Body::empty()).unwrap()).await;
+    let first = follow_link(&router, &format!("/login?code={code}")).await;
     // then there is a session
     assert_eq!((first.status, first.location()), (StatusCode::SEE_OTHER, "/catalog"));
     let cookie = first.headers[header::SET_COOKIE].to_str().unwrap();
@@ -54,13 +54,11 @@ async fn login_codes_are_limited() {
 #[tokio::test]
 async fn a_pasted_token_signs_in_and_a_wrong_one_says_why() {
     let router = console(&Fake::default(), vec![]);
-    let good = post("/login").body(Body::from(format!("token={TOKEN}&next=/installed"))).unwrap();
-    assert_eq!(send(&router, good).await.location(), "/installed");
-    let bad = send(&router, post("/login").body(Body::from("token=wrong")).unwrap()).await;
+    assert_eq!(paste_token(&router, TOKEN, "/installed").await.location(), "/installed");
+    let bad = paste_token(&router, "wrong", "").await;
     assert_eq!(bad.status, StatusCode::UNAUTHORIZED);
     assert!(bad.text.contains("does not accept this token") && !bad.text.contains("wrong"));
-    let elsewhere = post("/login").body(Body::from(format!("token={TOKEN}&next=//evil.example"))).unwrap();
-    assert_eq!(send(&router, elsewhere).await.location(), "/catalog");
+    assert_eq!(paste_token(&router, TOKEN, "//evil.example").await.location(), "/catalog");
 }
 
 #[tokio::test]

@@ -2,7 +2,10 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use axum::{
@@ -18,18 +21,57 @@ use tower::ServiceExt as _;
 
 use crate::api_server::ApiServer;
 
-/// The one token that is accepted.
+/// The token of ada.
 pub(crate) const TOKEN: &str = "good-token";
 
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct Fake {
+    /// User by token.
+    users: Arc<Mutex<HashMap<String, String>>>,
+    /// User, plural and namespace that the user may not touch, when asked.
+    denied_in: Arc<Mutex<Vec<(String, String, String)>>>,
+    /// Tokens that were reviewed.
+    reviews: Arc<AtomicUsize>,
     /// By path.
     objects: Arc<Mutex<BTreeMap<String, Value>>>,
     /// Plurals that nobody may touch, when asked.
     denied: Arc<Mutex<Vec<String>>>,
 }
 
+impl Default for Fake {
+    fn default() -> Self {
+        Self {
+            users: Arc::new(Mutex::new([(TOKEN.to_owned(), "ada".to_owned())].into())),
+            denied_in: Arc::default(),
+            reviews: Arc::default(),
+            objects: Arc::default(),
+            denied: Arc::default(),
+        }
+    }
+}
+
 impl Fake {
+    /// Adds a user.
+    pub(crate) fn user(&self, token: &str, name: &str) {
+        self.users.lock().unwrap().insert(token.to_owned(), name.to_owned());
+    }
+
+    /// Deletes the account of a token.
+    pub(crate) fn revoke(&self, token: &str) {
+        self.users.lock().unwrap().remove(token);
+    }
+
+    /// How often the API server was asked whose token it is.
+    pub(crate) fn reviews(&self) -> usize {
+        self.reviews.load(Ordering::Relaxed)
+    }
+
+    /// A user who asks whether these may be touched in a namespace is told no.
+    pub(crate) fn deny_in(&self, user: &str, plural: &str, namespace: &str) {
+        let denied = (user.to_owned(), plural.to_owned(), namespace.to_owned());
+        self.denied_in.lock().unwrap().push(denied);
+    }
+
     pub(crate) fn api_server(&self) -> ApiServer {
         let router = Router::new().fallback(answer).with_state(self.clone());
         ApiServer::from_fn(move |token| {
@@ -87,13 +129,17 @@ async fn answer(
     Query(query): Query<HashMap<String, String>>,
     body: Bytes,
 ) -> Response {
-    let known = format!("Bearer {TOKEN}");
-    if headers.get(header::AUTHORIZATION).and_then(|v| v.to_str().ok()) != Some(&known) {
-        return status(401, "Unauthorized", "Unauthorized", json!({}));
-    }
     let path = uri.path().to_owned();
     if path.ends_with("/selfsubjectreviews") {
-        let user = json!({ "username": "ada", "groups": ["system:masters", "system:authenticated"] });
+        fake.reviews.fetch_add(1, Ordering::Relaxed);
+    }
+    let token = headers.get(header::AUTHORIZATION).and_then(|v| v.to_str().ok()?.strip_prefix("Bearer "));
+    let user = token.and_then(|token| fake.users.lock().unwrap().get(token).cloned());
+    let Some(user) = user else {
+        return status(401, "Unauthorized", "Unauthorized", json!({}));
+    };
+    if path.ends_with("/selfsubjectreviews") {
+        let user = json!({ "username": user, "groups": ["system:masters", "system:authenticated"] });
         let review = json!({
             "apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview", "metadata": {},
             "status": { "userInfo": user },
@@ -112,8 +158,21 @@ async fn answer(
     if let Some(answer) = everything {
         let mut review: Value = serde_json::from_slice(&body).unwrap();
         review["status"] = answer;
-        let asked = review.pointer("/spec/resourceAttributes/resource").and_then(Value::as_str);
-        if asked.is_some_and(|plural| fake.denied.lock().unwrap().iter().any(|denied| denied == plural)) {
+        let attribute = |name: &str| {
+            let value = review.pointer(&format!("/spec/resourceAttributes/{name}"));
+            value.and_then(Value::as_str).map(str::to_owned)
+        };
+        let (asked, namespace) = (attribute("resource"), attribute("namespace"));
+        if asked
+            .as_ref()
+            .is_some_and(|plural| fake.denied.lock().unwrap().iter().any(|denied| denied == plural))
+        {
+            review["status"]["allowed"] = false.into();
+        }
+        let denied = |(who, plural, ns): &(String, String, String)| {
+            *who == user && Some(plural) == asked.as_ref() && Some(ns) == namespace.as_ref()
+        };
+        if fake.denied_in.lock().unwrap().iter().any(denied) {
             review["status"]["allowed"] = false.into();
         }
         return (StatusCode::CREATED, Json(review)).into_response();

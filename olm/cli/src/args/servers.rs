@@ -201,6 +201,9 @@ pub struct ConsoleArgs {
     /// It is reached by TLS, through an ingress in front of it.
     #[arg(long)]
     pub tls: bool,
+    /// Take client address and scheme from the X-Forwarded-For and X-Forwarded-Proto of a proxy.
+    #[arg(long)]
+    pub trust_proxy: bool,
 }
 
 /// `olm staticweb`.

@@ -16,6 +16,7 @@ pub async fn run(global: &Global, args: ConsoleArgs) -> Result<(), Failure> {
         catalog_base_url: args.catalogs,
         allowed_hosts: args.allowed_hosts,
         tls: args.tls,
+        trust_proxy: args.trust_proxy,
     };
     olm_web::run(options, on_termination()).await.map_err(|e| Failure::new(Code::Unexpected, e.to_string()))
 }

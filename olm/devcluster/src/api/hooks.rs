@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tokio::sync::OwnedMutexGuard;
 
 use super::{
-    aggregation, authz, crds, meta, policies, quota,
+    aggregation, authz, crds, meta, pod_security, policies, quota,
     registry::Resource,
     server::{Call, Server},
     service,
@@ -52,6 +52,7 @@ pub(crate) fn namespace_accepts(call: &Call<'_>, name: &str) -> ApiResult<()> {
 /// Checks that need more than the object itself, and fields that come from the server.
 pub(crate) fn before_write(call: &Call<'_>, object: &mut Value, live: Option<&Value>) -> ApiResult<()> {
     let (resource, store) = (call.resource, &call.server.store);
+    pod_security::admit(call, object, live)?;
     quota::check(call, object, live)?;
     match (resource.group.as_str(), resource.plural.as_str()) {
         ("", "services") => service::allocate(store, object, live),

@@ -11,6 +11,7 @@ use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefini
 use serde_json::Value;
 
 use super::store::{Key, Pending};
+use crate::private;
 
 /// `resource NUL namespace NUL name` to the object as JSON.
 const OBJECTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("objects");
@@ -151,7 +152,8 @@ impl Drop for Log {
 }
 
 fn open(path: &Path) -> Result<Database, LogError> {
-    Database::builder().set_cache_size(CACHE_BYTES).create(path).map_err(|error| match error {
+    let file = private::open(path).map_err(|error| failure(path, &redb::Error::Io(error)))?;
+    Database::builder().set_cache_size(CACHE_BYTES).create_file(file).map_err(|error| match error {
         DatabaseError::DatabaseAlreadyOpen => LogError::InUse { path: path.display().to_string() },
         other => failure(path, &other.into()),
     })

@@ -5,7 +5,7 @@
 //! * a request: [`server`] → [`request`] → [`authn`] → [`authz`] → [`rest`], [`list`], [`watch`], [`delete`], [`eviction`], [`scale`],
 //!   [`reviews`], [`nodes`], [`portforward`], [`faults`], [`rights`], [`aggregation`]
 //! * an object on its way in: [`prepare`], [`defaults`], [`strategy`], [`admission`], [`validate`], [`commit`], [`hooks`],
-//!   [`crds`], [`service`], [`storage`], [`jobs`], [`webhooks`]; on its way out: [`convert`], [`format`](mod@format), [`table`], [`columns`]
+//!   [`crds`], [`service`], [`storage`], [`jobs`], [`pod_security`], [`webhooks`]; on its way out: [`convert`], [`format`](mod@format), [`table`], [`columns`]
 //! * what the server calls itself: [`outbound`], [`trust`]
 
 mod admission;
@@ -32,6 +32,7 @@ mod log;
 mod meta;
 mod nodes;
 mod outbound;
+mod pod_security;
 mod policies;
 mod portforward;
 mod prepare;
@@ -87,6 +88,9 @@ use self::{
 pub use self::{authn::Identity, tls::OpenFile};
 use crate::backend::NodeBackend;
 
+/// The file of the data directory that holds the objects.
+const OBJECTS: &str = "objects.redb";
+
 /// How the server starts.
 #[derive(Debug, Clone, Default)]
 pub struct Config {
@@ -130,7 +134,7 @@ impl ApiServer {
         if let Some(directory) = directory {
             tls::make_directory(directory)?;
         }
-        let store = Store::open(directory.map(|d| d.join("objects.redb")).as_deref())
+        let store = Store::open(directory.map(|d| d.join(OBJECTS)).as_deref())
             .map_err(|error| OpenError::Store(error.to_string()))?;
         let authority = Authority::open(directory, &config.names, &config.addresses)?;
         let server = Arc::new(Server {

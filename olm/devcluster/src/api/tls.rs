@@ -1,9 +1,8 @@
 //! The cluster's own certificate authority and serving certificate, kept in the data directory.
 
 use std::{
-    fs, io,
+    io,
     net::{IpAddr, Ipv4Addr},
-    os::unix::fs::{OpenOptionsExt, PermissionsExt},
     path::Path,
     sync::Arc,
 };
@@ -14,6 +13,9 @@ use rcgen::{
 };
 use rustls::{ServerConfig, pki_types::PrivateKeyDer};
 use rustls_pki_types::{CertificateDer, PrivatePkcs8KeyDer, pem::PemObject};
+
+use super::OBJECTS;
+use crate::private;
 
 /// A file of the data directory that could not be read, made or understood.
 #[derive(Debug, thiserror::Error)]
@@ -30,7 +32,7 @@ impl OpenFile {
     }
 }
 
-/// Reads a secret file, or makes it (mode 0600, complete or absent even after a crash).
+/// Reads a secret file, or makes it (complete or absent even after a crash). Its mode is 0600 afterwards.
 pub(crate) fn read_or_make(
     directory: Option<&Path>,
     name: &str,
@@ -39,33 +41,19 @@ pub(crate) fn read_or_make(
     let fail = |reason: String| OpenFile::new(directory, name, reason);
     let Some(directory) = directory else { return make().map_err(fail) };
     let path = directory.join(name);
-    match fs::read(&path) {
+    match private::read(&path) {
         Ok(bytes) => return Ok(bytes),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(fail(error.to_string())),
     }
     let bytes = make().map_err(fail)?;
-    let write = || -> io::Result<()> {
-        let temporary = directory.join(format!(".{name}.new"));
-        let mut file =
-            fs::OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&temporary)?;
-        io::Write::write_all(&mut file, &bytes)?;
-        file.sync_all()?;
-        fs::rename(&temporary, &path)?;
-        fs::File::open(directory)?.sync_all()
-    };
-    write().map_err(|error| fail(error.to_string()))?;
+    private::write(&path, &bytes).map_err(|error| fail(error.to_string()))?;
     Ok(bytes)
 }
 
-/// Makes the data directory, readable by its owner alone.
+/// Makes the data directory, readable by its owner alone; one that exists is repaired.
 pub(crate) fn make_directory(directory: &Path) -> Result<(), OpenFile> {
-    let fail = |error: io::Error| OpenFile::new(Some(directory), "", error);
-    if !directory.is_dir() {
-        fs::create_dir_all(directory).map_err(fail)?;
-        fs::set_permissions(directory, fs::Permissions::from_mode(0o700)).map_err(fail)?;
-    }
-    Ok(())
+    private::claim_directory(directory, OBJECTS).map_err(|error| OpenFile::new(Some(directory), "", error))
 }
 
 /// The authority and what it signed.

@@ -93,7 +93,7 @@ impl NodeAgent {
     /// Starts everything; returns when the agent knows the Services and the pods of this node.
     pub async fn start(config: NodeConfig) -> Result<Self, NodeError> {
         let pods_dir = config.data_dir.join("pods");
-        std::fs::create_dir_all(&pods_dir).map_err(|source| NodeError::System {
+        crate::private::make_directory(&pods_dir).map_err(|source| NodeError::System {
             what: format!("make the pods' folder {}", pods_dir.display()),
             source,
         })?;

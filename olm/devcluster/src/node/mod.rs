@@ -29,6 +29,7 @@
 
 mod agent;
 mod backend;
+mod capabilities;
 mod capability;
 mod capacity;
 mod context;

@@ -28,6 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 mod faults;
 mod images;
+mod isolation;
 mod network;
 mod volumes;
 

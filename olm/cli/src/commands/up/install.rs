@@ -6,6 +6,7 @@ use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
 use kube::{Api, Client, ResourceExt as _, api::ListParams};
 use olm_manager::manifests::{ManifestOptions, manifests};
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 use crate::commands::progress::{Progress, Seen, pod_state};
 use crate::exit::{Code, Failure};
@@ -45,20 +46,48 @@ fn directory_catalog(name: &str, dir: &std::path::Path) -> Value {
     })
 }
 
-/// The manager reads directories in its own file system: the host's are mounted there.
-fn mount_directories(objects: &mut [Value], catalogs: &[(String, PathBuf)]) {
+/// The manager reads directories in its own file system: the host's are mounted there. Its namespace takes no pods with
+/// hostPath (Pod Security level restricted), so each directory is a PersistentVolume.
+fn mount_directories(objects: &mut Vec<Value>, catalogs: &[(String, PathBuf)]) {
+    let home = olm_manager::manifests::home();
+    let mut made = Vec::new();
     let manager = objects
         .iter_mut()
         .find(|o| o["kind"] == "Deployment" && o["metadata"]["name"] == olm_manager::manifests::MANAGER);
-    let Some(pod) = manager.map(|m| &mut m["spec"]["template"]["spec"]) else { return };
+    let Some(manager) = manager else { return };
+    let pod = &mut manager["spec"]["template"]["spec"];
     for (name, dir) in catalogs {
+        // The source of a volume is fixed: another directory is another volume.
+        let hash = Sha256::digest(dir.as_os_str().as_encoded_bytes());
+        let claim = format!("catalog-{name}-{:02x}{:02x}{:02x}{:02x}", hash[0], hash[1], hash[2], hash[3]);
+        let (capacity, modes) = (json!({"storage": "1Gi"}), ["ReadOnlyMany"]);
+        made.push(json!({
+            "apiVersion": "v1", "kind": "PersistentVolume",
+            "metadata": {"name": claim},
+            "spec": {
+                "capacity": capacity, "accessModes": modes, "storageClassName": "",
+                "persistentVolumeReclaimPolicy": "Retain",
+                "claimRef": {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": home, "name": claim},
+                "hostPath": {"path": dir, "type": "Directory"},
+            },
+        }));
+        made.push(json!({
+            "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+            "metadata": {"name": claim, "namespace": home},
+            "spec": {
+                "accessModes": modes, "storageClassName": "", "volumeName": claim,
+                "resources": {"requests": capacity},
+            },
+        }));
         let volume = format!("catalog-{name}");
-        push(pod, "volumes", json!({"name": volume, "hostPath": {"path": dir, "type": "Directory"}}));
+        let source = json!({"claimName": claim, "readOnly": true});
+        push(pod, "volumes", json!({"name": volume, "persistentVolumeClaim": source}));
         let mount = json!({"name": volume, "mountPath": format!("/catalogs/{name}"), "readOnly": true});
         if let Some(container) = pod["containers"].get_mut(0) {
             push(container, "volumeMounts", mount);
         }
     }
+    objects.extend(made);
 }
 
 fn push(object: &mut Value, list: &str, item: Value) {
@@ -113,7 +142,15 @@ mod tests {
             .find(|o| o["kind"] == "Deployment" && o["metadata"]["name"] == "olm-manager")
             .unwrap();
         let pod = &manager["spec"]["template"]["spec"];
-        assert!(pod["volumes"].as_array().unwrap().iter().any(|v| v["hostPath"]["path"] == "/tmp/c"));
+        let of = |kind: &str| objects.iter().find(|o| o["kind"] == kind).unwrap();
+        let (volume, claim) = (of("PersistentVolume"), of("PersistentVolumeClaim"));
+        assert_eq!(volume["spec"]["hostPath"]["path"], "/tmp/c");
+        assert_eq!(volume["metadata"]["name"], claim["spec"]["volumeName"]);
+        let volumes = pod["volumes"].as_array().unwrap();
+        let name = &claim["metadata"]["name"];
+        assert!(volumes.iter().any(|v| v["persistentVolumeClaim"]["claimName"] == *name), "{volumes:?}");
+        // its namespace takes no other
+        assert!(volumes.iter().all(|v| v["hostPath"].is_null()));
         let mounts = pod["containers"][0]["volumeMounts"].as_array().unwrap();
         assert!(mounts.iter().any(|m| m["mountPath"] == "/catalogs/mine" && m["readOnly"] == true));
     }

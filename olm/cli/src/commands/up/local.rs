@@ -68,6 +68,7 @@ pub async fn start(
         let path = data_dir.join(format!("{name}.kubeconfig"));
         super::write_private(&path, cluster.kubeconfig_for(name, &token).as_bytes())?;
         let log = data_dir.join(format!("{name}.log"));
+        super::write_private(&log, b"")?;
         let mut command = Command::from(tied_command()?);
         command
             .args(&arguments)
@@ -78,7 +79,7 @@ pub async fn start(
             .env("POD_NAME", name)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(std::fs::File::create(&log)?)
+            .stderr(std::fs::OpenOptions::new().append(true).open(&log)?)
             .kill_on_drop(true);
         let child = command.spawn()?;
         processes.spawn(keep_running(name, command, child));

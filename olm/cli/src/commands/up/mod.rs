@@ -112,6 +112,10 @@ async fn serve(
     println!();
     println!("export KUBECONFIG={}", kubeconfig.display());
     println!("console: {link}   (works once; `olm token` prints another)");
+    println!(
+        "not isolated: pods share this kernel, and those with hostPath or added capabilities reach this machine's files \
+         (see docs/dev-cluster.md)"
+    );
     println!("Ctrl-C stops everything; the state stays in {}", data_dir.display());
     let () = std::future::pending().await;
     drop(stand_ins);
@@ -144,17 +148,10 @@ fn refused(error: StartError) -> Failure {
     }
 }
 
-/// Written beside and moved into place, readable by the user alone: it holds credentials.
+/// Readable by the user alone: it holds credentials.
 fn write_private(path: &Path, content: &[u8]) -> Result<(), Failure> {
-    use std::{io::Write as _, os::unix::fs::OpenOptionsExt as _};
-    let beside = path.with_extension("new");
-    let write = || -> std::io::Result<()> {
-        let mut file =
-            std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
-        file.write_all(content)?;
-        std::fs::rename(&beside, path)
-    };
-    write().map_err(|e| Failure::new(Code::Unexpected, format!("failed to write {}: {e}", path.display())))
+    olm_devcluster::private::write(path, content)
+        .map_err(|e| Failure::new(Code::Unexpected, format!("failed to write {}: {e}", path.display())))
 }
 
 /// `olm token`: another login link for the console of a running dev cluster.

@@ -5,6 +5,8 @@ use super::*;
 const CMS: &str = "/api/v1/namespaces/default/configmaps";
 /// Set in the child that is killed while it writes.
 const CHILD: &str = "OLM_TEST_WRITER_DIRECTORY";
+/// Set in the child that runs under an umask of its own.
+const UMASK_CHILD: &str = "OLM_TEST_UMASK_DIRECTORY";
 
 fn open(directory: &std::path::Path) -> Result<ApiServer, crate::api::OpenError> {
     ApiServer::open(Config { data: Some(directory.to_owned()), ..Config::default() })
@@ -191,4 +193,91 @@ async fn a_deletion_is_finished_without_its_client() {
     };
     tokio::time::timeout(std::time::Duration::from_secs(60), gone).await.expect("the CRD and its API to go");
     server.shutdown();
+}
+
+fn mode(path: &std::path::Path) -> u32 {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::metadata(path).expect("metadata").permissions().mode() & 0o777
+}
+
+fn set_mode(path: &std::path::Path, mode: u32) {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("a mode");
+}
+
+/// Mode of the directory (under the name ""), and of every file in it.
+fn modes(directory: &std::path::Path) -> Vec<(String, u32)> {
+    let mut list = vec![(String::new(), mode(directory))];
+    for entry in std::fs::read_dir(directory).expect("a directory") {
+        let entry = entry.expect("an entry");
+        list.push((entry.file_name().to_string_lossy().into_owned(), mode(&entry.path())));
+    }
+    list
+}
+
+fn assert_private(directory: &std::path::Path) {
+    let modes = modes(directory);
+    for file in ["objects.redb", "admin.token", "service-account.key", "ca.key"] {
+        assert!(modes.iter().any(|(name, _)| name == file), "{file} is missing: {modes:?}");
+    }
+    for (name, mode) in modes {
+        assert_eq!(mode, if name.is_empty() { 0o700 } else { 0o600 }, "{name:?}");
+    }
+}
+
+#[tokio::test]
+async fn t18_wide_modes_of_the_data_directory_are_repaired() {
+    // given a data directory that was opened to all users of the machine
+    let directory = tempfile::tempdir().expect("a directory");
+    open(directory.path()).expect("opened").shutdown();
+    for (name, _) in modes(directory.path()) {
+        let path = directory.path().join(&name);
+        set_mode(&path, if name.is_empty() { 0o755 } else { 0o644 });
+    }
+    // when the cluster starts again
+    let server = open(directory.path()).expect("opened again");
+    // then only its owner can read it
+    assert_private(directory.path());
+    server.shutdown();
+}
+
+/// The child of the next test.
+#[tokio::test]
+async fn child_that_opens_a_data_directory() {
+    let Some(directory) = std::env::var_os(UMASK_CHILD) else { return };
+    open(directory.as_ref()).expect("opened").shutdown();
+}
+
+#[tokio::test]
+async fn t18_the_umask_does_not_open_the_data_directory() {
+    use std::os::unix::process::CommandExt as _;
+    for umask in [0o000, 0o277] {
+        let parent = tempfile::tempdir().expect("a directory");
+        let directory = parent.path().join("data");
+        let mut command = Command::new(std::env::current_exe().expect("this test"));
+        command
+            .args(["--exact", "api::tests::disk::child_that_opens_a_data_directory"])
+            .env(UMASK_CHILD, &directory)
+            .stdout(std::process::Stdio::null());
+        #[allow(unsafe_code)]
+        // SAFETY: umask is async-signal-safe.
+        unsafe {
+            command.pre_exec(move || {
+                nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(umask));
+                Ok(())
+            });
+        }
+        assert!(command.status().expect("run").success());
+        assert_private(&directory);
+    }
+}
+
+#[tokio::test]
+async fn t18_a_directory_of_other_files_is_not_closed() {
+    let directory = tempfile::tempdir().expect("a directory");
+    std::fs::write(directory.path().join("letter"), "mine").expect("written");
+    set_mode(directory.path(), 0o755);
+    let error = open(directory.path()).err().expect("refused").to_string();
+    assert!(error.contains("expected an empty directory"), "{error}");
+    assert_eq!(mode(directory.path()), 0o755);
 }

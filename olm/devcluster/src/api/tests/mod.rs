@@ -9,6 +9,7 @@ mod disk;
 pub(super) mod kubectl;
 mod objects;
 mod outside;
+mod pod_security;
 mod policies;
 mod portforward;
 mod quota;

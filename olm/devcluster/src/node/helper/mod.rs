@@ -6,6 +6,7 @@
 
 pub(crate) mod init;
 pub(crate) mod process;
+mod restrict;
 pub(crate) mod root;
 pub(crate) mod wire;
 

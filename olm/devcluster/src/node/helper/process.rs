@@ -17,7 +17,7 @@ use nix::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    root,
+    restrict, root,
     wire::{Place, ProcessSpec, User},
 };
 
@@ -89,11 +89,21 @@ fn enter_beside(pid: Pid) -> Result<(), Failure> {
 
 fn become_user(spec: &ProcessSpec) -> Result<(), Failure> {
     let user = &spec.user;
+    let bound = || {
+        restrict::bound(spec.capabilities).map_err(|error| format!("failed to give up capabilities: {error}"))
+    };
     if user.alone {
+        // A new user namespace begins with all capabilities.
         be_called(user)?;
+        bound()?;
     } else {
-        switch_to(user)?;
+        set_groups(user)?;
+        bound()?;
+        setuid(Uid::from_raw(user.uid))
+            .map_err(|error| format!("failed to become user {}: {error}", user.uid))?;
     }
+    restrict::limit(if user.uid == 0 { spec.capabilities } else { 0 })
+        .map_err(|error| format!("failed to limit capabilities: {error}"))?;
     if spec.no_new_privileges {
         nix::sys::prctl::set_no_new_privs()
             .map_err(|error| format!("failed to give up privileges: {error}"))?;
@@ -101,13 +111,11 @@ fn become_user(spec: &ProcessSpec) -> Result<(), Failure> {
     Ok(())
 }
 
-fn switch_to(user: &User) -> Result<(), Failure> {
+fn set_groups(user: &User) -> Result<(), Failure> {
     let groups: Vec<Gid> = user.groups.iter().map(|gid| Gid::from_raw(*gid)).collect();
     setgroups(&groups).map_err(|error| format!("failed to set the groups {:?}: {error}", user.groups))?;
     setgid(Gid::from_raw(user.gid))
         .map_err(|error| format!("failed to become group {}: {error}", user.gid))?;
-    setuid(Uid::from_raw(user.uid))
-        .map_err(|error| format!("failed to become user {}: {error}", user.uid))?;
     Ok(())
 }
 

@@ -27,6 +27,11 @@ const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 const SHARED_ETC: [&str; 6] =
     ["ssl", "ca-certificates", "ld.so.cache", "localtime", "mime.types", "alternatives"];
 
+/// What /proc says about the whole machine, and what in it is a switch of the whole machine: as container runtimes have it.
+const MASKED: [&str; 9] =
+    ["acpi", "asound", "kcore", "keys", "latency_stats", "sched_debug", "scsi", "timer_list", "timer_stats"];
+const READ_ONLY: [&str; 5] = ["bus", "fs", "irq", "sys", "sysrq-trigger"];
+
 /// Builds the root and makes it `/` of this process, in a mount namespace of its own.
 pub(crate) fn enter(spec: &RootSpec) -> Result<(), String> {
     unshare(CloneFlags::CLONE_NEWNS).map_err(|error| format!("failed to make a mount namespace: {error}"))?;
@@ -55,6 +60,7 @@ pub(crate) fn enter(spec: &RootSpec) -> Result<(), String> {
         NONE,
     )
     .map_err(|error| format!("failed to mount /proc: {error}"))?;
+    hide(root)?;
     for volume in &spec.mounts {
         bind(&volume.source, &inside(root, volume)?, volume.read_only)?;
     }
@@ -140,6 +146,32 @@ fn devices(root: &Path) -> Result<(), String> {
     set_mode(&root.join("dev/shm"), 0o1777)?;
     touch(&root.join("dev/termination-log"))?;
     set_mode(&root.join("dev/termination-log"), 0o666)
+}
+
+/// Masks parts of /proc. /sys is an empty directory.
+fn hide(root: &Path) -> Result<(), String> {
+    let closed = MsFlags::MS_RDONLY | MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
+    for name in MASKED {
+        let path = root.join("proc").join(name);
+        // The kernel may not have it.
+        let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
+        let masked = if metadata.is_dir() {
+            mount(Some("tmpfs"), &path, Some("tmpfs"), closed, Some("size=0"))
+        } else {
+            mount(Some(&root.join("dev/null")), &path, NONE, MsFlags::MS_BIND, NONE)
+        };
+        masked.map_err(|error| format!("failed to mask /proc/{name}: {error}"))?;
+    }
+    for name in READ_ONLY {
+        let path = root.join("proc").join(name);
+        if fs::symlink_metadata(&path).is_err() {
+            continue;
+        }
+        mount(Some(&path), &path, NONE, MsFlags::MS_BIND | MsFlags::MS_REC, NONE)
+            .and_then(|()| mount(NONE, &path, NONE, MsFlags::MS_REMOUNT | MsFlags::MS_BIND | closed, NONE))
+            .map_err(|error| format!("failed to make /proc/{name} read-only: {error}"))?;
+    }
+    Ok(())
 }
 
 /// The place of a volume under the new root. A symbolic link on the way would lead out of it, onto the host.

@@ -16,6 +16,8 @@ use nix::sys::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::node::capabilities::Set;
+
 /// From agent to pod-init.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Request {
@@ -43,6 +45,8 @@ pub(crate) struct ProcessSpec {
     pub(crate) cwd: String,
     pub(crate) user: User,
     pub(crate) no_new_privileges: bool,
+    /// What it can have at most; a user other than root has none of them.
+    pub(crate) capabilities: Set,
     pub(crate) place: Place,
 }
 

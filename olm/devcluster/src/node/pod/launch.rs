@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use k8s_openapi::api::core::v1::{Container, Pod, PodDNSConfig, PodSpec};
 
 use crate::node::{
+    capabilities,
     env::expand,
     helper::wire::{MountSpec, Place, ProcessSpec, RootSpec, User},
     images::Image,
@@ -44,6 +45,10 @@ pub(crate) fn refusal(spec: &PodSpec) -> Option<String> {
         let place = format!("spec.{field}[{}]", container.name);
         if container.security_context.as_ref().is_some_and(|context| context.privileged == Some(true)) {
             return Some(format!("{place}.securityContext.privileged is not supported by the dev cluster"));
+        }
+        let context = container.security_context.as_ref();
+        if context.and_then(|context| context.proc_mount.as_deref()).is_some_and(|mount| mount != "Default") {
+            return Some(format!("{place}.securityContext.procMount is not supported by the dev cluster"));
         }
         if container.volume_devices.as_ref().is_some_and(|list| !list.is_empty()) {
             return Some(format!("{place}.volumeDevices are not supported by the dev cluster"));
@@ -107,6 +112,7 @@ pub(crate) fn process(
         argv,
         cwd: container.working_dir.clone().unwrap_or_default(),
         no_new_privileges: own.allow_privilege_escalation == Some(false),
+        capabilities: capabilities::of(own.capabilities.as_ref())?,
         place: Place::NewRoot(RootSpec {
             staging: around.pod_dir.join("root"),
             size: ROOT_SIZE,

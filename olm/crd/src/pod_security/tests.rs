@@ -1,11 +1,9 @@
 use serde_json::json;
 
 use super::*;
-use crate::object::ObjectRef;
 
 fn broken(level: Level, minor: u64, template: &Value) -> Vec<String> {
-    let reference = ObjectRef::new("apps/v1", "Deployment", Some("ns"), "d");
-    violations(&Pods { reference: &reference, workload: template, template }, level, minor)
+    violations(template, level, minor)
 }
 
 fn pod(change: impl FnOnce(&mut Value)) -> Value {

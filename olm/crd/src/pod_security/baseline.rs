@@ -2,8 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Pod, named};
-use crate::preflight::json::{list, text};
+use super::{Pod, list, named, text};
 
 /// Capabilities that a container may add.
 const CAPABILITIES: &[&str] = &[

@@ -1,0 +1,247 @@
+//! Serving connections so that no client can keep the console from the others: a request has to arrive in time, an answer
+//! has to be taken, and there are only so many connections.
+
+use std::{
+    convert::Infallible,
+    net::SocketAddr,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use axum::Router;
+use http::Request;
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    server::graceful::GracefulShutdown,
+};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::CancellationToken;
+use tower::Service as _;
+
+use crate::{
+    client::{ClientAddress, Peer},
+    stalled::WriteDeadline,
+};
+
+/// How long requests that are being answered may take when the console stops.
+const DRAIN: Duration = Duration::from_secs(5);
+
+/// Limits of a listener.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Connections at once.
+    pub(crate) total: usize,
+    /// Of one client address.
+    pub(crate) per_client: usize,
+    /// Connections that have not sent a whole request yet.
+    pub(crate) waiting: usize,
+    /// Time for the head of a request, from the start of the connection or the end of the answer before.
+    pub(crate) head: Duration,
+    /// Time in which a client takes something of an answer that is waiting for it.
+    pub(crate) write: Duration,
+}
+
+impl Limits {
+    pub(crate) const DEFAULT: Self = Self {
+        total: 768,
+        per_client: 384,
+        waiting: 192,
+        head: Duration::from_secs(10),
+        write: Duration::from_secs(60),
+    };
+}
+
+/// Serves until `shutdown`.
+pub(crate) async fn serve(
+    listener: TcpListener,
+    router: Router,
+    limits: Limits,
+    shutdown: CancellationToken,
+) {
+    let connections = Connections::new(limits);
+    let graceful = GracefulShutdown::new();
+    loop {
+        let (stream, peer) = tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    // Out of file descriptors, for example: the next moment may be better.
+                    tracing::warn!(%error, "failed to accept a connection");
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    continue;
+                }
+            },
+            () = shutdown.cancelled() => break,
+        };
+        // Closing it is all that can be said to a client that has too many.
+        let Some(place) = connections.admit(peer.ip().into()) else { continue };
+        let connection = answer(stream, peer, router.clone(), &place, limits);
+        let served = graceful.watch(connection);
+        let evicted = place.evicted.clone();
+        tokio::spawn(async move {
+            tokio::select! {
+                result = served => if let Err(error) = result {
+                    tracing::debug!(%error, %peer, "connection ended");
+                },
+                () = evicted.cancelled() => tracing::debug!(%peer, "closed a connection without a request"),
+            }
+            drop(place);
+        });
+    }
+    let _ = tokio::time::timeout(DRAIN, graceful.shutdown()).await;
+}
+
+fn answer(
+    stream: TcpStream,
+    peer: SocketAddr,
+    router: Router,
+    place: &Arc<Place>,
+    limits: Limits,
+) -> impl hyper_util::server::graceful::GracefulConnection<Error = hyper::Error> + Send + use<> {
+    let _ = stream.set_nodelay(true);
+    let io = TokioIo::new(WriteDeadline::new(stream, limits.write));
+    let place = Arc::clone(place);
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        place.has_asked();
+        request.extensions_mut().insert(Peer(peer));
+        let answer = router.clone().call(request);
+        async move { Ok::<_, Infallible>(answer.await.unwrap_or_else(|never| match never {})) }
+    });
+    http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.head)
+        .serve_connection(io, service)
+}
+
+/// The connections of a listener.
+struct Connections {
+    limits: Limits,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    next: u64,
+    open: Vec<Open>,
+}
+
+struct Open {
+    id: u64,
+    client: ClientAddress,
+    /// Cancelled to close it; absent once it has sent a request.
+    waiting: Option<CancellationToken>,
+}
+
+/// A connection that was let in; its place is free again when this is dropped.
+struct Place {
+    id: u64,
+    state: Arc<Mutex<State>>,
+    evicted: CancellationToken,
+}
+
+impl Connections {
+    fn new(limits: Limits) -> Self {
+        Self { limits, state: Arc::default() }
+    }
+
+    /// Lets a connection in. Where there are too many, one of those that have asked nothing yet is closed for it: of the
+    /// client that has the most of them, the oldest.
+    fn admit(&self, client: ClientAddress) -> Option<Arc<Place>> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_client = state.open.iter().filter(|open| open.client == client).count();
+        if of_client >= self.limits.per_client && !state.evict(|open| open.client == client) {
+            return None;
+        }
+        let waiting = state.open.iter().filter(|open| open.waiting.is_some()).count();
+        let full = waiting >= self.limits.waiting || state.open.len() >= self.limits.total;
+        if full && !state.evict(|_| true) {
+            return None;
+        }
+        let id = state.next;
+        state.next += 1;
+        let evicted = CancellationToken::new();
+        state.open.push(Open { id, client, waiting: Some(evicted.clone()) });
+        Some(Arc::new(Place { id, state: Arc::clone(&self.state), evicted }))
+    }
+}
+
+impl State {
+    /// Closes one of the connections without a request; false when there is none.
+    fn evict(&mut self, among: impl Fn(&Open) -> bool) -> bool {
+        let waiting = || self.open.iter().filter(|open| open.waiting.is_some() && among(open));
+        let count = |client: ClientAddress| waiting().filter(|open| open.client == client).count();
+        // Of equals, `max_by_key` takes the last: from the newest to the oldest, that is the oldest.
+        let Some(id) = waiting().rev().max_by_key(|open| count(open.client)).map(|open| open.id) else {
+            return false;
+        };
+        if let Some(at) = self.open.iter().position(|open| open.id == id)
+            && let Some(token) = self.open.remove(at).waiting
+        {
+            token.cancel();
+        }
+        true
+    }
+}
+
+impl Place {
+    /// A whole request has arrived: from now on it is not closed for others.
+    fn has_asked(&self) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(open) = state.open.iter_mut().find(|open| open.id == self.id) {
+            open.waiting = None;
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).open.retain(|open| open.id != self.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use super::*;
+
+    fn client(last: u8) -> ClientAddress {
+        IpAddr::from([192, 0, 2, last]).into()
+    }
+
+    #[test]
+    fn a_client_with_many_half_open_connections_makes_room_for_others() {
+        let limits = Limits { total: 10, per_client: 8, waiting: 4, ..Limits::DEFAULT };
+        let connections = Connections::new(limits);
+        let other = connections.admit(client(2)).unwrap();
+        let attacker: Vec<_> = (0..3).map(|_| connections.admit(client(1)).unwrap()).collect();
+        // when one more comes than may wait, then the oldest of the client with the most goes
+        let third = connections.admit(client(3)).unwrap();
+        assert!(attacker[0].evicted.is_cancelled() && !attacker[1].evicted.is_cancelled());
+        assert!(!other.evicted.is_cancelled() && !third.evicted.is_cancelled());
+        // and what has sent a request is never closed for others
+        third.has_asked();
+        for _ in 0..20 {
+            drop(connections.admit(client(1)));
+        }
+        assert!(!third.evicted.is_cancelled());
+    }
+
+    #[test]
+    fn connections_are_limited_in_all_and_of_a_client() {
+        let limits = Limits { total: 3, per_client: 2, waiting: 3, ..Limits::DEFAULT };
+        let connections = Connections::new(limits);
+        let busy = |last| {
+            let place = connections.admit(client(last))?;
+            place.has_asked();
+            Some(place)
+        };
+        let (first, _second) = (busy(1).unwrap(), busy(1).unwrap());
+        assert!(busy(1).is_none(), "a third of one client");
+        let _other = busy(2).unwrap();
+        assert!(busy(3).is_none(), "a fourth in all");
+        drop(first);
+        assert!(busy(3).is_some(), "the place is free again");
+    }
+}
