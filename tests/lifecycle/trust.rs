@@ -323,6 +323,60 @@ fn t21_the_author_of_a_request_is_recorded_and_cannot_be_forged() {
     });
 }
 
+/// The roles of a namespace that every cluster has are enough to ask for an operator, to follow it and to remove it.
+#[test]
+fn an_editor_of_a_namespace_asks_for_operators_and_a_viewer_looks() {
+    scenario(async |world, _manager| {
+        // given an editor and a viewer of one namespace
+        world.publish("catalog", &Catalog::chain(&[&op("1.0.0")])).await?;
+        world.namespace("ns").await?;
+        world.namespace("other").await?;
+        let bind = |user: &str, role: &str| {
+            json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+                "metadata": { "name": user, "namespace": "ns" },
+                "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role },
+                "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user }] })
+        };
+        world.apply(&bind("jane", "edit")).await?;
+        world.apply(&bind("vic", "view")).await?;
+        let (jane, vic) =
+            (world.client_of(Identity::user("jane", [])), world.client_of(Identity::user("vic", [])));
+        world
+            .eventually("edit to have the manager's kinds", async || {
+                let edit = world.get("ClusterRole", "", "edit").await?;
+                edit["rules"]
+                    .to_string()
+                    .contains("subscriptions")
+                    .then_some(())
+                    .context("not aggregated yet")
+            })
+            .await?;
+
+        // when the editor asks for an operator
+        requested(&world, &jane, &["ns"]).await?;
+
+        // then it waits for the rights that an editor does not have, and comes when somebody approves it who has them
+        let (plan, needed) = waits(&world, &[]).await?;
+        ensure!(needed.contains("create roles") && !needed.contains("deployments"), "{needed}");
+        world.approve("ns", &plan).await?;
+        world.installed("ns", "a", "a.v1.0.0").await?;
+
+        // and the viewer sees all of that, changes nothing, and nobody sees another namespace
+        let subscription = ("Subscription", "ns", "a");
+        let touch = json!({ "spec": { "channel": "other" } });
+        ensure!(world.patch_as(&vic, subscription, &touch).await.is_err(), "a viewer changed a Subscription");
+        for kind in ["Subscription", "InstallPlan", "ClusterServiceVersion", "OperatorGroup"] {
+            ensure!(!world.list_as(&vic, kind, "ns").await?.is_empty(), "{kind}");
+            ensure!(world.list_as(&jane, kind, "other").await.is_err(), "{kind} of another namespace");
+        }
+
+        // when the editor removes it
+        world.delete_as(&jane, subscription).await?;
+        world.delete_as(&jane, ("ClusterServiceVersion", "ns", "a.v1.0.0")).await?;
+        world.gone("Deployment", "ns", "a").await
+    });
+}
+
 #[test]
 fn a_service_account_installs_what_its_rights_cover() {
     scenario(async |world, _manager| {

@@ -30,7 +30,12 @@ const NOT_HERE: &[(&str, &[&str], &str)] = &[
     ),
     ("discovery.k8s.io", &["endpointslices"], "webhooks that stand in the way"),
     ("authentication.k8s.io", &["tokenreviews"], "somebody who reads its port"),
-    ("authorization.k8s.io", &["subjectaccessreviews"], "somebody who reads its port"),
+    ("authorization.k8s.io", &["subjectaccessreviews"], "users who are not cluster administrators"),
+    (
+        "admissionregistration.k8s.io",
+        &["mutatingadmissionpolicies", "mutatingadmissionpolicybindings"],
+        "Subscriptions without a recorded author",
+    ),
     (
         "admissionregistration.k8s.io",
         &["validatingwebhookconfigurations", "mutatingwebhookconfigurations"],

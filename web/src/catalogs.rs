@@ -26,10 +26,13 @@ const USERS: usize = 256;
 pub(crate) struct Catalogs {
     from: From,
     /// By the hash of the user's token.
-    views: Mutex<HashMap<[u8; 32], (Instant, Arc<View>)>>,
+    views: Mutex<Views>,
     /// Indexed catalogs, which users share. Reading them always takes the user's own right.
     known: Known,
 }
+
+/// When each view was last asked for, and the view.
+type Views = HashMap<[u8; 32], (Instant, Arc<View>)>;
 
 enum From {
     Manager(Fetcher),

@@ -98,7 +98,11 @@ mod tests {
     async fn t15_codes_of_one_user_do_not_replace_those_of_another() {
         let codes = LoginCodes::default();
         let now = Instant::now();
-        let bob = codes.issue_at(unreachable_client(), Identity { name: "bob".into(), groups: vec![], token: crate::api_server::Token::default() }, now);
+        let bob = codes.issue_at(
+            unreachable_client(),
+            Identity { name: "bob".into(), groups: vec![], token: crate::api_server::Token::default() },
+            now,
+        );
         let first = codes.issue_at(unreachable_client(), ada(), now);
         for second in 1..=2 * MAX {
             let now = now + Duration::from_millis(u64::try_from(second).unwrap());

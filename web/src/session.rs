@@ -161,7 +161,11 @@ mod tests {
     #[tokio::test]
     async fn t15_sessions_of_one_user_do_not_end_those_of_another() {
         let sessions = Sessions::default();
-        let who = |name: &str| Identity { name: name.into(), groups: vec![], token: crate::api_server::Token::default() };
+        let who = |name: &str| Identity {
+            name: name.into(),
+            groups: vec![],
+            token: crate::api_server::Token::default(),
+        };
         let bob = sessions.start(unreachable_client(), who("bob"));
         for _ in 0..2 * MAX {
             sessions.start(unreachable_client(), who("ada"));

@@ -26,6 +26,11 @@ const OLM_NAMES: &[&str] = &[
     "olm-registries",
     "olm-approvals",
     "olm-requests",
+    "olm-catalog-reader",
+    "olm-metrics-reader",
+    "olm-view",
+    "olm-edit",
+    "olm-admin",
 ];
 /// Roles that users are bound to, made and kept by the API server.
 const USER_ROLES: &[&str] = &["view", "edit", "admin", "cluster-admin"];
@@ -72,7 +77,7 @@ pub fn reserved(manifest: &Value, live: Option<&Value>, installed: &Installed<'_
     by_name(&reference, manifest)
         .or_else(|| by_namespace(&reference, manifest, installed))
         .or_else(|| by_label(manifest, installed))
-        .or_else(|| live.and_then(|live| marked(live)))
+        .or_else(|| live.and_then(marked))
 }
 
 /// Whether an object is olm's own or that of Kubernetes: as [`reserved`], for objects that go.

@@ -318,6 +318,28 @@ impl World {
         Ok(serde_json::to_value(changed?)?)
     }
 
+    /// The objects of a kind in a namespace, with the rights of another client.
+    ///
+    /// # Errors
+    /// The API's refusal.
+    pub async fn list_as(&self, client: &Client, kind: &str, namespace: &str) -> Result<Vec<Value>> {
+        let list = Self::api_as(client, kind, namespace)?.list(&ListParams::default()).await?;
+        list.items.into_iter().map(|object| serde_json::to_value(object).map_err(Into::into)).collect()
+    }
+
+    /// Deletes an object with the rights of another client.
+    ///
+    /// # Errors
+    /// The API's refusal.
+    pub async fn delete_as(
+        &self,
+        client: &Client,
+        (kind, namespace, name): (&str, &str, &str),
+    ) -> Result<()> {
+        Self::api_as(client, kind, namespace)?.delete(name, &DeleteParams::default()).await?;
+        Ok(())
+    }
+
     /// Gives a user rights, in a namespace or (`""`) in the whole cluster.
     ///
     /// # Errors

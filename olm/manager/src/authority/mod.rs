@@ -121,14 +121,44 @@ impl Authorities {
     ) -> Result<Permission, Error> {
         let account = group.and_then(|group| Some((group, group.spec.service_account_name.as_deref()?)));
         let Some((group, account)) = account else { return self.permits(named, demands, Some(what)).await };
-        let Some(author) = Authority::requested(group) else { return Ok(Permission::Granted) };
+        match Authority::requested(group) {
+            Some(author) => self.may_use(&author, group, account).await,
+            None => Ok(Permission::Granted),
+        }
+    }
+
+    /// Whether what a user wrote may be applied with the rights that an OperatorGroup gives: those of its account, or the user's own.
+    pub(crate) async fn permits_author(
+        &self,
+        author: Authority,
+        demands: &Demands,
+        group: Option<&OperatorGroup>,
+    ) -> Result<Permission, Error> {
+        let account = group.and_then(|group| Some((group, group.spec.service_account_name.as_deref()?)));
+        match account {
+            Some((group, account)) => self.may_use(&author, group, account).await,
+            None => self.permits(&Named::By(author), demands, None).await,
+        }
+    }
+
+    /// Whether a user may work with the rights of the account that an OperatorGroup names.
+    async fn may_use(
+        &self,
+        author: &Authority,
+        group: &OperatorGroup,
+        account: &str,
+    ) -> Result<Permission, Error> {
         let namespace = group.namespace().unwrap_or_default();
-        if review::any(&self.client, &author, AccessRequest::to_use_account(&namespace, account)).await? {
+        let is_it =
+            author.who() == Who::ServiceAccount { namespace: namespace.clone(), name: account.to_owned() };
+        if is_it
+            || review::any(&self.client, author, AccessRequest::to_use_account(&namespace, account)).await?
+        {
             return Ok(Permission::Granted);
         }
         Ok(Permission::Waits(format!(
-            "{}, who wrote OperatorGroup {namespace}/{}, may not use ServiceAccount {account} that its spec.serviceAccountName names: \
-             that takes `create pods`, `create serviceaccounts/token` or `impersonate serviceaccounts` in the namespace",
+            "{} may not use ServiceAccount {account} that spec.serviceAccountName of OperatorGroup {namespace}/{} names: that takes \
+             `create pods`, `create serviceaccounts/token` or `impersonate serviceaccounts` in the namespace",
             author.who(),
             group.name_any()
         )))

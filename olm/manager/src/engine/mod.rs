@@ -25,7 +25,7 @@ use std::{
 };
 
 use kube::{Client, ResourceExt};
-use olm_api::{ClusterServiceVersion, Subscription};
+use olm_api::{ClusterServiceVersion, Subscription, names};
 use olm_bundle::Bundle;
 use olm_plan::{AlongRef, Plan};
 use olm_resolver::{Action, ChosenBundle, Request, Resolved, resolve_one};
@@ -262,10 +262,12 @@ pub(crate) fn source_of<'a>(
 pub(crate) fn bundle_of(csv: &ClusterServiceVersion) -> Bundle {
     let csv = crate::stores::described(csv);
     let mut raw = serde_json::to_value(&csv).unwrap_or_default();
-    // Every annotation of the ClusterServiceVersion becomes one of its pods; those that tools add to any object on
-    // the cluster are not the author's and would roll the Deployment out for nothing.
+    // Every annotation of the ClusterServiceVersion becomes one of its pods; those that tools and admission policies add on the
+    // cluster are not the author's and would roll the Deployment out for nothing.
     if let Some(annotations) = raw.pointer_mut("/metadata/annotations").and_then(|a| a.as_object_mut()) {
-        annotations.retain(|key, _| !key.starts_with("kubectl.kubernetes.io/"));
+        let recorded = [names::ANNOTATION_REQUESTED_BY, names::ANNOTATION_REQUESTED_BY_GROUPS];
+        annotations
+            .retain(|key, _| !key.starts_with("kubectl.kubernetes.io/") && !recorded.contains(&key.as_str()));
     }
     // Its CRDs are on the cluster already; a bundle without them counts as broken, so their names stand in. A CRD is
     // listed once for each of its versions.

@@ -21,7 +21,7 @@ use crate::{
 pub(super) async fn authenticated(State(ctx): State<Arc<Ctx>>, mut request: Request, next: Next) -> Response {
     let token = match token(&request) {
         Ok(token) => token.to_owned(),
-        Err(refusal) => return refusal,
+        Err(refusal) => return *refusal,
     };
     match ctx.reviews.user(&token).await {
         Ok(user) => {
@@ -32,14 +32,14 @@ pub(super) async fn authenticated(State(ctx): State<Arc<Ctx>>, mut request: Requ
     }
 }
 
-fn token(request: &Request) -> Result<&str, Response> {
+fn token(request: &Request) -> Result<&str, Box<Response>> {
     // Without the address of the peer nothing is known of the connection.
     let private = request.extensions().get::<ConnectInfo<Peer>>().is_some_and(|peer| peer.0.is_private());
-    let token = bearer(request.headers()).ok_or_else(|| refused(Refusal::Unauthorized))?;
+    let token = bearer(request.headers()).ok_or_else(|| Box::new(refused(Refusal::Unauthorized)))?;
     if !private {
         let text = "a bearer token was sent without TLS and may have been read by others; use https on this port, \
                     and revoke the token";
-        return Err((StatusCode::FORBIDDEN, format!("{text}\n")).into_response());
+        return Err(Box::new((StatusCode::FORBIDDEN, format!("{text}\n")).into_response()));
     }
     Ok(token)
 }

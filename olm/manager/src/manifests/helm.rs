@@ -10,6 +10,7 @@ use super::{
     installation::OPTIONS_ANNOTATION,
     manifests,
     packages::{PACKAGES, PACKAGES_API, PORT_NAME},
+    where_served,
 };
 
 /// Fields that a value decides, as they stand in the objects, and the expression that takes their place. YAML leaves the marks
@@ -78,6 +79,7 @@ fn parts() -> Vec<Part> {
             o["metadata"]["name"] != CONSOLE
                 && !is_of_packages(o)
                 && !is(o, &["RoleBinding"], CATALOG_READER_ROLE)
+                && where_served(o).is_none()
                 && ["ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"]
                     .iter()
                     .any(|kind| o["kind"] == *kind)
@@ -94,7 +96,9 @@ fn parts() -> Vec<Part> {
             o["kind"].as_str().is_some_and(|kind| kind.starts_with("ValidatingAdmissionPolicy"))
         }),
         of("approvals-recorded", Some(MUTATES), |o| {
-            o["kind"].as_str().is_some_and(|kind| kind.starts_with("MutatingAdmissionPolicy"))
+            let kind = o["kind"].as_str().unwrap_or_default();
+            kind.starts_with("MutatingAdmissionPolicy")
+                || (kind == "ClusterRole" && where_served(o).is_some())
         }),
         of("packages", Some(PACKAGES_SERVED), is_of_packages),
         of("poddisruptionbudget", Some("gt (int .Values.replicas) 1"), |o| {

@@ -55,6 +55,12 @@ pub const CATALOG_READER_ROLE: &str = "olm-catalog-reader";
 pub const METRICS_READER_ROLE: &str = "olm-metrics-reader";
 /// The ConfigMap with the site's settings of registries, in the manager's namespace; there need not be one.
 pub const REGISTRIES: &str = "olm-registries";
+/// The ClusterRoles that add the manager's kinds to `view`, `edit` and `admin`.
+pub const VIEW_ROLE: &str = "olm-view";
+/// See [`VIEW_ROLE`].
+pub const EDIT_ROLE: &str = "olm-edit";
+/// See [`VIEW_ROLE`].
+pub const ADMIN_ROLE: &str = "olm-admin";
 /// Port on which the manager and the console speak HTTP.
 pub const HTTP_PORT: u16 = 8080;
 /// Field manager of an installation's own objects.
@@ -83,6 +89,7 @@ pub fn manifests(options: &ManifestOptions) -> Vec<Value> {
     out.insert(0, namespace(options));
     out.extend(rbac::objects(options));
     out.extend(crate::authority::policies::objects(&options.namespace));
+    out.extend(rbac::personas());
     out.extend(network::objects(options));
     out.extend(packages::objects(options));
     out.extend(workloads::manager(options));
@@ -116,11 +123,16 @@ const WHERE_SERVED: [(&str, u32); 4] = [
     ("MutatingAdmissionPolicyBinding", 36),
 ];
 
-/// The minor version of Kubernetes 1 that brought the kind of an object which an installation does without where the API server
-/// does not have it.
+/// What gives users rights that are safe where the API server records who asks for changes, and nowhere else.
+const WHERE_RECORDED: [&str; 2] = [EDIT_ROLE, ADMIN_ROLE];
+/// The kind by which the API server records it.
+const RECORDS: &str = "MutatingAdmissionPolicy";
+
+/// The minor version of Kubernetes 1 since which an object is part of an installation; `None` for what always is.
 #[must_use]
 pub fn where_served(object: &Value) -> Option<u32> {
-    let kind = object["kind"].as_str()?;
+    let recorded = WHERE_RECORDED.iter().any(|name| object["metadata"]["name"] == *name);
+    let kind = if recorded { RECORDS } else { object["kind"].as_str()? };
     WHERE_SERVED.iter().find(|(name, _)| *name == kind).map(|(_, since)| *since)
 }
 
@@ -132,7 +144,11 @@ pub fn where_served(object: &Value) -> Option<u32> {
 pub async fn apply(client: &Client, objects: &[Value]) -> Result<(), ResourceError> {
     let resources = Resources::new(client.clone());
     let mut crds = Vec::new();
+    let mut recorded = true;
     for object in objects {
+        if !recorded && where_served(object).is_some() {
+            continue;
+        }
         if object["kind"] != "CustomResourceDefinition" {
             for crd in crds.drain(..) {
                 established(client, crd).await?;
@@ -141,6 +157,7 @@ pub async fn apply(client: &Client, objects: &[Value]) -> Result<(), ResourceErr
         match resources.apply_as(object, FIELD_MANAGER).await {
             Err(ResourceError::UnknownKind { kind, .. }) if where_served(object).is_some() => {
                 tracing::info!(kind, "left out: the API server does not have this kind");
+                recorded &= kind != RECORDS;
             }
             applied => {
                 if let Some(patch) = surplus::without(&surplus(object, &applied?)) {

@@ -4,7 +4,8 @@ use olm_api::names;
 use serde_json::{Value, json};
 
 use super::{
-    CATALOG_READER_ROLE, CONSOLE, MANAGER, METRICS_READER_ROLE, ManifestOptions, PULL_SECRETS_ROLE, calls,
+    ADMIN_ROLE, CATALOG_READER_ROLE, CONSOLE, EDIT_ROLE, MANAGER, METRICS_READER_ROLE, ManifestOptions,
+    PULL_SECRETS_ROLE, VIEW_ROLE, calls,
 };
 
 /// The ClusterRole by which the manager may view instances of what operators provide.
@@ -46,21 +47,14 @@ pub(super) fn objects(options: &ManifestOptions) -> Vec<Value> {
     out
 }
 
-/// Who may read catalogs and metrics from the manager's port. Catalogs of a namespace are for those who may view it, as
-/// upstream's `aggregate-olm-view` has it; an administrator binds the role for metrics to Prometheus' ServiceAccount.
+/// Who may read catalogs and metrics from the manager's port; an administrator binds the role for metrics to Prometheus'
+/// ServiceAccount.
 fn readers() -> [Value; 2] {
     [
         json!({
             "apiVersion": "rbac.authorization.k8s.io/v1",
             "kind": "ClusterRole",
-            "metadata": {
-                "name": CATALOG_READER_ROLE,
-                "labels": {
-                    "rbac.authorization.k8s.io/aggregate-to-view": "true",
-                    "rbac.authorization.k8s.io/aggregate-to-edit": "true",
-                    "rbac.authorization.k8s.io/aggregate-to-admin": "true",
-                },
-            },
+            "metadata": { "name": CATALOG_READER_ROLE },
             "rules": [rule(&["operators.coreos.com"], &["catalogsources"], &["get", "list", "watch"])]
         }),
         json!({
@@ -69,6 +63,51 @@ fn readers() -> [Value; 2] {
             "metadata": { "name": METRICS_READER_ROLE },
             "rules": [{ "nonResourceURLs": ["/metrics"], "verbs": ["get"] }]
         }),
+    ]
+}
+
+/// What users of a namespace may do with the manager's kinds, added to the roles that they have there: `view` looks, `edit` asks for
+/// operators and approves, `admin` publishes catalogs too. Nobody gains by that: a plan is applied with the rights of its authority.
+/// So the last two are there only where the API server records who asks.
+pub(super) fn personas() -> [Value; 3] {
+    let group = [names::GROUP];
+    let look = ["get", "list", "watch"];
+    let kinds = [
+        "catalogsources",
+        "subscriptions",
+        "installplans",
+        "clusterserviceversions",
+        "operatorgroups",
+        "operatorconditions",
+    ];
+    let packages =
+        rule(&["packages.operators.coreos.com"], &["packagemanifests", "packagemanifests/icon"], &look);
+    let write = ["create", "update", "patch", "delete"];
+    let view = vec![rule(&group, &kinds, &look), packages];
+    let edit = vec![
+        rule(&group, &["subscriptions", "operatorgroups"], &write),
+        rule(&group, &["installplans"], &["update", "patch", "delete"]),
+        rule(&group, &["clusterserviceversions"], &["delete"]),
+    ];
+    let admin = vec![
+        rule(&group, &["catalogsources", "clusterserviceversions"], &write),
+        rule(&group, &["operatorconditions"], &["update", "patch"]),
+    ];
+    let role = |name: &str, to: &[&str], rules: Vec<Value>| {
+        let labels =
+            to.iter().map(|to| (format!("rbac.authorization.k8s.io/aggregate-to-{to}"), json!("true")));
+        let labels: serde_json::Map<String, Value> = labels.collect();
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRole",
+            "metadata": { "name": name, "labels": labels },
+            "rules": rules,
+        })
+    };
+    [
+        role(VIEW_ROLE, &["view", "edit", "admin"], view),
+        role(EDIT_ROLE, &["edit", "admin"], edit),
+        role(ADMIN_ROLE, &["admin"], admin),
     ]
 }
 

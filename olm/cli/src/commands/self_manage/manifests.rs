@@ -41,11 +41,19 @@ fn is_served(object: &Value, minor: u32) -> bool {
     where_served(object).is_none_or(|since| since <= minor)
 }
 
-/// The kinds that are missing from what was printed, and how to have them.
+/// What is missing from what was printed, and how to have it.
 fn left_out(objects: &[Value], minor: u32) -> Option<String> {
     let missing = objects.iter().filter(|object| !is_served(object, minor));
-    let kinds: BTreeSet<&str> = missing.filter_map(|object| object["kind"].as_str()).collect();
-    let kinds: Vec<&str> = kinds.into_iter().collect();
+    // Of kinds that every cluster has, single objects are missing.
+    let name = |object: &Value| {
+        let kind = object["kind"].as_str()?;
+        Some(match (kind, object["metadata"]["name"].as_str()) {
+            ("ClusterRole", Some(name)) => format!("{kind} {name}"),
+            _ => kind.to_owned(),
+        })
+    };
+    let kinds: BTreeSet<String> = missing.filter_map(name).collect();
+    let kinds: Vec<String> = kinds.into_iter().collect();
     (!kinds.is_empty()).then(|| {
         format!(
             "left out for Kubernetes 1.{minor}: {}; --kube-version names that of your cluster",
@@ -93,11 +101,11 @@ mod tests {
         assert_eq!(policies(29), [""; 0]);
         assert_eq!(policies(30), ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"]);
         assert_eq!(policies(35), policies(30));
-        assert_eq!(policies(36).len(), 4);
+        assert_eq!(policies(36).len(), 6);
         // and that is said
         assert_eq!(
             left_out(&all, 30).unwrap(),
-            "left out for Kubernetes 1.30: MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding; --kube-version names that of your cluster"
+            "left out for Kubernetes 1.30: ClusterRole olm-admin, ClusterRole olm-edit, MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding; --kube-version names that of your cluster"
         );
         assert_eq!(left_out(&all, 36), None);
         assert_eq!(all.iter().filter(|object| is_served(object, 36)).count(), all.len());

@@ -7,18 +7,19 @@ use olm_plan::Demands;
 use serde_json::Value;
 
 use crate::{
-    authority::{Authority, Named, Permission},
+    authority::{Authority, Permission},
     context::{Ctx, Error},
 };
 
 /// That the author of a version may apply these manifests; whether each exists is said with it.
 pub(super) async fn of_version<'a>(
     csv: &ClusterServiceVersion,
+    group: Option<&OperatorGroup>,
     manifests: impl IntoIterator<Item = (&'a Value, bool)>,
     ctx: &Ctx,
 ) -> Result<(), Error> {
     let Some(author) = Authority::requested(csv) else { return Ok(()) };
-    permit(author, manifests, ctx).await
+    permit(author, group, manifests, ctx).await
 }
 
 /// That the author of a group's targets may give an operator its rights there.
@@ -30,7 +31,7 @@ pub(super) async fn of_targets(
 ) -> Result<(), Error> {
     let authors = [Authority::requested(csv), group.and_then(Authority::requested)];
     for author in authors.into_iter().flatten() {
-        let checked = permit(author, rights.iter().map(|object| (object, false)), ctx).await;
+        let checked = permit(author, group, rights.iter().map(|object| (object, false)), ctx).await;
         if let Err(Error::NotPermitted(why)) = &checked {
             ctx.event(csv, true, "AuthorLacksRights", why).await;
         }
@@ -41,12 +42,13 @@ pub(super) async fn of_targets(
 
 async fn permit<'a>(
     author: Authority,
+    group: Option<&OperatorGroup>,
     manifests: impl IntoIterator<Item = (&'a Value, bool)>,
     ctx: &Ctx,
 ) -> Result<(), Error> {
     let mut demands = Demands::default();
     manifests.into_iter().for_each(|(manifest, exists)| demands.apply(manifest, exists));
-    match ctx.authorities.permits(&Named::By(author), &demands.resolved(), None).await? {
+    match ctx.authorities.permits_author(author, &demands.resolved(), group).await? {
         Permission::Granted => Ok(()),
         Permission::Waits(why) => Err(Error::NotPermitted(why)),
     }

@@ -284,8 +284,9 @@ async fn put(
     serving: &mut Serving,
     ctx: &Ctx,
 ) -> Result<Vec<(String, workload::Workload)>, Error> {
-    let resources = ctx.resources_for(observed.groups.first().map(AsRef::as_ref)).await?;
-    authority::of_version(observed.csv, observed.to_apply().chain(serving.to_prepare()), ctx).await?;
+    let group = observed.groups.first().map(AsRef::as_ref);
+    let resources = ctx.resources_for(group).await?;
+    authority::of_version(observed.csv, group, observed.to_apply().chain(serving.to_prepare()), ctx).await?;
     serving.prepare(observed.csv, &resources, ctx).await?;
     observed.serving = serving.facts();
     if let Ok(desired) = &mut observed.desired {
@@ -307,8 +308,9 @@ async fn serve(
     let switches = serving.to_switch_on();
     let switched = async {
         let switches = switches.iter().map(|(manifest, exists)| (manifest, *exists));
-        authority::of_version(&csv, switches, ctx).await?;
-        let resources = ctx.resources_for(observed.groups.first().map(AsRef::as_ref)).await?;
+        let group = observed.groups.first().map(AsRef::as_ref);
+        authority::of_version(&csv, group, switches, ctx).await?;
+        let resources = ctx.resources_for(group).await?;
         serving.switch_on(&csv, &memory.roles, &resources).await
     };
     if let Err(error) = switched.await {

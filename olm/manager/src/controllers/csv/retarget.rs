@@ -21,8 +21,8 @@ use crate::{
     ownership::{Owner, own},
 };
 
-/// Makes the rights of a version those of its targets, with no more rights than the group grants. The annotation of the version says for which they were made last; it is
-/// written after this, so that what is interrupted is done again.
+/// Makes the rights of a version those of its targets, with no more rights than the group grants. The annotation of the version says for
+/// which they were made last; it is written after this, so that what is interrupted is done again.
 pub(super) async fn follow(
     csv: &ClusterServiceVersion,
     package: Option<&str>,

@@ -85,6 +85,8 @@ fn is_over(phase: InstallPlanPhase) -> bool {
     matches!(phase, InstallPlanPhase::Complete | InstallPlanPhase::Failed)
 }
 
+const NO_OWNER: &str = "the InstallPlan is not owned by a Subscription";
+
 async fn reconcile(plan: Arc<InstallPlan>, ctx: Arc<Ctx>) -> Result<Action, Error> {
     let phase = phase_of(&plan);
     let approved = plan.spec.approved;
@@ -92,7 +94,11 @@ async fn reconcile(plan: Arc<InstallPlan>, ctx: Arc<Ctx>) -> Result<Action, Erro
         return Ok(Action::await_change());
     }
     let Some(approved_content) = authority::content(&plan).cloned() else {
-        // Made by hand, or by a manager that did not record what is approved. The Subscription's controller replaces it.
+        // Made by hand, or by a manager that did not record what is approved. The controller of its Subscription replaces it.
+        let kind = Subscription::kind(&());
+        if !plan.owner_references().iter().any(|owner| owner.kind == kind) {
+            return refuse(&plan, &ctx, "PlanUnknown", NO_OWNER).await;
+        }
         let held = gate::Held {
             reason: "PlanUnknown".into(),
             message: "this manager did not make the InstallPlan, so it is not applied".into(),
@@ -106,7 +112,7 @@ async fn reconcile(plan: Arc<InstallPlan>, ctx: Arc<Ctx>) -> Result<Action, Erro
     let Some((snapshot, subscription)) = seen(&plan, begun, &ctx).await? else {
         // Its Subscription is gone: garbage collection takes it away in a moment. A plan that never had one was
         // not made by us, and we do not carry out what we did not work out.
-        return refuse(&plan, &ctx, "PlanUnknown", "the InstallPlan is not owned by a Subscription").await;
+        return refuse(&plan, &ctx, "PlanUnknown", NO_OWNER).await;
     };
     if let Some(held) = gate::leaves(&subscription) {
         hold_back(&plan, &ctx, &held).await?;

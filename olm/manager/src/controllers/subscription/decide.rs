@@ -138,7 +138,8 @@ pub(super) fn unfinished<'a>(observed: &Observed<'a>) -> Option<&'a ClusterServi
     let csv = observed.installed?;
     let name = csv.metadata.name.as_deref();
     let of_it: Vec<&Arc<InstallPlan>> = observed.plans.iter().filter(|p| csv_of(p) == name).collect();
-    if of_it.iter().any(|p| phase(p) != InstallPlanPhase::Failed) {
+    let counts = |p: &&Arc<InstallPlan>| is_finished(p) || is_ours(p);
+    if of_it.iter().filter(|p| counts(p)).any(|p| phase(p) != InstallPlanPhase::Failed) {
         return None;
     }
     let phase = csv.status.as_ref().map(|s| s.phase).unwrap_or_default();

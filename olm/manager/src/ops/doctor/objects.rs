@@ -89,6 +89,10 @@ async fn live(resources: &Resources, wanted: Value) -> Result<Option<Compared>, 
         Ok(_) => {}
     }
     let live = resources.get(&id).await.map_err(failed)?;
+    if live.is_none() && kind == "ClusterRole" && where_served(&wanted).is_some() {
+        // Only where the API server records who asks: that those policies are there is looked at by themselves.
+        return Ok(None);
+    }
     Ok(Some(Compared { wanted, live }))
 }
 

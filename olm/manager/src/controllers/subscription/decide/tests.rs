@@ -28,6 +28,7 @@ fn plan(name: &str, csv: &str, approved: bool, phase: InstallPlanPhase) -> Arc<I
         ..InstallPlanSpec::default()
     };
     let mut plan = InstallPlan::new(name, spec);
+    plan.annotations_mut().insert(names::ANNOTATION_CONTENT_DIGEST.into(), "sha256:00".into());
     plan.status = Some(InstallPlanStatus { phase, ..Default::default() });
     Arc::new(plan)
 }
