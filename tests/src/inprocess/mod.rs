@@ -21,6 +21,7 @@ pub mod replicas;
 mod served;
 mod server;
 mod snapshot;
+mod users;
 mod waiting;
 mod world;
 
