@@ -224,6 +224,38 @@ fn t03_t10_a_version_made_by_hand_gets_nothing_that_its_author_may_not_write() {
 }
 
 #[test]
+fn the_configuration_of_a_subscription_takes_the_right_to_change_deployments() {
+    scenario(async |world, _manager| {
+        // given an approved operator of a user who may write Subscriptions, and no Deployments
+        world.publish("catalog", &Catalog::chain(&[&op("1.0.0")])).await?;
+        world.home("ns").await?;
+        world.allow("bob", "ns", &[rule(&["operators.coreos.com"], &["subscriptions"], &["*"])]).await?;
+        let bob = world.client_of(Identity::user("bob", []));
+        world.create_as(&bob, &World::subscription("ns", "a")).await?;
+        let (plan, _) = waits(&world, &[]).await?;
+        world.approve("ns", &plan).await?;
+        world.installed("ns", "a", "a.v1.0.0").await?;
+
+        // when that user configures its pods
+        let config =
+            json!({ "spec": { "config": { "env": [{ "name": "LD_PRELOAD", "value": "/evil.so" }] } } });
+        world.patch_as(&bob, ("Subscription", "ns", "a"), &config).await?;
+
+        // then the Deployment stays what it is
+        let failed = world.csv("ns", "a.v1.0.0", "Failed").await?;
+        let why = text(&failed, "/status/message");
+        ensure!(why.contains("user bob does not hold") && why.contains("patch deployments.apps"), "{why}");
+        let deployment = world.get("Deployment", "ns", "a").await?;
+        ensure!(!deployment.to_string().contains("LD_PRELOAD"), "{deployment}");
+
+        // when an administrator says the same, it is done
+        let same = json!({ "metadata": { "annotations": { "olm.requestedBy": "me" } } });
+        world.patch("Subscription", "ns", "a", &same).await?;
+        world.until("Deployment", "ns", "a", |d| d.to_string().contains("LD_PRELOAD")).await.map(drop)
+    });
+}
+
+#[test]
 fn t08_a_status_approves_nothing() {
     scenario(async |world, _manager| {
         // given a plan that waits, and a user who may write the status of plans

@@ -110,7 +110,9 @@ impl View {
             && !plan.spec.approved
             && (!subscription.spec.paused || takes_back(subscription, plan))
         {
-            return (Status::NeedsApproval, plan_summary(plan));
+            let needed = plan.annotations().get(names::ANNOTATION_APPROVAL_NEEDED);
+            let needed = needed.map(|needed| format!("; {needed}")).unwrap_or_default();
+            return (Status::NeedsApproval, format!("{}{needed}", plan_summary(plan)));
         }
         let approved = self.plan.as_ref().filter(|plan| plan.spec.approved);
         if let Some(plan) = approved.filter(|_| plan_phase != InstallPlanPhase::Complete) {
@@ -235,8 +237,13 @@ mod tests {
 
     #[test]
     fn a_plan_that_waits_for_a_human_is_never_called_updating() {
-        let view = View { plan: Some(plan("etcd.v2", false)), ..view() };
-        assert_eq!(view.status().0, Status::NeedsApproval);
+        let mut view = View { plan: Some(plan("etcd.v2", false)), ..view() };
+        assert_eq!(view.status(), (Status::NeedsApproval, "etcd.v2".into()));
+        // and for which rights, where its author does not hold them
+        let needed =
+            (names::ANNOTATION_APPROVAL_NEEDED.to_owned(), "user jane does not hold these".to_owned());
+        view.plan.as_mut().unwrap().annotations_mut().extend([needed]);
+        assert_eq!(view.status(), (Status::NeedsApproval, "etcd.v2; user jane does not hold these".into()));
     }
 
     #[test]

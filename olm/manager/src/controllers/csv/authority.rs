@@ -6,6 +6,7 @@ use olm_api::{ClusterServiceVersion, OperatorGroup, names};
 use olm_plan::Demands;
 use serde_json::Value;
 
+use super::observe::subscription_of;
 use crate::{
     authority::{Authority, Permission},
     context::{Ctx, Error},
@@ -20,6 +21,19 @@ pub(super) async fn of_version<'a>(
 ) -> Result<(), Error> {
     let Some(author) = Authority::requested(csv) else { return Ok(()) };
     permit(author, group, manifests, ctx).await
+}
+
+/// That the author of a Subscription's `spec.config` may change these Deployments: it can make their pods run anything.
+pub(super) async fn of_config<'a>(
+    csv: &ClusterServiceVersion,
+    group: Option<&OperatorGroup>,
+    deployments: impl IntoIterator<Item = (&'a Value, bool)>,
+    ctx: &Ctx,
+) -> Result<(), Error> {
+    let subscriptions = ctx.stores.subscriptions.in_namespace(&csv.namespace().unwrap_or_default());
+    let configured = subscription_of(csv, &subscriptions).filter(|s| s.spec.config.is_some());
+    let Some(author) = configured.and_then(Authority::requested) else { return Ok(()) };
+    permit(author, group, deployments.into_iter().map(|(deployment, _)| (deployment, true)), ctx).await
 }
 
 /// That the author of a group's targets may give an operator its rights there.

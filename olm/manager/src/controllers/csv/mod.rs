@@ -287,6 +287,7 @@ async fn put(
     let group = observed.groups.first().map(AsRef::as_ref);
     let resources = ctx.resources_for(group).await?;
     authority::of_version(observed.csv, group, observed.to_apply().chain(serving.to_prepare()), ctx).await?;
+    authority::of_config(observed.csv, group, observed.to_apply(), ctx).await?;
     serving.prepare(observed.csv, &resources, ctx).await?;
     observed.serving = serving.facts();
     if let Ok(desired) = &mut observed.desired {

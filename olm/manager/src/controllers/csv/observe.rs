@@ -267,7 +267,7 @@ fn reserved_object(
 
 /// The Subscription that a version is installed for: the one that names it, or else one whose package its label names, as of a
 /// version that another has replaced.
-fn subscription_of<'a>(
+pub(super) fn subscription_of<'a>(
     csv: &ClusterServiceVersion,
     subscriptions: &'a [Arc<Subscription>],
 ) -> Option<&'a Subscription> {
