@@ -441,6 +441,18 @@ fn a_service_account_installs_what_its_rights_cover() {
     });
 }
 
+/// Waits until requests are recorded, or are not any more: a real API server takes a change of a policy into account a moment later.
+async fn recording(world: &World, wanted: bool) -> Result<()> {
+    world
+        .eventually("the policy to be taken into account", async || {
+            let made = world.create(&World::subscription("default", "probe")).await?;
+            world.delete("Subscription", "default", "probe").await?;
+            ensure!(text(&made, BY).is_empty() != wanted, "{}", made["metadata"]);
+            Ok(())
+        })
+        .await
+}
+
 #[test]
 fn a_request_from_before_the_record_waits_until_somebody_is_recorded() {
     run(async {
@@ -448,6 +460,7 @@ fn a_request_from_before_the_record_waits_until_somebody_is_recorded() {
         let world = World::bare().await?;
         let binding = world.get("MutatingAdmissionPolicyBinding", "", "olm-requests").await?;
         world.delete("MutatingAdmissionPolicyBinding", "", "olm-requests").await?;
+        recording(&world, false).await?;
         world.publish("catalog", &Catalog::chain(&[&op("1.0.0")])).await?;
         world.home("ns").await?;
         let old = world.create(&World::subscription("ns", "a")).await?;
@@ -455,6 +468,7 @@ fn a_request_from_before_the_record_waits_until_somebody_is_recorded() {
         let mut again = binding.clone();
         again["metadata"] = json!({ "name": "olm-requests" });
         world.apply(&again).await?;
+        recording(&world, true).await?;
 
         // then its plan waits, with the command that records somebody
         let _manager = world.manager("manager-0")?;
