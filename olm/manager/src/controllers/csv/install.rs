@@ -21,33 +21,36 @@ use crate::{
 /// The owner reference goes along: a Deployment of the same name is handed over from the version before in the same
 /// write, so that garbage collection never takes it.
 pub(super) async fn apply(observed: &Observed<'_>, ctx: &Ctx) -> Result<Vec<(String, Workload)>, Error> {
-    let mut applied = Vec::new();
-    let Ok(desired) = &observed.desired else { return Ok(applied) };
-    // The manager may bind a role that is not there yet, so the three are independent of each other.
-    let objects = operator_condition(observed.csv);
-    let talks_back = async {
-        future::try_join_all(objects.iter().map(|object| authority::owned(observed.csv, object, ctx)))
-            .await?;
-        let writes = objects.iter().map(|object| ctx.resources.apply(object));
-        future::try_join_all(writes).await.map_err(Error::from)
-    };
+    let Ok(desired) = &observed.desired else { return Ok(Vec::new()) };
     // With no more rights than the OperatorGroup grants.
     let rights = async {
         let resources = ctx.resources_for(observed.groups.first().map(AsRef::as_ref)).await;
         resources.map_err(Error::from)
     };
-    let (_, resources) = tokio::try_join!(talks_back, rights)?;
-    for deployment in &desired.deployments {
-        if observed.drift(deployment).is_none() {
-            continue;
+    let objects = operator_condition(observed.csv);
+    let owned = objects.iter().map(|object| authority::owned(observed.csv, object, ctx));
+    let (resources, _) = tokio::try_join!(rights, future::try_join_all(owned))?;
+    // The manager may bind a role that is not there yet, and pods take longer to start than a write: none waits for another.
+    let talks_back = async {
+        let writes = objects.iter().map(|object| ctx.resources.apply(object));
+        future::try_join_all(writes).await.map_err(Error::from)
+    };
+    let run = async {
+        let mut applied = Vec::new();
+        for deployment in &desired.deployments {
+            if observed.drift(deployment).is_none() {
+                continue;
+            }
+            let answer = resources.apply(deployment).await?;
+            let answer: Deployment = serde_json::from_value(answer).map_err(|error| Error::Bundle {
+                name: observed.csv.name_any(),
+                text: format!("the API server's answer for a Deployment cannot be read: {error}"),
+            })?;
+            applied.push((answer.name_any(), ctx.parts.wrote(&answer)));
         }
-        let answer = resources.apply(deployment).await?;
-        let answer: Deployment = serde_json::from_value(answer).map_err(|error| Error::Bundle {
-            name: observed.csv.name_any(),
-            text: format!("the API server's answer for a Deployment cannot be read: {error}"),
-        })?;
-        applied.push((answer.name_any(), ctx.parts.wrote(&answer)));
-    }
+        Ok(applied)
+    };
+    let (_, applied) = tokio::try_join!(talks_back, run)?;
     Ok(applied)
 }
 
