@@ -317,7 +317,7 @@ fn a_plan_of_olm_that_waits_is_replaced_by_one_of_ours() {
     });
 }
 
-/// What OLM began nobody approved with a digest: it is planned anew, and approved anew; a version that is there stays what it is.
+/// A plan that OLM began has no approved digest: it is planned and approved anew. An existing version is not replaced.
 #[test]
 fn a_plan_that_olm_began_is_approved_anew() {
     let Some(folder) = data() else { return };

@@ -19,7 +19,7 @@ async fn scope(world: &World) -> Result<()> {
     world.apply(&group).await.map(drop)
 }
 
-/// What the objects of this bundle need in its own namespace and nothing else: nobody who has it can make a CRD.
+/// What the objects of this bundle need in its own namespace and nothing else: it does not allow creating CRDs.
 async fn grant(world: &World) -> Result<()> {
     let rule = |group: &str, resources: &[&str], verbs: &[&str]| json!({ "apiGroups": [group], "resources": resources, "verbs": verbs });
     let apply = ["get", "create", "patch"];
@@ -28,7 +28,7 @@ async fn grant(world: &World) -> Result<()> {
         rule("", &["serviceaccounts", "configmaps", "services", "secrets"], &apply),
         rule("rbac.authorization.k8s.io", &["roles", "rolebindings"], &apply),
         rule("apps", &["deployments"], &apply),
-        // The operator gets this from the account, and nobody gives away what he has not.
+        // The operator gets this from the account, which must hold what it grants.
         rule("", &["pods"], &["get", "list"]),
     ]);
     let role = json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
@@ -104,7 +104,7 @@ fn the_groups_account_limits_its_installs() {
             world.list("InstallPlan", "ns").await?.iter().all(|p| p["status"]["phase"] != "Failed"),
             "given up"
         );
-        // when the rights are granted, nobody touches the Subscription
+        // when the rights are granted, without a change of the Subscription
         grant(&world).await?;
         grant_in_cluster(&world, &[]).await?;
         // then
@@ -131,7 +131,7 @@ fn the_groups_account_limits_what_a_version_runs() {
     });
 }
 
-/// A webhook through which whoever makes a binding makes another one.
+/// A webhook that adds a binding to each binding that is created.
 fn hooked(operator: Operator) -> Operator {
     let rules = json!([{ "apiGroups": [RBAC], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["clusterrolebindings"] }]);
     operator.webhook("MutatingAdmissionWebhook", "change.a.example.com", rules)

@@ -67,7 +67,7 @@ fn t01_what_was_changed_of_olm_is_reported_and_restored() {
             found.map(|a| (a.code, a.object.unwrap_or_default())).collect()
         };
         ensure!(reported().await.is_empty(), "as installed: {:?}", reported().await);
-        // given a definition without its status, converted by somebody else, and roles with foreign labels, rules and subjects
+        // given a definition without its status, with a foreign conversion webhook, and roles with foreign labels, rules and subjects
         let name = "installplans.operators.coreos.com";
         let mut versions = world.get("CustomResourceDefinition", "", name).await?["spec"]["versions"].clone();
         versions[0].as_object_mut().context("a version")?.remove("subresources");
@@ -131,7 +131,7 @@ fn t06_a_role_that_adds_to_view_is_high_in_the_plan() {
     });
 }
 
-/// T07: roles of Kubernetes and bindings of olm are not taken over, whoever approves.
+/// T07: roles of Kubernetes and bindings of olm are not adopted, regardless of the approver.
 #[test]
 fn t07_roles_of_kubernetes_and_of_olm_are_not_taken_over() {
     scenario(async |world, _manager| {

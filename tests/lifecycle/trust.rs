@@ -1,4 +1,4 @@
-//! Nobody gains a right through the manager: attacks of a tenant who may do everything in one namespace with the manager's own kinds.
+//! A user gains no right through the manager: attacks of a tenant who may do everything in one namespace with the manager's own kinds.
 //! The ids are those of docs/security.md.
 
 use anyhow::{Context as _, Result, ensure};
@@ -81,7 +81,7 @@ fn t04_a_plan_beyond_the_rights_of_its_author_waits_for_an_approver_who_holds_th
         let roles = world.names("ClusterRole", "").await?;
         ensure!(!roles.iter().any(|name| name.starts_with("a.v1.0.0")), "{roles:?}");
 
-        // when somebody approves it who holds all of that
+        // when a user who holds these rights approves it
         world.approve("ns", &plan).await?;
 
         // then it is applied
@@ -104,7 +104,7 @@ fn t04_upgrades_without_new_rights_continue_and_those_with_new_ones_wait() {
         world.approve("ns", &plan).await?;
         world.installed("ns", "a", "a.v1.0.0").await?;
 
-        // when a version comes that grants nothing new, then nobody is asked
+        // when a version grants nothing new, then it needs no approval
         world.publish("catalog", &Catalog::chain(&[&first, &second])).await?;
         world.installed("ns", "a", "a.v1.1.0").await?;
 
@@ -192,7 +192,7 @@ fn t05_targets_in_a_foreign_namespace_take_rights_there() {
 #[test]
 fn t03_t10_a_version_made_by_hand_gets_nothing_that_its_author_may_not_write() {
     scenario(async |world, _manager| {
-        // given a kind of somebody else, and a Role that is not the manager's
+        // given a foreign kind, and a Role that is not the manager's
         world.apply(&crd("bs", "b.example.com", "B", &["v1"])).await?;
         world.home("ns").await?;
         let precious = json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
@@ -207,7 +207,7 @@ fn t03_t10_a_version_made_by_hand_gets_nothing_that_its_author_may_not_write() {
         let named = Operator::named("c", "1.0.0", "precious").csv(crate::csvs::no_rights);
         world.create_as(&jane, &named.manifest("ns")).await?;
 
-        // then nobody's roles are widened
+        // then no role is widened
         let failed = world.csv("ns", "b.v1.0.0", "Failed").await?;
         let why = text(&failed, "/status/message");
         ensure!(why.contains("user jane does not hold") && why.contains("clusterroles"), "{why}");
@@ -330,7 +330,7 @@ fn t21_the_author_of_a_request_is_recorded_and_cannot_be_forged() {
         world.home("ns").await?;
         let jane = tenant(&world, "jane", "ns").await?;
         let joe = tenant(&world, "joe", "ns").await?;
-        // given a Subscription that says somebody else asked for it
+        // given a Subscription with a forged author
         let mut lie = World::subscription("ns", "a");
         lie["metadata"]["annotations"] =
             json!({ "olm.requestedBy": "admin", "olm.requestedByGroups": "system:masters" });
@@ -387,13 +387,13 @@ fn an_editor_of_a_namespace_asks_for_operators_and_a_viewer_looks() {
         // when the editor asks for an operator
         requested(&world, &jane, &["ns"]).await?;
 
-        // then it waits for the rights that an editor does not have, and comes when somebody approves it who has them
+        // then it waits for the rights that an editor does not have, and is installed once a user who holds them approves it
         let (plan, needed) = waits(&world, &[]).await?;
         ensure!(needed.contains("create roles") && !needed.contains("deployments"), "{needed}");
         world.approve("ns", &plan).await?;
         world.installed("ns", "a", "a.v1.0.0").await?;
 
-        // and the viewer sees all of that, changes nothing, and nobody sees another namespace
+        // and the viewer reads these objects and changes none, and the editor reads no other namespace
         let subscription = ("Subscription", "ns", "a");
         let touch = json!({ "spec": { "channel": "other" } });
         ensure!(world.patch_as(&vic, subscription, &touch).await.is_err(), "a viewer changed a Subscription");
@@ -436,7 +436,7 @@ fn a_service_account_installs_what_its_rights_cover() {
         let gitops = world.client_of(Identity::service_account("ns", "gitops"));
         requested(&world, &gitops, &["ns"]).await?;
 
-        // then nobody has to approve it
+        // then it needs no approval
         world.installed("ns", "a", "a.v1.0.0").await
     });
 }
@@ -470,7 +470,7 @@ fn a_request_from_before_the_record_waits_until_somebody_is_recorded() {
         world.apply(&again).await?;
         recording(&world, true).await?;
 
-        // then its plan waits, with the command that records somebody
+        // then its plan waits, with the command that records an author
         let _manager = world.manager("manager-0")?;
         let (_, needed) = waits(&world, &[]).await?;
         let command = "kubectl annotate subscription a -n ns olm.requestedBy=me --overwrite";

@@ -29,7 +29,7 @@ const NOT_HERE: &[(&str, &[&str], &str)] = &[
         "bundles may bring them; pods of a rollout that does not finish",
     ),
     ("discovery.k8s.io", &["endpointslices"], "webhooks that stand in the way"),
-    ("authentication.k8s.io", &["tokenreviews"], "somebody who reads its port"),
+    ("authentication.k8s.io", &["tokenreviews"], "readers of its port"),
     ("authorization.k8s.io", &["subjectaccessreviews"], "users who are not cluster administrators"),
     (
         "admissionregistration.k8s.io",

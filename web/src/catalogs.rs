@@ -48,7 +48,7 @@ struct View {
     fetching: tokio::sync::Mutex<()>,
 }
 
-/// Indexed catalogs by id, as long as somebody's copy has them.
+/// Indexed catalogs by id, as long as one view refers to them.
 #[derive(Default)]
 struct Known(Mutex<HashMap<String, Weak<Source>>>);
 

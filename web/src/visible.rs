@@ -17,7 +17,7 @@ const FRESH: Duration = Duration::from_secs(30);
 /// Answers that are remembered at once.
 const MAX: usize = 10_000;
 
-/// The hash of somebody's credentials, and a catalog.
+/// The hash of a user's credentials, and a catalog.
 type Key = ([u8; 32], CatalogRef);
 
 /// What the API server has said lately.
@@ -35,7 +35,7 @@ impl Visible {
                 self.remember(key, allowed);
                 allowed
             }
-            // What nobody can decide now is not shown now.
+            // A catalog whose review failed is not shown.
             Err(error) => {
                 tracing::debug!(%error, "failed to review the access to a catalog");
                 false

@@ -90,7 +90,7 @@ pub const ANNOTATION_REQUESTED_BY_GROUPS: &str = "olm.requestedByGroups";
 /// Annotation on InstallPlan: digest of what is applied, by which a plan that was begun is recognised (ours; the manager alone writes
 /// it).
 pub const ANNOTATION_CONTENT_DIGEST: &str = "olm.contentDigest";
-/// Annotation on InstallPlan: the rights for which the plan waits for the approval of somebody who holds them (ours).
+/// Annotation on InstallPlan: the rights for which the plan waits for an approver who holds them (ours).
 pub const ANNOTATION_APPROVAL_NEEDED: &str = "olm.approvalNeeded";
 
 /// Environment variable that tells an operator the name of its OperatorCondition.

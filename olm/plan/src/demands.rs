@@ -385,7 +385,7 @@ impl Missing {
         )
     }
 
-    /// The finding that a plan waits for somebody who holds them; `approve` is the command for that.
+    /// The finding that a plan waits for an approver who holds them; `approve` is the command for that.
     pub(crate) fn finding(&self, who: &Who, approve: &str) -> Finding {
         let text =
             format!("{}; the plan waits for the approval of a user who holds them", self.describe(who));

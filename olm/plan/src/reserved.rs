@@ -1,4 +1,4 @@
-//! Objects that no operator may create, change or delete, whoever approves it: those of olm, of Kubernetes itself and of system
+//! Objects that no operator may create, change or delete, regardless of the approver: those of olm, of Kubernetes itself and of system
 //! namespaces. One function decides for plans and for ClusterServiceVersions that were applied by hand.
 
 use olm_api::names;

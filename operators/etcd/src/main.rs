@@ -48,7 +48,7 @@ struct Args {
     #[arg(long, env = "BACKUP_DIR")]
     backup_dir: Option<PathBuf>,
     /// Let EtcdBackups and EtcdRestores without a Secret use the cloud identity of the operator (environment, web identity, node):
-    /// whoever may create one then reads and writes every bucket that this identity reaches.
+    /// a user who may create one then reads and writes every bucket of this identity.
     #[arg(long, env = "ETCD_OPERATOR_ALLOW_AMBIENT_CREDENTIALS", default_value_t = false, action = ArgAction::Set, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     allow_ambient_credentials: bool,
     /// Namespace of the operator itself.

@@ -29,7 +29,7 @@ use crate::{
 };
 
 /// A browser that has opened the sign-in page. The form sends it back, so that another site's page cannot sign a browser
-/// in as somebody else (login CSRF).
+/// in as another user (login CSRF).
 const BROWSER_COOKIE: &str = "olm_login";
 /// How long a sign-in page can be used, in seconds.
 const BROWSER_SECONDS: u32 = 30 * 60;
@@ -40,7 +40,7 @@ pub(crate) struct LoginQuery {
     next: Option<String>,
 }
 
-/// `GET /login`: the form for a token; with a code, who it is for and a button. Signs nobody in.
+/// `GET /login`: the form for a token; with a code, its user and a button. Does not sign in.
 pub(crate) async fn form(
     State(app): State<Arc<App>>,
     from: ClientAddress,

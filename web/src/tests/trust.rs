@@ -85,7 +85,7 @@ async fn t16_a_link_of_another_site_does_not_replace_the_session() {
     // when a page of another site sends the victim there
     let request = get(&link).header("sec-fetch-site", "cross-site").header(header::COOKIE, &victim.cookie);
     let page = send(&router, request.body(Body::empty()).unwrap()).await;
-    // then nobody is signed in: the page says who it is for, and whose session it would end
+    // then no session starts: the page names the user of the code, and the session that would end
     assert_eq!(page.status, StatusCode::OK);
     assert!(cookies(&page).iter().all(|cookie| !cookie.starts_with("olm_session=")), "{:?}", page.headers);
     assert!(
@@ -254,7 +254,7 @@ async fn t15_an_answer_that_is_not_taken_is_given_up() {
     let served = serve(large, limits).await;
     let mut stream = served.connect(2).await;
     stream.write_all(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").await.unwrap();
-    // when nobody reads it, then the server closes the connection: an end without the whole answer
+    // when the client does not read it, then the server closes the connection: an end without the whole answer
     stream.readable().await.unwrap();
     let end = async {
         loop {

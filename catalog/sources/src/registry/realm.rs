@@ -25,7 +25,7 @@ const SHARED: [&str; 17] = [
     "run.app",
     "workers.dev",
 ];
-/// Top levels of private networks, where nobody registers names.
+/// Top-level domains of private networks: their names are not registered publicly.
 const PRIVATE: [&str; 7] = ["cluster", "internal", "lan", "local", "localhost", "svc", "test"];
 
 /// Whether two hosts have the same registrable domain (`registry.gitlab.com` and `gitlab.com`), or are the same.

@@ -115,7 +115,7 @@ async fn t14_a_login_goes_to_the_registrys_own_site() {
     let text = scene.bad().await.to_string();
     assert!(text.contains("tokenHosts") && !text.contains("hunter2"), "{text}");
     assert_eq!(scene.asked_for("/token"), 0);
-    // And somebody without a log-in may ask it
+    // And an anonymous request to it is allowed
     let credentials = std::mem::take(&mut scene.options.credentials);
     scene.good().await;
     // And an administrator may name it
@@ -136,7 +136,7 @@ async fn t14_a_refresh_token_follows_no_redirect() {
     let document = json!({"auths": {host: {"identitytoken": "refresh"}}}).to_string();
     scene.options.credentials = Credentials::default();
     scene.options.credentials.add("file", document.as_bytes()).expect("a config");
-    // Then nobody is asked there
+    // Then no request reaches that address
     scene.bad().await;
     assert_eq!(thief.asked().len(), 0);
 }

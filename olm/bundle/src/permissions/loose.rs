@@ -49,7 +49,7 @@ pub(super) fn loose(role: &Value, bound: bool, own: &Own<'_>, left: &mut usize) 
         return list;
     }
     let rights = Rights::of_role(role, namespace, left);
-    // Until somebody is bound, rights of level LOW are left out.
+    // Without a binding, rights of level LOW are left out.
     let most = if adds_to.is_empty() { Level::Med } else { Level::Low };
     let foreign = rights.iter().filter(|right| !own.covers(right));
     let rules = in_words(foreign, own.crds).into_iter().filter(|rule| rule.level <= most);

@@ -49,8 +49,8 @@ fn strings<'a>(rule: &'a Value, key: &str) -> impl Iterator<Item = &'a str> + Cl
 }
 
 impl<'a> Rights<'a> {
-    /// The rights that roles give to somebody, what webhooks see, and what pods reach by themselves. A role that adds its rules to
-    /// others gives them to everybody who is bound to those; one that nothing binds gives its rules to whoever is bound later.
+    /// The rights that roles grant, what webhooks see, and what pods reach without rights. A role that adds its rules to
+    /// others grants them to all subjects of those; a role without bindings grants its rules to later subjects.
     pub fn of(objects: impl IntoIterator<Item = &'a Value>) -> Self {
         let mut this = Self::default();
         let mut roles: BTreeMap<(&str, &str, &str), &Value> = BTreeMap::new();

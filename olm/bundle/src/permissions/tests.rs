@@ -15,7 +15,7 @@ fn objects(cluster: bool, rules: Value) -> Vec<Value> {
     vec![
         json!({ "kind": role, "metadata": { "name": "r", "namespace": "ns" }, "rules": rules }),
         json!({ "kind": binding, "metadata": { "name": "b", "namespace": "ns" }, "roleRef": { "kind": role, "name": "r" } }),
-        // a role that nothing binds and that harms nobody
+        // a harmless role without bindings
         json!({ "kind": "ClusterRole", "metadata": { "name": "for-people" },
                 "rules": [{ "apiGroups": ["other.example.com"], "resources": ["others"], "verbs": ["get"] }] }),
         json!({ "kind": "CustomResourceDefinition", "metadata": { "name": "mine.example.com" } }),
@@ -155,7 +155,7 @@ fn t06_roles_that_others_add_to_are_high() {
     }
 }
 
-/// A role that nothing binds is graded as if it was bound; what harms nobody is not told.
+/// A role without bindings is graded as if it was bound; harmless rules are not reported.
 #[test]
 fn t06_roles_that_nothing_binds_are_graded() {
     let role = |rules: Value| [json!({ "kind": "ClusterRole", "metadata": { "name": "r" }, "rules": rules })];

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::grade::{Level, PermissionRule};
 
-/// Resources by which whoever changes them on the way gets into workloads or gets rights.
+/// Resources whose mutation gives access to workloads or rights.
 const SENSITIVE: &[(&str, &[&str])] = &[
     ("", &["pods", "namespaces", "secrets", "serviceaccounts", "nodes"]),
     ("rbac.authorization.k8s.io", &["roles", "rolebindings", "clusterroles", "clusterrolebindings"]),

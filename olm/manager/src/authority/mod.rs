@@ -38,7 +38,9 @@ impl Authority {
     fn recorded(object: &impl ResourceExt, user: &str, groups: &str) -> Option<Self> {
         let user = object.annotations().get(user).filter(|user| !user.is_empty())?.clone();
         let groups = object.annotations().get(groups).map(String::as_str).unwrap_or_default();
-        Some(Self { user, groups: groups.lines().map(str::to_owned).collect() })
+        // Not `lines`: a group that ends in a carriage return is not the one without it.
+        let groups = groups.split('\n').filter(|group| !group.is_empty());
+        Some(Self { user, groups: groups.map(str::to_owned).collect() })
     }
 
     /// The annotations that record it on what is requested in its name.
@@ -64,11 +66,11 @@ pub(crate) enum Named {
     NotRecorded,
 }
 
-/// Whether somebody may do what is demanded.
+/// The verdict on what is demanded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Permission {
     Granted,
-    /// Not without the approval of somebody else; why.
+    /// Another approver is needed; why.
     Waits(String),
 }
 
@@ -110,7 +112,7 @@ impl Authorities {
         }
     }
 
-    /// Whether a plan may be applied in somebody's name. Where the OperatorGroup names an account, that account is the authority: the API
+    /// Whether a plan may be applied in the name of a user. Where the OperatorGroup names an account, that account is the authority: the API
     /// server checks its rights with every write. Who names an account must be able to use it.
     pub(crate) async fn permits_plan(
         &self,
@@ -196,7 +198,7 @@ impl Authorities {
         Ok(recorded)
     }
 
-    /// Whether what is demanded may be applied in somebody's name. `what` names the object that asks for it.
+    /// Whether what is demanded may be applied in the name of a user. `what` names the object that asks for it.
     pub(crate) async fn permits(
         &self,
         named: &Named,
@@ -239,7 +241,7 @@ impl Asking<'_> {
     }
 }
 
-/// The command by which somebody is recorded as the author of an object: whatever is written, the API server puts the name of the
+/// The command that records the caller as the author of an object: whatever value is written, the API server stores the name of the
 /// requester there.
 pub(crate) fn record(kind: &str, namespace: &str, name: &str) -> String {
     format!(
@@ -260,4 +262,23 @@ where
         K::kind(&()),
         policies::REQUESTS
     )))
+}
+
+#[cfg(test)]
+mod tests {
+    use olm_api::{Subscription, SubscriptionSpec};
+
+    use super::*;
+
+    #[test]
+    fn t21_a_group_is_what_was_recorded_to_the_last_character() {
+        let mut subscription = Subscription::new("a", SubscriptionSpec::default());
+        let recorded = [
+            (names::ANNOTATION_REQUESTED_BY.to_owned(), "eve".to_owned()),
+            (names::ANNOTATION_REQUESTED_BY_GROUPS.to_owned(), "system:masters\r\nteam".to_owned()),
+        ];
+        subscription.annotations_mut().extend(recorded);
+        let authority = Authority::requested(&subscription).unwrap();
+        assert_eq!(authority.groups, ["system:masters\r", "team"]);
+    }
 }

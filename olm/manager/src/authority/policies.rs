@@ -115,7 +115,7 @@ pub fn objects(namespace: &str) -> Vec<Value> {
     out
 }
 
-/// What holds of an InstallPlan whoever writes it: Kubernetes 1.30 and newer.
+/// The rules for all writes of an InstallPlan: Kubernetes 1.30 and newer.
 fn approvals(manager: &str) -> [Value; 2] {
     let (by, groups) = (names::ANNOTATION_APPROVED_BY, names::ANNOTATION_APPROVED_BY_GROUPS);
     let kept = [names::ANNOTATION_CONTENT_DIGEST, names::ANNOTATION_PLAN_ALONG]

@@ -19,7 +19,7 @@ const MASTERS: &str = "system:masters";
 /// Reviews at a time.
 const REVIEWS: usize = 16;
 
-/// The rights that somebody lacks for what is demanded.
+/// The rights that a user lacks for what is demanded.
 pub(super) async fn missing(
     client: &Client,
     authority: &Authority,
@@ -49,7 +49,7 @@ pub(super) async fn missing(
     }
 }
 
-/// Whether somebody may do one of these.
+/// Whether a user is allowed one of these requests.
 pub(super) async fn any<const N: usize>(
     client: &Client,
     authority: &Authority,
@@ -120,5 +120,5 @@ async fn review(
         .create(&PostParams::default(), &review)
         .await
         .map_err(Error::kube(format!("review the access of {}", authority.user)))?;
-    Ok((request, review.status.is_some_and(|status| status.allowed)))
+    Ok((request, review.status.is_some_and(|status| status.allowed && status.denied != Some(true))))
 }

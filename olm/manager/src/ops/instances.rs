@@ -120,7 +120,7 @@ async fn list_of(client: &Client, crd: &CrdDescription) -> Result<Vec<Instance>,
     Ok(out)
 }
 
-/// Objects of olm's own kinds are nobody's instances, whatever a version says that it owns.
+/// Objects of olm's own kinds are not operands, whatever kinds a version claims.
 fn resource_of(crd: &CrdDescription) -> Option<(String, ApiResource)> {
     let definition = ObjectRef::new("apiextensions.k8s.io/v1", "CustomResourceDefinition", None, &crd.name);
     let (plural, group) = crd.name.split_once('.').filter(|_| !is_reserved(&definition, None))?;

@@ -59,7 +59,7 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
     }
 }
 
-/// Whether the plan would wait for somebody else's approval if the caller asked for it.
+/// Whether the plan would need another approver if the caller requested it.
 fn approver(context: &Context<'_>, user: &Principal, report: &mut Report) {
     match demands(context).judge(&user.access) {
         Some(Verdict::Lacking(missing)) => {
@@ -420,6 +420,10 @@ impl Before {
 
     /// Takes from a grant the rules that the same accounts had in the same scope.
     fn subtract(&self, grant: &mut Grant, context: &Context<'_>) {
+        // Others may be bound to a role that is adopted: they would get its rules.
+        if context.objects.iter().any(|o| o.reference == grant.by && o.op == Op::Adopt) {
+            return;
+        }
         let manifest = context.wanted.iter().find(|(_, r, _)| *r == grant.by).map(|(.., m)| &**m);
         let Some(manifest) = manifest else { return };
         let others = list(manifest, "/subjects").iter().any(|subject| !self.subjects.contains(subject));

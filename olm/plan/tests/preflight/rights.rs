@@ -1,6 +1,6 @@
 //! Rights of those who ask and those who carry out.
 
-use olm_plan::{Access, Fact, FindingCode, Principal, Rule, Severity, Who, namespaces_to_ask};
+use olm_plan::{Access, Fact, FindingCode, Op, Principal, Rule, Severity, Who, namespaces_to_ask};
 use serde_json::{Value, json};
 
 use crate::world::{World, allow, config, everything, manager, principal};
@@ -130,7 +130,7 @@ fn a_user_needs_the_subscription_and_the_namespace_alone() {
     let mut world = World::install(vec![], |_| {});
     let subscriptions = |verb: &str| rule(&[verb], &["operators.coreos.com"], &["subscriptions"]);
     world.facts.user = principal(Who::You, vec![subscriptions("create")]);
-    // the plan waits for somebody who may write what it consists of
+    // the plan waits for an approver who may write its objects
     assert!(world.codes().iter().all(|code| *code == (FindingCode::ApproverLacksRights, Severity::Warn)));
     // a namespace that is to be made is the user's to make
     world.live.clear();
@@ -152,4 +152,18 @@ fn rights_in_a_namespace_are_asked_for_where_those_of_the_cluster_do_not_suffice
     assert!(ask(everything()).is_empty());
     assert!(ask(all_but("", "services")).is_empty());
     assert_eq!(ask(all_but("", "configmaps")).into_iter().collect::<Vec<_>>(), ["ns"]);
+}
+
+#[test]
+fn t04_an_upgrade_that_adopts_a_role_demands_its_rules() {
+    let mut world = World::install(vec![], |_| {}).upgrade("1.0.1", vec![], |_| {});
+    let plan = world.plan();
+    assert!(plan.demands.is_empty(), "{:?}", plan.demands);
+    // a role of that name is there before, and other subjects may be bound to it
+    let role = plan.objects.iter().find(|o| o.gvk.starts_with("ClusterRole.") && o.op == Op::Create).unwrap();
+    world.put(json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": { "name": role.name },
+    }));
+    let demands = world.plan().demands;
+    assert!(demands.grants.iter().any(|grant| grant.by.name == role.name), "{demands:?}");
 }

@@ -68,7 +68,7 @@ async fn permit<'a>(
     }
 }
 
-/// That an object which is made for a version is not somebody else's.
+/// Fails if an object that is created for a version has another owner.
 pub(super) async fn owned(csv: &ClusterServiceVersion, object: &Value, ctx: &Ctx) -> Result<(), Error> {
     let id = crate::resources::Id::of(object)?;
     let Some(live) = ctx.resources.get(&id).await? else { return Ok(()) };

@@ -245,7 +245,7 @@ fn render(
     Ok((Desired { targets, deployments }, made, wants))
 }
 
-/// The first object of a version that belongs to olm or to Kubernetes, and why: whoever applied the version has no right to it.
+/// The first object of a version that belongs to olm or to Kubernetes, and why.
 fn reserved_object(
     csv: &ClusterServiceVersion,
     rendered: &Rendered,

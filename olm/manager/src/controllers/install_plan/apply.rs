@@ -152,7 +152,7 @@ fn still_approved(job: &Job<'_>, ctx: &Ctx) -> Result<(), Error> {
     Err(Error::NotReady { object, text: "is not approved any more; what was applied so far stays".into() })
 }
 
-/// The Subscription of an operator that is installed along is requested by whoever approved the plan that brings it.
+/// The author of a Subscription that is installed along is the approver of the plan that creates it.
 fn in_the_name_of(authority: Option<&Authority>, mut manifest: Value) -> Value {
     for (key, value) in authority.into_iter().flat_map(Authority::annotations) {
         manifest["metadata"]["annotations"][key] = value.into();

@@ -32,7 +32,7 @@ pub(super) fn content(plan: &InstallPlan) -> Option<&String> {
     plan.annotations().get(names::ANNOTATION_CONTENT_DIGEST).filter(|_| plan.spec.plan_digest.is_some())
 }
 
-/// Proves the rights of whoever approved the plan.
+/// Proves the rights of the approver.
 pub(super) async fn prove(
     plan: &InstallPlan,
     subscription: &Subscription,

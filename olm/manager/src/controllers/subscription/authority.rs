@@ -1,5 +1,5 @@
-//! Whether the author of a Subscription may have what it asks for: a plan that exceeds the author's rights waits for the approval of
-//! somebody who holds them.
+//! Whether the author of a Subscription may have what it asks for: a plan that exceeds the author's rights waits for an
+//! approver who holds them.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,8 +21,8 @@ use crate::{
 /// How soon a plan goes on when its author was given the rights that it takes.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
-/// The rights that the author lacks for a plan that needs no other approval; `None` where there are none, or somebody has to approve
-/// it anyway.
+/// The rights that the author lacks for a plan that needs no other approval; `None` where there are none, or the plan needs
+/// an approval anyway.
 pub(super) async fn needed(observed: &Observed<'_>, plan: &Plan, ctx: &Ctx) -> Result<Option<String>, Error> {
     if !plan_object::is_requested(observed, plan) {
         return Ok(None);
@@ -39,7 +39,7 @@ pub(super) async fn needed(observed: &Observed<'_>, plan: &Plan, ctx: &Ctx) -> R
     })
 }
 
-/// Whether a plan waits for somebody with more rights.
+/// Whether a plan waits for an approver with more rights.
 pub(super) fn waits(plan: &InstallPlan) -> bool {
     !plan.spec.approved && plan.annotations().contains_key(names::ANNOTATION_APPROVAL_NEEDED)
 }

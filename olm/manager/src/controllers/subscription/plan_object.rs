@@ -38,7 +38,7 @@ pub(super) fn is_requested(observed: &Observed<'_>, plan: &Plan) -> bool {
     observed.subscription.spec.install_plan_approval == Approval::Automatic || was_approved(observed, plan)
 }
 
-/// `needed` are the rights for which the plan waits for the approval of somebody else.
+/// `needed` are the rights that the approver must hold.
 pub(super) fn plan_object(observed: &Observed<'_>, change: &Change, needed: Option<String>) -> InstallPlan {
     let subscription = observed.subscription;
     let plan = &change.plan;

@@ -198,7 +198,7 @@ fn each_ailment_is_found_and_says_what_to_do() {
             (Code::RequestsNotRecorded, Warning),
         ),
         (
-            "a request of nobody",
+            "a request without an author",
             |f| f.subscriptions[0].metadata.annotations = None,
             (Code::AuthorNotRecorded, Warning),
         ),
