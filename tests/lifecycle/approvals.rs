@@ -11,8 +11,8 @@ use crate::{op, scenario};
 
 const BY: &str = "/metadata/annotations/olm.approvedBy";
 
-/// A plan that waits for somebody.
-async fn waiting(world: &World) -> Result<Value> {
+/// A plan that waits for approval.
+pub(crate) async fn waiting(world: &World) -> Result<Value> {
     world.publish("catalog", &Catalog::chain(&[&op("1.0.0")])).await?;
     world.home("ns").await?;
     world.subscribe_with("ns", "a", |s| s["installPlanApproval"] = "Manual".into()).await?;

@@ -287,7 +287,7 @@ fn an_install_writes_each_object_once() {
             world.installed(namespace, "a", "a.v1.0.0").await?;
             world.quiet().await?;
             let writes = world.faults.writes_since(from);
-            // However long it lasts: nobody but the operator has changed these meanwhile.
+            // Only the operator changed these in the meantime.
             for part in ["/deployments/", "/operatorconditions/"] {
                 let of_part = writes.iter().filter(|call| call.path.contains(part));
                 let of_part: Vec<String> = of_part.map(ToString::to_string).collect();

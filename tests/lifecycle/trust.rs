@@ -7,7 +7,7 @@ use olm_devcluster::api::Identity;
 use olm_tests::inprocess::{Catalog, Operator, World, crd, text};
 use serde_json::{Value, json};
 
-use crate::{a_crd, op, run, scenario};
+use crate::{a_crd, approvals, op, run, scenario};
 
 const NEEDED: &str = "/metadata/annotations/olm.approvalNeeded";
 const BY: &str = "/metadata/annotations/olm.requestedBy";
@@ -259,10 +259,7 @@ fn the_configuration_of_a_subscription_takes_the_right_to_change_deployments() {
 fn t08_a_status_approves_nothing() {
     scenario(async |world, _manager| {
         // given a plan that waits, and a user who may write the status of plans
-        world.publish("catalog", &Catalog::chain(&[&op("1.0.0")])).await?;
-        world.home("ns").await?;
-        world.subscribe_with("ns", "a", |s| s["installPlanApproval"] = "Manual".into()).await?;
-        let plan = world.waiting_plan("ns", &[]).await?;
+        let plan = approvals::waiting(&world).await?;
         let plan = text(&plan, "/metadata/name");
         let right = rule(&["operators.coreos.com"], &["installplans/status"], &["patch"]);
         world.allow("bob", "ns", &[right]).await?;
@@ -284,10 +281,7 @@ fn t08_a_status_approves_nothing() {
 fn t09_only_plans_of_the_manager_are_applied() {
     scenario(async |world, _manager| {
         // given a plan that waits, and a tenant
-        world.publish("catalog", &Catalog::chain(&[&op("1.0.0")])).await?;
-        world.home("ns").await?;
-        world.subscribe_with("ns", "a", |s| s["installPlanApproval"] = "Manual".into()).await?;
-        let plan = world.waiting_plan("ns", &[]).await?;
+        let plan = approvals::waiting(&world).await?;
         let jane = tenant(&world, "jane", "ns").await?;
 
         // when the tenant makes one that is approved already and has no digest
