@@ -16,7 +16,7 @@ use crate::manifests::MANAGER;
 /// Name of the policies that record approvals, and of what binds them.
 const APPROVALS: &str = "olm-approvals";
 /// Name of the policy that records requests, and of what binds it.
-pub(super) const REQUESTS: &str = "olm-requests";
+pub(crate) const REQUESTS: &str = "olm-requests";
 
 /// Annotations on a Subscription that decide something beside its `spec`.
 const DECISIONS: [&str; 4] = [

@@ -1,31 +1,28 @@
-//! Whether it is on record in whose name operators are changed.
+//! Whether the API server records in whose name operators are changed.
 
 use kube::ResourceExt;
 use olm_api::Subscription;
-use olm_version::Version;
 
 use super::{
     ailment::{Ailment, Code},
     facts::Facts,
     installation::named,
+    objects::Compared,
 };
-use crate::authority::{self, Authority};
-
-/// The minor version of Kubernetes 1 that brought the policies by which it is recorded.
-const SINCE: u64 = 36;
+use crate::authority::{self, Authority, policies};
 
 pub(super) fn check(facts: &Facts) -> Vec<Ailment> {
-    let version =
-        facts.kubernetes.as_deref().and_then(|text| Version::parse(text.trim_start_matches('v')).ok());
-    let Some(version) = version else { return Vec::new() };
-    if (version.major, version.minor) < (1, SINCE) {
-        let why = format!(
-            "Kubernetes {version} has no MutatingAdmissionPolicies: the rights of users who ask for operators are not checked, and \
-             who may change Subscriptions has the rights of the manager"
-        );
-        let fix = format!(
-            "upgrade to Kubernetes 1.{SINCE}, or let only cluster administrators change Subscriptions"
-        );
+    if facts.installation.is_empty() {
+        // The installation was not compared, so it is not known whether requests are recorded.
+        return Vec::new();
+    }
+    let records = |c: &Compared| {
+        c.wanted["kind"] == "MutatingAdmissionPolicy" && c.wanted["metadata"]["name"] == policies::REQUESTS
+    };
+    if !facts.installation.iter().any(records) {
+        let why = "the API server has no MutatingAdmissionPolicies: the rights of users who ask for operators are not checked, and \
+                   who may change Subscriptions has the rights of the manager";
+        let fix = "upgrade to Kubernetes 1.36, or let only cluster administrators change Subscriptions";
         return vec![Ailment::new(Code::RequestsNotRecorded, None, why).fix(fix)];
     }
     let unknown =

@@ -66,8 +66,14 @@ fn well() -> Facts {
         plans: vec![plan("Complete", "2026-01-01T10:00:00Z", true)],
         csvs: vec![csv("Succeeded")],
         groups: vec![group("own")],
+        installation: vec![Compared { wanted: policy(), live: Some(policy()) }],
         ..Facts::default()
     }
+}
+
+/// By which the API server records who asks for changes.
+fn policy() -> Value {
+    json!({ "kind": "MutatingAdmissionPolicy", "metadata": { "name": "olm-requests" } })
 }
 
 fn catalog() -> CatalogSource {
@@ -194,7 +200,7 @@ fn each_ailment_is_found_and_says_what_to_do() {
         ),
         (
             "a Kubernetes that records nothing",
-            |f| f.kubernetes = Some("v1.35.2".into()),
+            |f| f.installation = vec![Compared { wanted: binding(), live: Some(binding()) }],
             (Code::RequestsNotRecorded, Warning),
         ),
         (
@@ -204,7 +210,7 @@ fn each_ailment_is_found_and_says_what_to_do() {
         ),
         (
             "a role that is missing",
-            |f| f.installation = vec![Compared { wanted: binding(), live: None }],
+            |f| f.installation.push(Compared { wanted: binding(), live: None }),
             (Code::InstallationDiffers, Error),
         ),
         (
