@@ -17,6 +17,7 @@ mod kubectl;
 mod lifecycle;
 mod network;
 mod operator;
+mod personas;
 mod plan_cli;
 mod workloads;
 

@@ -36,6 +36,7 @@ mod subscriptions;
 mod trust;
 mod two_namespaces;
 mod upgrades;
+mod webhook;
 
 use std::future::Future;
 

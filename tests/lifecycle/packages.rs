@@ -28,29 +28,19 @@ async fn world() -> Result<(World, Manager)> {
         (object["kind"].as_str().map(str::to_owned), object["metadata"]["name"].as_str().map(str::to_owned))
     };
     let mut more = 0;
-    for mut object in manifests(&options(true)) {
+    for object in manifests(&options(true)) {
         if without.iter().any(|other| named(other) == named(&object)) {
             continue;
         }
-        if object["kind"] == "Service"
-            && let Some(spec) = object["spec"].as_object_mut()
-        {
-            // The manager is no pod here.
-            spec.remove("selector");
+        match object["kind"] == "Service" {
+            true => world.route(&object, address).await?,
+            false => world.apply(&object).await.map(drop)?,
         }
-        world.apply(&object).await?;
         more += 1;
     }
     ensure!(more >= 3, "only {more} objects are there for the API alone");
-    let slice = json!({
-        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
-        "metadata": { "name": "olm-packages-here", "namespace": OLM, "labels": { "kubernetes.io/service-name": "olm-packages" } },
-        "addressType": "IPv4", "ports": [{ "name": "packages", "port": address.port(), "protocol": "TCP" }],
-        "endpoints": [{ "addresses": [address.ip().to_string()], "conditions": { "ready": true } }],
-    });
-    world.apply(&slice).await?;
     let manager = world.manager_with(olm_manager::Options {
-        package_manifests: Some(address),
+        secure_listen: Some(address),
         ..world.options("manager-0")
     })?;
     Ok((world, manager))

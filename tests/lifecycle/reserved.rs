@@ -57,7 +57,7 @@ fn t01_what_was_changed_of_olm_is_reported_and_restored() {
         let world = World::bare().await?;
         let options =
             ManifestOptions { console_image: None, shipped_catalog: false, ..ManifestOptions::default() };
-        let objects = manifests::manifests(&options);
+        let objects = manifests::for_server(&world.client, manifests::manifests(&options)).await?;
         let deployment = objects.iter().find(|o| o["kind"] == "Deployment").context("a manager")?;
         world.apply(deployment).await?;
         let reported = async || -> Vec<(Code, String)> {

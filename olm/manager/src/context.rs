@@ -89,8 +89,8 @@ pub(crate) enum Error {
     /// The user in whose name it would be done lacks the rights.
     #[error("{0}")]
     NotPermitted(String),
-    #[error("failed to serve PackageManifests: {0}")]
-    Packages(String),
+    #[error("failed to serve what the API server calls: {0}")]
+    Secure(String),
 }
 
 impl Error {

@@ -8,6 +8,7 @@
 
 mod adoption;
 mod attenuated;
+mod audit;
 pub mod authority;
 mod backoff;
 pub mod catalogs;
@@ -35,6 +36,7 @@ mod resources;
 mod reviews;
 mod run;
 mod runner;
+mod secure;
 mod stores;
 #[cfg(test)]
 mod testing;

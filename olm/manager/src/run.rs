@@ -23,7 +23,7 @@ use crate::{
     http::{Connections, Peer, Serving, router},
     lease::Elector,
     manifests::{HTTP_PORT, MANAGER, home},
-    packages,
+    secure,
 };
 
 /// How a manager runs.
@@ -41,8 +41,8 @@ pub struct Options {
     pub cache_dir: Option<PathBuf>,
     /// How registries are reached.
     pub registries: Registries,
-    /// Where it serves PackageManifests; `None` does not.
-    pub package_manifests: Option<SocketAddr>,
+    /// Where the API server calls it: the webhook that records requests, and PackageManifests; `None` serves neither.
+    pub secure_listen: Option<SocketAddr>,
 }
 
 impl Options {
@@ -56,7 +56,7 @@ impl Options {
             leader_election: true,
             cache_dir: None,
             registries: Registries::default(),
-            package_manifests: None,
+            secure_listen: None,
         }
     }
 }
@@ -105,11 +105,11 @@ pub async fn run(client: Client, options: Options, shutdown: CancellationToken) 
     let ready = tokio::spawn(ready(Arc::clone(&ctx), serving.ready, stop.clone()));
     // However this ends, nothing of it goes on: in a test the process lives on.
     let _tasks = [AbortOnDrop(catalogs.abort_handle()), AbortOnDrop(ready.abort_handle())];
-    let packages = packages(options.package_manifests, Arc::clone(&ctx), stop.clone());
+    let secure = secure(options.secure_listen, Arc::clone(&ctx), stop.clone());
     let lead = lead(client, options, ctx, stop.clone());
-    let (packages, http, lead) = tokio::join!(
+    let (secure, http, lead) = tokio::join!(
         async {
-            let result = packages.await;
+            let result = secure.await;
             stop.cancel();
             result
         },
@@ -124,12 +124,12 @@ pub async fn run(client: Client, options: Options, shutdown: CancellationToken) 
             result
         }
     );
-    lead.and(http).and(packages)
+    lead.and(http).and(secure)
 }
 
-async fn packages(address: Option<SocketAddr>, ctx: Arc<Ctx>, stop: CancellationToken) -> Result<(), Error> {
+async fn secure(address: Option<SocketAddr>, ctx: Arc<Ctx>, stop: CancellationToken) -> Result<(), Error> {
     match address {
-        Some(address) => packages::run(ctx, address, stop).await,
+        Some(address) => secure::run(ctx, address, stop).await,
         None => {
             stop.cancelled().await;
             Ok(())

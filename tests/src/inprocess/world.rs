@@ -1,6 +1,7 @@
 //! A cluster, a manager and what is between them, for one scenario.
 
 use std::{
+    net::SocketAddr,
     sync::atomic::{AtomicUsize, Ordering},
     time::Duration,
 };
@@ -72,6 +73,7 @@ const KINDS: &[(&str, &str, &str, &str)] = &[
         "validatingwebhookconfigurations",
     ),
     ("MutatingWebhookConfiguration", "admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations"),
+    ("MutatingAdmissionPolicy", "admissionregistration.k8s.io", "v1", "mutatingadmissionpolicies"),
     (
         "MutatingAdmissionPolicyBinding",
         "admissionregistration.k8s.io",
@@ -134,8 +136,8 @@ impl World {
         // What the manager runs in is not needed here: it runs in this process.
         let options =
             ManifestOptions { console_image: None, shipped_catalog: false, ..ManifestOptions::default() };
-        let objects: Vec<Value> =
-            manifests::manifests(&options).into_iter().filter(|o| o["kind"] != "Deployment").collect();
+        let objects = manifests::for_server(&world.client, manifests::manifests(&options)).await?;
+        let objects: Vec<Value> = objects.into_iter().filter(|o| o["kind"] != "Deployment").collect();
         manifests::apply(&world.client, &objects).await.context("olm's own manifests")?;
         if world.server.has_controllers() {
             world.until_approvals_are_recorded().await?;
@@ -158,6 +160,27 @@ impl World {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
         Ok(())
+    }
+
+    /// A Service whose pods would be the manager's: here the manager is no pod, and listens at an address of this machine.
+    ///
+    /// # Errors
+    /// What the API refuses.
+    pub async fn route(&self, service: &Value, address: SocketAddr) -> Result<()> {
+        let (mut service, port) = (service.clone(), &service["spec"]["ports"][0]["name"]);
+        let name = text(&service, "/metadata/name").to_owned();
+        let slice = json!({
+            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+            "metadata": { "name": format!("{name}-here"), "namespace": text(&service, "/metadata/namespace"),
+                "labels": { "kubernetes.io/service-name": name } },
+            "addressType": "IPv4", "ports": [{ "name": port, "port": address.port(), "protocol": "TCP" }],
+            "endpoints": [{ "addresses": [address.ip().to_string()], "conditions": { "ready": true } }],
+        });
+        if let Some(spec) = service["spec"].as_object_mut() {
+            spec.remove("selector");
+        }
+        self.apply(&service).await?;
+        self.apply(&slice).await.map(drop)
     }
 
     /// A cluster with a manager.

@@ -168,9 +168,9 @@ pub struct ManagerArgs {
     /// Folder with certificate authorities (*.crt, *.pem) to trust beside the system's.
     #[arg(long, env = "OLM_PULL_CAS_DIR")]
     pub pull_cas_dir: Option<PathBuf>,
-    /// Address for PackageManifests, which the API server asks for; not served when absent.
+    /// Address at which the API server calls the webhook that records requests, and PackageManifests; not served when absent.
     #[arg(long, value_name = "ADDRESS")]
-    pub package_manifests: Option<SocketAddr>,
+    pub secure_listen: Option<SocketAddr>,
     /// How the log is written.
     #[arg(long, env = "OLM_LOG_FORMAT", value_enum, default_value_t)]
     pub log_format: LogFormat,

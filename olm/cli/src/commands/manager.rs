@@ -19,7 +19,7 @@ pub async fn run(global: &Global, args: ManagerArgs) -> Result<(), Failure> {
         listen: Some(args.listen),
         cache_dir: args.cache_dir,
         registries: Registries { file: args.registries, authorities: args.pull_cas_dir },
-        package_manifests: args.package_manifests,
+        secure_listen: args.secure_listen,
         ..Options::new(identity)
     };
     if let Ok(namespace) = std::env::var("POD_NAMESPACE") {

@@ -5,17 +5,10 @@
 
 pub mod policies;
 mod review;
+pub(crate) mod webhook;
 
-use std::{
-    sync::{Mutex, PoisonError},
-    time::{Duration, Instant},
-};
-
-use k8s_openapi::api::{
-    admissionregistration::v1::{MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding},
-    authentication::v1::SelfSubjectReview,
-};
-use kube::{Api, Client, Resource, ResourceExt, api::PostParams};
+use k8s_openapi::api::authentication::v1::SelfSubjectReview;
+use kube::{Api, Client, ResourceExt, api::PostParams};
 use olm_api::{InstallPlan, OperatorGroup, names};
 use olm_plan::{AccessRequest, Demands, Who};
 use tokio::sync::OnceCell;
@@ -51,6 +44,14 @@ impl Authority {
         ]
     }
 
+    pub(crate) fn user(&self) -> &str {
+        &self.user
+    }
+
+    pub(crate) fn groups(&self) -> &[String] {
+        &self.groups
+    }
+
     pub(crate) fn who(&self) -> Who {
         Who::named(&self.user)
     }
@@ -60,10 +61,8 @@ impl Authority {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Named {
     By(Authority),
-    /// The API server records it, and there is no record: the object is older than the policies.
+    /// There is no record: the object is older than the policies.
     NoRecord,
-    /// The API server has no policies that record it: Kubernetes before 1.36.
-    NotRecorded,
 }
 
 /// The verdict on what is demanded.
@@ -74,27 +73,20 @@ pub(crate) enum Permission {
     Waits(String),
 }
 
-/// How long it counts as known whether the policies are there.
-const KNOWN: Duration = Duration::from_secs(60);
-
 /// Knows in whose name things are applied, and asks whether they may.
 pub(crate) struct Authorities {
     client: Client,
     own: OnceCell<String>,
-    recorded: Mutex<Option<(Instant, bool)>>,
 }
 
 impl Authorities {
     pub(crate) fn new(client: Client) -> Self {
-        Self { client, own: OnceCell::new(), recorded: Mutex::new(None) }
+        Self { client, own: OnceCell::new() }
     }
 
     /// The user who asked for what an object says.
-    pub(crate) async fn of_request(&self, object: &impl ResourceExt) -> Result<Named, Error> {
-        match Authority::requested(object) {
-            Some(authority) => Ok(Named::By(authority)),
-            None => self.without_record().await,
-        }
+    pub(crate) fn of_request(object: &impl ResourceExt) -> Named {
+        Authority::requested(object).map_or(Named::NoRecord, Named::By)
     }
 
     /// The user who approved a plan. One that the manager approved is applied in the name of the author of its Subscription.
@@ -106,9 +98,9 @@ impl Authorities {
         let approver =
             Authority::recorded(plan, names::ANNOTATION_APPROVED_BY, names::ANNOTATION_APPROVED_BY_GROUPS);
         match approver {
-            Some(approver) if approver.user != *self.own_name().await? => Ok(Named::By(approver)),
-            Some(_) => self.of_request(subscription).await,
-            None => self.without_record().await,
+            Some(approver) if !self.is_own(&approver.user).await? => Ok(Named::By(approver)),
+            Some(_) => Ok(Self::of_request(subscription)),
+            None => Ok(Named::NoRecord),
         }
     }
 
@@ -166,8 +158,9 @@ impl Authorities {
         )))
     }
 
-    async fn without_record(&self) -> Result<Named, Error> {
-        Ok(if self.is_recorded().await? { Named::NoRecord } else { Named::NotRecorded })
+    /// Whether a user is the manager.
+    pub(crate) async fn is_own(&self, user: &str) -> Result<bool, Error> {
+        Ok(user == self.own_name().await?)
     }
 
     /// The user as whom the manager is known to the API server.
@@ -183,21 +176,6 @@ impl Authorities {
             .await
     }
 
-    /// Whether the API server has the policies that record requests.
-    async fn is_recorded(&self) -> Result<bool, Error> {
-        let known = *self.recorded.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, recorded)) = known.filter(|(since, _)| since.elapsed() < KNOWN) {
-            return Ok(recorded);
-        }
-        let (policy, binding) = tokio::try_join!(
-            exists(Api::<MutatingAdmissionPolicy>::all(self.client.clone())),
-            exists(Api::<MutatingAdmissionPolicyBinding>::all(self.client.clone())),
-        )?;
-        let recorded = policy && binding;
-        *self.recorded.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), recorded));
-        Ok(recorded)
-    }
-
     /// Whether what is demanded may be applied in the name of a user. `what` names the object that asks for it.
     pub(crate) async fn permits(
         &self,
@@ -207,7 +185,6 @@ impl Authorities {
     ) -> Result<Permission, Error> {
         let authority = match named {
             _ if demands.is_empty() => return Ok(Permission::Granted),
-            Named::NotRecorded => return Ok(Permission::Granted),
             Named::NoRecord => {
                 return Ok(what.map_or(Permission::Granted, |what| Permission::Waits(what.without_record())));
             }
@@ -249,19 +226,6 @@ pub(crate) fn record(kind: &str, namespace: &str, name: &str) -> String {
         kind.to_lowercase(),
         names::ANNOTATION_REQUESTED_BY
     )
-}
-
-async fn exists<K>(api: Api<K>) -> Result<bool, Error>
-where
-    K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
-{
-    let found = api.get_metadata_opt(policies::REQUESTS).await;
-    // An API server that does not serve the kind answers 404 too.
-    found.map(|found| found.is_some()).map_err(Error::kube(format!(
-        "get {} {}",
-        K::kind(&()),
-        policies::REQUESTS
-    )))
 }
 
 #[cfg(test)]

@@ -6,37 +6,39 @@
 //! * `olm-approvals` (validating and mutating): an InstallPlan carries the name and the groups of the user who approved it, and what the
 //!   manager wrote about its content stays as it was.
 //!
-//! The manager is exempt: what it changes it changes in the name of others.
+//! The manager is exempt: what it changes it changes in the name of others. API servers without these policies call a webhook of the
+//! manager that does the same ([`webhook`](super::webhook)).
 
 use olm_api::names;
 use serde_json::{Value, json};
 
-use crate::manifests::MANAGER;
+use crate::manifests::manager_user;
 
 /// Name of the policies that record approvals, and of what binds them.
 const APPROVALS: &str = "olm-approvals";
-/// Name of the policy that records requests, and of what binds it.
+/// Name of the policy that records requests, of what binds it, and of the webhook where there are no such policies.
 pub(crate) const REQUESTS: &str = "olm-requests";
 
 /// Annotations on a Subscription that decide something beside its `spec`.
-const DECISIONS: [&str; 4] = [
+pub(super) const DECISIONS: [&str; 4] = [
     names::ANNOTATION_REQUESTED_BY,
     names::ANNOTATION_REQUESTED_BY_GROUPS,
     names::ANNOTATION_APPROVED_PLAN,
     names::ANNOTATION_ROLLBACK_TO,
 ];
 
+/// Annotations of an InstallPlan that only the manager writes.
+pub(super) const CONTENT: [&str; 2] = [names::ANNOTATION_CONTENT_DIGEST, names::ANNOTATION_PLAN_ALONG];
+
+/// The kinds whose authors are recorded.
+pub(super) const REQUESTED: [&str; 3] = ["subscriptions", "operatorgroups", "clusterserviceversions"];
+
 /// Whether the request is the one that approves.
-const APPROVES: &str = "object.spec.approved && (oldObject == null || !oldObject.spec.approved)";
+pub(super) const APPROVES: &str = "object.spec.approved && (oldObject == null || !oldObject.spec.approved)";
 
 /// The groups of the requester, one a line.
 const GROUPS: &str =
     r"(has(request.userInfo.groups) ? request.userInfo.groups.filter(g, !g.contains('\n')).join('\n') : '')";
-
-/// The name by which the API server knows the manager.
-pub(crate) fn manager(namespace: &str) -> String {
-    format!("system:serviceaccount:{namespace}:{MANAGER}")
-}
 
 /// An annotation of an object; empty where there is none.
 fn annotation(object: &str, key: &str) -> String {
@@ -49,6 +51,16 @@ fn annotation(object: &str, key: &str) -> String {
 /// A field of the spec; `none` where there is none.
 fn field(object: &str, name: &str, none: &str) -> String {
     format!("(has({object}.spec.{name}) ? {object}.spec.{name} : {none})")
+}
+
+/// Whether a request changes the `spec` or one of these annotations.
+pub(super) fn changes(annotations: &[&str]) -> String {
+    let spec = |object: &str| format!("(has({object}.spec) ? {object}.spec : null)");
+    let mut terms = vec!["oldObject == null".to_owned(), format!("{} != {}", spec("object"), spec("oldObject"))];
+    terms.extend(
+        annotations.iter().map(|key| format!("{} != {}", annotation("object", key), annotation("oldObject", key))),
+    );
+    terms.join(" || ")
 }
 
 fn constraints(resources: &[&str]) -> Value {
@@ -86,7 +98,7 @@ fn mutating(name: &str, resources: &[&str], when: Value, record: [&str; 2]) -> [
 /// All policies of an installation in a namespace.
 #[must_use]
 pub fn objects(namespace: &str) -> Vec<Value> {
-    let manager = manager(namespace);
+    let manager = manager_user(namespace);
     let mut out = Vec::from(approvals(&manager));
     out.extend(mutating(
         APPROVALS,
@@ -94,21 +106,12 @@ pub fn objects(namespace: &str) -> Vec<Value> {
         json!([{ "name": "approves", "expression": APPROVES }]),
         [names::ANNOTATION_APPROVED_BY, names::ANNOTATION_APPROVED_BY_GROUPS],
     ));
-    let spec = |object: &str| format!("(has({object}.spec) ? {object}.spec : null)");
-    let decides =
-        DECISIONS.map(|key| format!("{} != {}", annotation("object", key), annotation("oldObject", key)));
-    let changes = format!(
-        "oldObject == null || {} != {} || {}",
-        spec("object"),
-        spec("oldObject"),
-        decides.join(" || ")
-    );
     out.extend(mutating(
         REQUESTS,
-        &["subscriptions", "operatorgroups", "clusterserviceversions"],
+        &REQUESTED,
         json!([
             { "name": "by-others", "expression": format!("request.userInfo.username != '{manager}'") },
-            { "name": "changes", "expression": changes },
+            { "name": "changes", "expression": changes(&DECISIONS) },
         ]),
         [names::ANNOTATION_REQUESTED_BY, names::ANNOTATION_REQUESTED_BY_GROUPS],
     ));
@@ -118,8 +121,7 @@ pub fn objects(namespace: &str) -> Vec<Value> {
 /// The rules for all writes of an InstallPlan: Kubernetes 1.30 and newer.
 fn approvals(manager: &str) -> [Value; 2] {
     let (by, groups) = (names::ANNOTATION_APPROVED_BY, names::ANNOTATION_APPROVED_BY_GROUPS);
-    let kept = [names::ANNOTATION_CONTENT_DIGEST, names::ANNOTATION_PLAN_ALONG]
-        .map(|key| format!("{} == {}", annotation("object", key), annotation("oldObject", key)));
+    let kept = CONTENT.map(|key| format!("{} == {}", annotation("object", key), annotation("oldObject", key)));
     let same = [("planDigest", "''"), ("clusterServiceVersionNames", "[]")]
         .map(|(name, none)| format!("{} == {}", field("object", name, none), field("oldObject", name, none)));
     let spec = json!({

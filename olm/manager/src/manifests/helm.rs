@@ -9,8 +9,8 @@ use super::{
     CATALOG_READER_ROLE, CONSOLE, MANAGER, ManifestOptions, VERSION,
     installation::OPTIONS_ANNOTATION,
     manifests,
-    packages::{PACKAGES, PACKAGES_API, PORT_NAME},
-    where_served,
+    packages::{PACKAGES, PACKAGES_API},
+    stands_in,
 };
 
 /// Fields that a value decides, as they stand in the objects, and the expression that takes their place. YAML leaves the marks
@@ -24,10 +24,6 @@ const MARKS: [(&str, &str); 7] = [
     ("markResources", "{{- toYaml .Values.resources | nindent INDENT }}"),
     ("markPorts", "{{- range .Values.networkPolicy.apiServerPorts }}"),
 ];
-
-/// An item of a list that is there only where PackageManifests are served, before its number.
-const ITEM: &str = "markItem";
-const PACKAGES_SERVED: &str = ".Values.packageManifests.enabled";
 
 /// A file of the chart: its path below the chart's folder, and its text.
 pub type File = (String, String);
@@ -79,7 +75,6 @@ fn parts() -> Vec<Part> {
             o["metadata"]["name"] != CONSOLE
                 && !is_of_packages(o)
                 && !is(o, &["RoleBinding"], CATALOG_READER_ROLE)
-                && where_served(o).is_none()
                 && ["ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"]
                     .iter()
                     .any(|kind| o["kind"] == *kind)
@@ -95,12 +90,11 @@ fn parts() -> Vec<Part> {
         of("approvals", Some(VALIDATES), |o| {
             o["kind"].as_str().is_some_and(|kind| kind.starts_with("ValidatingAdmissionPolicy"))
         }),
-        of("approvals-recorded", Some(MUTATES), |o| {
-            let kind = o["kind"].as_str().unwrap_or_default();
-            kind.starts_with("MutatingAdmissionPolicy")
-                || (kind == "ClusterRole" && where_served(o).is_some())
+        of("requests", Some(MUTATES), |o| {
+            o["kind"].as_str().is_some_and(|kind| kind.starts_with("MutatingAdmissionPolicy"))
         }),
-        of("packages", Some(PACKAGES_SERVED), is_of_packages),
+        of("requests-webhook", Some(DOES_NOT_MUTATE), stands_in),
+        of("packages", Some(".Values.packageManifests.enabled"), is_of_packages),
         of("poddisruptionbudget", Some("gt (int .Values.replicas) 1"), |o| {
             o["kind"] == "PodDisruptionBudget"
         }),
@@ -162,13 +156,7 @@ impl Part {
             if let Some(rules) = object.pointer_mut("/spec/egress").and_then(Value::as_array_mut) {
                 mark_ports(rules);
             }
-            let mut items = Vec::new();
-            if self.condition != Some(PACKAGES_SERVED) {
-                set_apart(&mut object, &mut items);
-            }
-            let items =
-                items.iter().map(|item| serde_yaml::to_string(&[item])).collect::<Result<Vec<_>, _>>()?;
-            let _ = write!(out, "---\n{}", templated(&serde_yaml::to_string(&object)?, &items));
+            let _ = write!(out, "---\n{}", templated(&serde_yaml::to_string(&object)?));
         }
         if self.condition.is_some() {
             out.push_str("{{- end }}\n");
@@ -190,42 +178,15 @@ fn mark_ports(rules: &mut [Value]) {
     }
 }
 
-/// Takes the items of lists that are there only for PackageManifests out of an object, and leaves marks.
-fn set_apart(value: &mut Value, items: &mut Vec<Value>) {
-    match value {
-        Value::Array(list) => {
-            for item in list {
-                let argument = item.as_str().is_some_and(|text| text.starts_with("--package-manifests="));
-                if argument || item["name"] == PORT_NAME || item["port"] == PORT_NAME {
-                    let mark = format!("{ITEM}{}", items.len());
-                    items.push(std::mem::replace(item, mark.into()));
-                } else {
-                    set_apart(item, items);
-                }
-            }
-        }
-        Value::Object(fields) => fields.values_mut().for_each(|field| set_apart(field, items)),
-        _ => {}
-    }
-}
-
-/// The text with an expression in the place of each mark, and items of lists in the place of theirs.
-fn templated(text: &str, items: &[String]) -> String {
+/// The text with an expression in the place of each mark.
+fn templated(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for line in text.lines() {
         let indent = line.len() - line.trim_start().len();
         let key = line.trim_end_matches("markPorts").trim_end_matches("markResources").trim_end();
         // An item of a list begins with a dash, and its fields stand behind it.
         let inner = indent + if line.trim_start().starts_with("- ") { 2 } else { 0 };
-        let item = line.trim().strip_prefix("- ").and_then(|text| text.strip_prefix(ITEM));
-        if let Some(item) = item.and_then(|number| items.get(number.parse::<usize>().ok()?)) {
-            let pad = " ".repeat(indent);
-            let _ = writeln!(out, "{pad}{{{{- if {PACKAGES_SERVED} }}}}");
-            for line in item.lines() {
-                let _ = writeln!(out, "{pad}{line}");
-            }
-            let _ = writeln!(out, "{pad}{{{{- end }}}}");
-        } else if line.ends_with("markResources") {
+        if line.ends_with("markResources") {
             let _ = writeln!(out, "{key} {}", MARKS[5].1.replace("INDENT", &(inner + 2).to_string()));
         } else if line.ends_with("markPorts") {
             let pad = " ".repeat(inner);
@@ -291,6 +252,9 @@ const VALIDATES: &str =
     ".Capabilities.APIVersions.Has \"admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy\"";
 const MUTATES: &str =
     ".Capabilities.APIVersions.Has \"admissionregistration.k8s.io/v1/MutatingAdmissionPolicy\"";
+
+const DOES_NOT_MUTATE: &str =
+    "not (.Capabilities.APIVersions.Has \"admissionregistration.k8s.io/v1/MutatingAdmissionPolicy\")";
 
 const HELPERS: &str = "\
 {{- define \"olm.namespace\" -}}

@@ -19,9 +19,15 @@ pub const OPTIONS_ANNOTATION: &str = "olm.installOptions";
 
 /// Every kind that an installation may have, in the order in which it goes: first what runs, last what it ran with.
 /// `true` is namespaced.
-const KINDS: [(&str, &str, &str, bool); 17] = [
-    // Before what answers it: while nobody does, namespaces do not go.
+const KINDS: [(&str, &str, &str, bool); 18] = [
+    // Before the pods that answer them: an APIService without them keeps namespaces from going, a webhook Subscriptions from changing.
     ("apiregistration.k8s.io/v1", "APIService", "apiservices", false),
+    (
+        "admissionregistration.k8s.io/v1",
+        "MutatingWebhookConfiguration",
+        "mutatingwebhookconfigurations",
+        false,
+    ),
     ("apps/v1", "Deployment", "deployments", true),
     ("v1", "Service", "services", true),
     ("monitoring.coreos.com/v1", "ServiceMonitor", "servicemonitors", true),

@@ -21,11 +21,12 @@ mod surplus;
 mod tests;
 mod workloads;
 
-use std::{sync::LazyLock, time::Duration};
+use std::{ops::Range, sync::LazyLock, time::Duration};
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, Client,
+    core::GroupVersionKind,
     runtime::wait::{await_condition, conditions},
 };
 use serde_json::{Value, json};
@@ -34,7 +35,10 @@ pub use options::{ManifestOptions, VERSION};
 pub(crate) use packages::{PACKAGES, PACKAGES_API};
 pub(crate) use surplus::surplus;
 
-use crate::resources::{ResourceError, Resources};
+use crate::{
+    authority::{policies, webhook},
+    resources::{ResourceError, Resources},
+};
 
 /// The namespace of the product, unless told otherwise. Catalogs in it are visible from every namespace.
 pub const NAMESPACE: &str = "olm";
@@ -63,6 +67,9 @@ pub const EDIT_ROLE: &str = "olm-edit";
 pub const ADMIN_ROLE: &str = "olm-admin";
 /// Port on which the manager and the console speak HTTP.
 pub const HTTP_PORT: u16 = 8080;
+/// Port on which the API server calls the manager, and its name.
+const SECURE_PORT: u16 = 8443;
+pub(crate) const SECURE_PORT_NAME: &str = "secure";
 /// Field manager of an installation's own objects.
 pub const FIELD_MANAGER: &str = "olm.self";
 /// The label that all objects of an installation carry, and its value.
@@ -79,16 +86,22 @@ pub fn home() -> &'static str {
     &HOME
 }
 
+/// The name by which the API server knows the manager.
+pub(crate) fn manager_user(namespace: &str) -> String {
+    format!("system:serviceaccount:{namespace}:{MANAGER}")
+}
+
 /// The objects of an installation, in the order in which they must be applied.
 ///
 /// CustomResourceDefinitions come early and must be established before the CatalogSource at the end is applied.
-/// All objects carry [`PART_OF`].
+/// All objects carry [`PART_OF`]. No cluster has all of them: see [`served`].
 #[must_use]
 pub fn manifests(options: &ManifestOptions) -> Vec<Value> {
     let mut out = crds();
     out.insert(0, namespace(options));
     out.extend(rbac::objects(options));
-    out.extend(crate::authority::policies::objects(&options.namespace));
+    out.extend(policies::objects(&options.namespace));
+    out.extend(webhook::objects(&options.namespace));
     out.extend(rbac::personas());
     out.extend(network::objects(options));
     out.extend(packages::objects(options));
@@ -114,26 +127,54 @@ fn crds() -> Vec<Value> {
     crds
 }
 
-/// Kinds that older API servers do not have, with the minor version of Kubernetes 1 that brought them. They keep the record of who
-/// approved honest; without them it is what the client said, which `olm` says as well.
-const WHERE_SERVED: [(&str, u32); 4] = [
+/// Kinds that came with a minor version of Kubernetes 1.
+const SINCE: [(&str, u32); 4] = [
     ("ValidatingAdmissionPolicy", 30),
     ("ValidatingAdmissionPolicyBinding", 30),
-    ("MutatingAdmissionPolicy", 36),
-    ("MutatingAdmissionPolicyBinding", 36),
+    (RECORDS, RECORDS_SINCE),
+    ("MutatingAdmissionPolicyBinding", RECORDS_SINCE),
 ];
-
-/// What gives users rights that are safe where the API server records who asks for changes, and nowhere else.
-const WHERE_RECORDED: [&str; 2] = [EDIT_ROLE, ADMIN_ROLE];
-/// The kind by which the API server records it.
+/// The kind by which the API server records requests, and the minor version of Kubernetes 1 that brought it. Before, a webhook does.
 const RECORDS: &str = "MutatingAdmissionPolicy";
+const RECORDS_SINCE: u32 = 36;
 
-/// The minor version of Kubernetes 1 since which an object is part of an installation; `None` for what always is.
+/// The minor versions of Kubernetes 1 on which an object is part of an installation.
 #[must_use]
-pub fn where_served(object: &Value) -> Option<u32> {
-    let recorded = WHERE_RECORDED.iter().any(|name| object["metadata"]["name"] == *name);
-    let kind = if recorded { RECORDS } else { object["kind"].as_str()? };
-    WHERE_SERVED.iter().find(|(name, _)| *name == kind).map(|(_, since)| *since)
+pub fn served(object: &Value) -> Range<u32> {
+    if stands_in(object) {
+        return 0..RECORDS_SINCE;
+    }
+    let since = SINCE.iter().find(|(kind, _)| object["kind"] == *kind);
+    since.map_or(0, |(_, since)| *since)..u32::MAX
+}
+
+/// Whether an object is there only where the API server has no policies that record requests.
+fn stands_in(object: &Value) -> bool {
+    ["Service", "MutatingWebhookConfiguration"].iter().any(|kind| object["kind"] == *kind)
+        && object["metadata"]["name"] == policies::REQUESTS
+}
+
+/// Those of an installation's objects that an API server takes: without the kinds that it does not have, and with the webhook where it
+/// cannot record requests itself.
+///
+/// # Errors
+/// When the API server does not say which kinds it has.
+pub async fn for_server(client: &Client, objects: Vec<Value>) -> Result<Vec<Value>, ResourceError> {
+    let resources = Resources::new(client.clone());
+    let mut missing = Vec::new();
+    for (kind, _) in SINCE {
+        match resources.lookup(&GroupVersionKind::gvk("admissionregistration.k8s.io", "v1", kind)).await {
+            Ok(_) => {}
+            Err(ResourceError::UnknownKind { .. }) => missing.push(kind),
+            Err(error) => return Err(error),
+        }
+    }
+    let records = !missing.contains(&RECORDS);
+    let taken = |object: &Value| match stands_in(object) {
+        true => !records,
+        false => !missing.iter().any(|kind| object["kind"] == *kind),
+    };
+    Ok(objects.into_iter().filter(taken).collect())
 }
 
 /// Applies an installation's objects in order, as [`FIELD_MANAGER`]; CRDs are waited for, so that what follows finds
@@ -144,28 +185,17 @@ pub fn where_served(object: &Value) -> Option<u32> {
 pub async fn apply(client: &Client, objects: &[Value]) -> Result<(), ResourceError> {
     let resources = Resources::new(client.clone());
     let mut crds = Vec::new();
-    let mut recorded = true;
     for object in objects {
-        if !recorded && where_served(object).is_some() {
-            continue;
-        }
         if object["kind"] != "CustomResourceDefinition" {
             for crd in crds.drain(..) {
                 established(client, crd).await?;
             }
         }
-        match resources.apply_as(object, FIELD_MANAGER).await {
-            Err(ResourceError::UnknownKind { kind, .. }) if where_served(object).is_some() => {
-                tracing::info!(kind, "left out: the API server does not have this kind");
-                recorded &= kind != RECORDS;
-            }
-            applied => {
-                if let Some(patch) = surplus::without(&surplus(object, &applied?)) {
-                    resources.merge(object, &patch, FIELD_MANAGER).await?;
-                    // What was filled in by it goes, too.
-                    resources.apply_as(object, FIELD_MANAGER).await?;
-                }
-            }
+        let applied = resources.apply_as(object, FIELD_MANAGER).await?;
+        if let Some(patch) = surplus::without(&surplus(object, &applied)) {
+            resources.merge(object, &patch, FIELD_MANAGER).await?;
+            // What was filled in by it goes, too.
+            resources.apply_as(object, FIELD_MANAGER).await?;
         }
         if object["kind"] == "CustomResourceDefinition" {
             crds.extend(object["metadata"]["name"].as_str());

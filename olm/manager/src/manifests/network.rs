@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{CONSOLE, MANAGER, ManifestOptions, PART_OF, packages};
+use super::{CONSOLE, MANAGER, ManifestOptions, PART_OF, SECURE_PORT_NAME};
 
 pub(super) fn objects(options: &ManifestOptions) -> Vec<Value> {
     let mut out = Vec::new();
@@ -15,16 +15,13 @@ pub(super) fn objects(options: &ManifestOptions) -> Vec<Value> {
     out
 }
 
-/// Into the manager: its port, from everywhere, because nobody knows where Prometheus and a console's user with `kubectl
-/// port-forward` come from; what the port serves is read-only, and answers only those who have the right. So does the port of
-/// PackageManifests; the API server comes from no pod. Out of it: everything, because registries and catalogs
-/// listen on any port of any host.
+/// Into the manager: its ports, from everywhere, because nobody knows where Prometheus and a console's user with `kubectl
+/// port-forward` come from, and the API server is no pod; what they serve is read-only, and answers only those who have the right. Out
+/// of it: everything, because registries and catalogs listen on any port of any host.
 fn manager(options: &ManifestOptions) -> Value {
     let mut policy = policy(options, MANAGER, &json!([{}]));
-    if options.package_manifests
-        && let Some(ports) = policy["spec"]["ingress"][0]["ports"].as_array_mut()
-    {
-        ports.push(json!({ "protocol": "TCP", "port": packages::PORT_NAME }));
+    if let Some(ports) = policy["spec"]["ingress"][0]["ports"].as_array_mut() {
+        ports.push(json!({ "protocol": "TCP", "port": SECURE_PORT_NAME }));
     }
     policy
 }

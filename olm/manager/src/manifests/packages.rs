@@ -2,18 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::{MANAGER, ManifestOptions};
+use super::{MANAGER, ManifestOptions, SECURE_PORT_NAME};
 use crate::packages::{GROUP, VERSION};
 
 /// Name of the Service that the API server reaches the API by, and of what it needs.
 pub(crate) const PACKAGES: &str = "olm-packages";
 /// Name of the APIService. Upstream's packageserver has the same: there can be one of them.
 pub(crate) const PACKAGES_API: &str = "v1.packages.operators.coreos.com";
-/// Port of the manager's pods.
-pub(super) const PORT: u16 = 8443;
-/// Name of that port.
-pub(super) const PORT_NAME: &str = "packages";
-
 pub(super) fn objects(options: &ManifestOptions) -> Vec<Value> {
     if !options.package_manifests {
         return Vec::new();
@@ -43,7 +38,7 @@ pub(super) fn objects(options: &ManifestOptions) -> Vec<Value> {
             "metadata": { "name": PACKAGES, "namespace": namespace },
             "spec": {
                 "selector": { "app.kubernetes.io/name": MANAGER },
-                "ports": [{ "name": PORT_NAME, "port": 443, "targetPort": PORT_NAME, "protocol": "TCP" }]
+                "ports": [{ "name": SECURE_PORT_NAME, "port": 443, "targetPort": SECURE_PORT_NAME, "protocol": "TCP" }]
             }
         }),
         // Whom to trust is written by the manager, which makes the certificate.

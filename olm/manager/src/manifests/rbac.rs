@@ -68,7 +68,6 @@ fn readers() -> [Value; 2] {
 
 /// What users of a namespace may do with the manager's kinds, added to the roles that they have there: `view` looks, `edit` asks for
 /// operators and approves, `admin` publishes catalogs too. That grants nothing more: a plan is applied with the rights of its authority.
-/// So the last two are there only where the API server records who asks.
 pub(super) fn personas() -> [Value; 3] {
     let group = [names::GROUP];
     let look = ["get", "list", "watch"];

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{
-    CONSOLE, HTTP_PORT, MANAGER, ManifestOptions, NAMESPACE_VARIABLE, REGISTRIES, VERSION,
-    installation::OPTIONS_ANNOTATION, packages,
+    CONSOLE, HTTP_PORT, MANAGER, ManifestOptions, NAMESPACE_VARIABLE, REGISTRIES, SECURE_PORT,
+    SECURE_PORT_NAME, VERSION, installation::OPTIONS_ANNOTATION,
 };
 
 /// A numeric user, because `runAsNonRoot` can only be checked against a number.
@@ -15,14 +15,14 @@ const CACHE: &str = "/var/cache/olm";
 const CACHE_SIZE: &str = "4Gi";
 const REGISTRIES_PATH: &str = "/etc/olm/registries";
 pub(super) fn manager(options: &ManifestOptions) -> Vec<Value> {
-    let mut args = vec![
+    let args = vec![
         "manager".into(),
         format!("--listen=0.0.0.0:{HTTP_PORT}"),
+        format!("--secure-listen=0.0.0.0:{SECURE_PORT}"),
         format!("--cache-dir={CACHE}"),
         format!("--registries={REGISTRIES_PATH}/registries.yaml"),
         format!("--pull-cas-dir={REGISTRIES_PATH}"),
     ];
-    args.extend(options.package_manifests.then(|| format!("--package-manifests=0.0.0.0:{}", packages::PORT)));
     let pod = Pod {
         name: MANAGER,
         image: &options.image,
@@ -78,10 +78,8 @@ impl Pod<'_> {
         spec["replicas"] = options.replicas.into();
         spec["template"]["spec"]["containers"][0]["resources"] = options.resources.clone();
         let ports = spec["template"]["spec"]["containers"][0]["ports"].as_array_mut();
-        if let Some(ports) = ports.filter(|_| options.package_manifests) {
-            ports.push(json!({
-                "name": packages::PORT_NAME, "containerPort": packages::PORT, "protocol": "TCP"
-            }));
+        if let Some(ports) = ports {
+            ports.push(json!({ "name": SECURE_PORT_NAME, "containerPort": SECURE_PORT, "protocol": "TCP" }));
         }
         if options.replicas > 1 {
             // The one that leads hands over when it is told to stop; the new one is warm by then.

@@ -159,7 +159,7 @@ fn revision(plan: &InstallPlan) -> Revision {
 }
 
 /// Who approved: the annotation, and what the API server itself keeps of who wrote the field.
-pub(super) fn approval(plan: &InstallPlan) -> Approval {
+pub(crate) fn approval(plan: &InstallPlan) -> Approval {
     let managers = plan.metadata.managed_fields.iter().flatten();
     let wrote = |entry: &&k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry| {
         let fields = entry.fields_v1.as_ref().map(|fields| &fields.0);

@@ -25,7 +25,7 @@ const MOST_AUTHORITIES: usize = 32;
 
 /// How the API server is recognised, and where it says whom it speaks for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Front {
+pub(crate) struct Front {
     authorities: Vec<CertificateDer<'static>>,
     /// Common names; none means any.
     names: Vec<String>,
@@ -40,7 +40,7 @@ impl Front {
     ///
     /// # Errors
     /// What is missing or wrong in it.
-    pub(super) fn read(data: &BTreeMap<String, String>) -> Result<Self, String> {
+    pub(crate) fn read(data: &BTreeMap<String, String>) -> Result<Self, String> {
         let words = |key: &str| -> Result<Vec<String>, String> {
             let Some(text) = data.get(key) else { return Ok(Vec::new()) };
             serde_json::from_str(text).map_err(|error| format!("{key} is no list of texts: {error}"))
@@ -68,7 +68,7 @@ impl Front {
     }
 
     /// Who may have signed the API server's certificate.
-    pub(super) fn roots(&self) -> RootCertStore {
+    pub(crate) fn roots(&self) -> RootCertStore {
         let mut roots = RootCertStore::empty();
         for authority in &self.authorities {
             // What is no anchor recognises nobody.
@@ -78,7 +78,7 @@ impl Front {
     }
 
     /// Whom a request is made for. The certificate is one that [`Self::roots`] verified.
-    pub(super) fn user(&self, certificate: Option<&CertificateDer<'_>>, headers: &HeaderMap) -> Option<User> {
+    pub(crate) fn user(&self, certificate: Option<&CertificateDer<'_>>, headers: &HeaderMap) -> Option<User> {
         let (_, certificate) = parse_x509_certificate(certificate?).ok()?;
         let mut common = certificate.subject().iter_common_name().filter_map(|name| name.as_str().ok());
         if !self.names.is_empty() && !common.any(|name| self.names.iter().any(|allowed| allowed == name)) {

@@ -16,7 +16,6 @@ use tokio::sync::Semaphore;
 
 use super::{
     GROUP, KIND, RESOURCE, VERSION, api_version,
-    listener::Caller,
     listing::{self, Catalog},
     manifest::Source,
     selector::Wanted,
@@ -26,6 +25,7 @@ use crate::{
     catalogs::{Key, LoadedCatalog, Sight},
     context::Ctx,
     reviews::{Act, Refusal, User},
+    secure::Caller,
 };
 
 /// Answers that read catalogs at a time; each has one package in memory. Whoever comes on top waits.
@@ -40,7 +40,7 @@ struct Answers {
 }
 
 /// Answers everything; the connection adds who the [`Caller`] is.
-pub(super) fn router(ctx: Arc<Ctx>) -> Router {
+pub(crate) fn router(ctx: Arc<Ctx>) -> Router {
     let api = Arc::new(Answers { ctx, readers: Arc::new(Semaphore::new(READERS)) });
     Router::new().fallback(answer).with_state(api)
 }

@@ -6,12 +6,9 @@
 //! * [`manifest`]: a PackageManifest of a package: pure; [`table`]: its row for kubectl; [`selector`]: which ones a query means
 //! * [`answers`]: the answer to a request; [`listing`]: many manifests, as they are read
 //! * [`access`]: who asks, as the API server says; and whether they may
-//! * [`keeper`]: the certificate to serve with, and by which others are recognised; [`listener`]: connections
 
 mod access;
 mod answers;
-mod keeper;
-mod listener;
 mod listing;
 mod manifest;
 mod selector;
@@ -19,11 +16,8 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use std::{net::SocketAddr, sync::Arc};
-
-use tokio_util::sync::CancellationToken;
-
-use crate::{context::Ctx, run::Error};
+pub(crate) use access::Front;
+pub(crate) use answers::router;
 
 /// Group of the API.
 pub(crate) const GROUP: &str = "packages.operators.coreos.com";
@@ -36,18 +30,4 @@ const KIND: &str = "PackageManifest";
 
 fn api_version() -> String {
     format!("{GROUP}/{VERSION}")
-}
-
-/// Serves until `stop`. All replicas do: who leads makes the certificate.
-///
-/// # Errors
-/// When the address cannot be had.
-pub(crate) async fn run(ctx: Arc<Ctx>, address: SocketAddr, stop: CancellationToken) -> Result<(), Error> {
-    let listen = |source| Error::Listen { address, source };
-    let listener = tokio::net::TcpListener::bind(address).await.map_err(listen)?;
-    tracing::info!(%address, "serving PackageManifests");
-    let keeper = keeper::Keeper::new(Arc::clone(&ctx));
-    let settings = keeper.settings();
-    tokio::join!(keeper.run(&stop), listener::serve(listener, settings, answers::router(ctx), &stop));
-    Ok(())
 }

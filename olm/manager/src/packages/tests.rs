@@ -10,10 +10,11 @@ use rustls::pki_types::CertificateDer;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
-use super::{access::Front, answers, listener::Caller};
+use super::{Front, answers};
 use crate::{
     catalogs::{CatalogRef, Entry, LoadedCatalog},
     context::Ctx,
+    secure::Caller,
 };
 
 const ALL: &str = "/apis/packages.operators.coreos.com/v1/packagemanifests";

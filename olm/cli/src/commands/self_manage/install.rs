@@ -52,7 +52,7 @@ pub(super) async fn run(global: &Global, args: SelfInstallArgs, task: Task) -> R
         .hint("use a newer `olm`, or add --allow-downgrade"));
     }
     let options = choose(start(global, before.as_ref())?, &args.chosen)?;
-    let objects = manifests::manifests(&options);
+    let objects = manifests::for_server(&client, manifests::manifests(&options)).await.map_err(failure)?;
     let progress = Progress::new(global.color.enabled_on_stderr());
     manifests::apply(&client, &objects).await.map_err(failure)?;
     progress.done(&format!("{} objects are applied in namespace {}", objects.len(), options.namespace));

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, path::Path};
 
-use olm_manager::manifests::{ManifestOptions, containerfile, helm, manifests, where_served};
+use olm_manager::manifests::{ManifestOptions, containerfile, helm, manifests, served};
 
 use serde_json::Value;
 
@@ -26,7 +26,7 @@ pub(super) fn run(global: &Global, args: &SelfManifestsArgs) -> Result<(), Failu
     }
     let options = ManifestOptions { namespace: namespace(global), ..ManifestOptions::default() };
     let objects = manifests(&choose(options, &args.chosen)?);
-    for object in objects.iter().filter(|object| is_served(object, args.kube_version)) {
+    for object in objects.iter().filter(|object| served(object).contains(&args.kube_version)) {
         let text = serde_yaml::to_string(object).map_err(anyhow::Error::from)?;
         say(&format!("---\n{text}"))?;
     }
@@ -36,24 +36,11 @@ pub(super) fn run(global: &Global, args: &SelfManifestsArgs) -> Result<(), Failu
     Ok(())
 }
 
-/// Whether Kubernetes of a minor version has the kind of an object: an apply that never succeeds is no installation.
-fn is_served(object: &Value, minor: u32) -> bool {
-    where_served(object).is_none_or(|since| since <= minor)
-}
-
-/// What is missing from what was printed, and how to have it.
+/// What was left out because a newer or an older Kubernetes has something else in its place.
 fn left_out(objects: &[Value], minor: u32) -> Option<String> {
-    let missing = objects.iter().filter(|object| !is_served(object, minor));
-    // Of kinds that every cluster has, single objects are missing.
-    let name = |object: &Value| {
-        let kind = object["kind"].as_str()?;
-        Some(match (kind, object["metadata"]["name"].as_str()) {
-            ("ClusterRole", Some(name)) => format!("{kind} {name}"),
-            _ => kind.to_owned(),
-        })
-    };
-    let kinds: BTreeSet<String> = missing.filter_map(name).collect();
-    let kinds: Vec<String> = kinds.into_iter().collect();
+    let missing = objects.iter().filter(|object| !served(object).contains(&minor));
+    let kinds: BTreeSet<&str> = missing.filter_map(|object| object["kind"].as_str()).collect();
+    let kinds: Vec<&str> = kinds.into_iter().collect();
     (!kinds.is_empty()).then(|| {
         format!(
             "left out for Kubernetes 1.{minor}: {}; --kube-version names that of your cluster",
@@ -91,23 +78,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_older_kubernetes_is_not_given_kinds_that_it_does_not_have() {
+    fn a_kubernetes_is_given_what_it_has_and_what_records_requests_there() {
         let all = manifests(&ManifestOptions::default());
-        let policies = |minor| -> Vec<&str> {
-            let given = all.iter().filter(|object| is_served(object, minor));
+        let kinds = |minor| -> BTreeSet<&str> {
+            let given = all.iter().filter(|object| served(object).contains(&minor));
             let kinds = given.filter_map(|object| object["kind"].as_str());
-            kinds.filter(|kind| kind.contains("AdmissionPolicy")).collect()
+            kinds.filter(|kind| kind.contains("AdmissionPolicy") || kind.contains("Webhook")).collect()
         };
-        assert_eq!(policies(29), [""; 0]);
-        assert_eq!(policies(30), ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"]);
-        assert_eq!(policies(35), policies(30));
-        assert_eq!(policies(36).len(), 6);
+        let (validating, webhook) =
+            (["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"], "MutatingWebhookConfiguration");
+        assert_eq!(kinds(29), BTreeSet::from([webhook]));
+        assert_eq!(kinds(30), validating.into_iter().chain([webhook]).collect());
+        assert_eq!(kinds(35), kinds(30));
+        let mutating = ["MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"];
+        assert_eq!(kinds(36), validating.into_iter().chain(mutating).collect());
         // and that is said
         assert_eq!(
             left_out(&all, 30).unwrap(),
-            "left out for Kubernetes 1.30: ClusterRole olm-admin, ClusterRole olm-edit, MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding; --kube-version names that of your cluster"
+            "left out for Kubernetes 1.30: MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding; --kube-version names that of your cluster"
         );
-        assert_eq!(left_out(&all, 36), None);
-        assert_eq!(all.iter().filter(|object| is_served(object, 36)).count(), all.len());
+        assert_eq!(
+            left_out(&all, 36).unwrap(),
+            "left out for Kubernetes 1.36: MutatingWebhookConfiguration, Service; --kube-version names that of your cluster"
+        );
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use olm_manager::{
-    manifests::{MANAGER, VERSION, installation, manifests, where_served},
+    manifests::{MANAGER, VERSION, for_server, installation, manifests},
     ops,
 };
 use serde::Serialize;
@@ -44,11 +44,12 @@ pub(super) async fn run(global: &Global, out: OutputArgs) -> Result<(), Failure>
     let workloads = installation::workloads(&client, &namespace).await.map_err(failure)?;
     let objects = installation::objects(&client, &namespace).await.map_err(failure)?;
     let lease = Api::<Lease>::namespaced(client.clone(), &namespace).get_opt(MANAGER).await?;
-    let missing = installation
-        .options
-        .as_ref()
-        .map(|options| missing(&manifests(options), &objects))
-        .unwrap_or_default();
+    let missing = match installation.options.as_ref() {
+        Some(options) => {
+            missing(&for_server(&client, manifests(options)).await.map_err(failure)?, &objects)
+        }
+        None => Vec::new(),
+    };
     let status = Status {
         version: installation.version,
         leader: lease.and_then(|lease| lease.spec?.holder_identity).filter(|holder| !holder.is_empty()),
@@ -73,7 +74,6 @@ fn missing(wanted: &[serde_json::Value], there: &[installation::Object]) -> Vec<
     // Catalogs of the site do not carry the label by which the rest is found.
     let ours = |o: &&serde_json::Value| {
         o["kind"] != "Namespace"
-            && where_served(o).is_none()
             && o["metadata"]["labels"]["app.kubernetes.io/part-of"] == "olm"
     };
     wanted.iter().filter(ours).map(object).filter(|o| !there.contains(o)).map(|o| o.to_string()).collect()
@@ -119,7 +119,7 @@ mod tests {
         let wanted = manifests(&ManifestOptions::default());
         let missing = missing(&wanted, &[]);
         assert!(missing.contains(&"Deployment olm/olm-manager".to_owned()), "{missing:?}");
-        let needed = wanted.iter().filter(|o| o["kind"] != "Namespace" && where_served(o).is_none()).count();
+        let needed = wanted.iter().filter(|o| o["kind"] != "Namespace").count();
         assert_eq!(missing.len(), needed);
     }
 

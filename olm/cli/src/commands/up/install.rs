@@ -4,7 +4,10 @@ use std::{path::PathBuf, time::Duration};
 
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
 use kube::{Api, Client, ResourceExt as _, api::ListParams};
-use olm_manager::manifests::{ManifestOptions, manifests};
+use olm_manager::{
+    ResourceError,
+    manifests::{ManifestOptions, for_server, manifests},
+};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -25,11 +28,10 @@ pub async fn apply(
         namespace: olm_manager::manifests::home().into(),
         ..ManifestOptions::default()
     };
-    let mut objects = manifests(&options);
+    let failed = |error: ResourceError| Failure::new(Code::Unexpected, error.to_string());
+    let mut objects = for_server(client, manifests(&options)).await.map_err(failed)?;
     mount_directories(&mut objects, catalogs);
-    olm_manager::manifests::apply(client, &objects)
-        .await
-        .map_err(|e| Failure::new(Code::Unexpected, e.to_string()))
+    olm_manager::manifests::apply(client, &objects).await.map_err(failed)
 }
 
 fn directory_catalog(name: &str, dir: &std::path::Path) -> Value {

@@ -66,12 +66,14 @@ pub(super) async fn call(hook: &Hook, asked: &Asked<'_>, question: &Question<'_>
     if response["allowed"] != true {
         return Err(Refusal::Denied(denial(&hook.name, &response["status"])));
     }
-    let patch = if question.mutating { text(response, "/patch") } else { "" };
-    if patch.is_empty() {
+    let undecodable = |why: String| failed(format!("received undecodable patch in webhook response: {why}"));
+    let bytes = match question.mutating {
+        true => bytes(&response["patch"]).map_err(|error| undecodable(error.to_string()))?,
+        false => Vec::new(),
+    };
+    if bytes.is_empty() {
         return Ok(Answer::default());
     }
-    let undecodable = |why: String| failed(format!("received undecodable patch in webhook response: {why}"));
-    let bytes = STANDARD.decode(patch).map_err(|error| undecodable(error.to_string()))?;
     let patch: Value = serde_json::from_slice(&bytes).map_err(|error| undecodable(error.to_string()))?;
     if !patch.is_array() {
         return Err(undecodable("it is not a list of operations".to_owned()));
@@ -81,6 +83,14 @@ pub(super) async fn call(hook: &Hook, asked: &Asked<'_>, question: &Question<'_>
         return Err(failed(format!("unsupported patch type {:?}", text(response, "/patchType"))));
     }
     Ok(Answer { patch })
+}
+
+/// Bytes as Go reads them from JSON: base64, or a list of numbers, which is what kube-rs writes.
+fn bytes(value: &Value) -> Result<Vec<u8>, base64::DecodeError> {
+    match value {
+        Value::Array(list) => Ok(list.iter().filter_map(|n| n.as_u64().and_then(|n| u8::try_from(n).ok())).collect()),
+        value => STANDARD.decode(value.as_str().unwrap_or_default()),
+    }
 }
 
 fn review(asked: &Asked<'_>, question: &Question<'_>, version: &str, uid: &str) -> Value {
@@ -138,8 +148,9 @@ fn verify<'a>(answer: &'a Value, version: &str, uid: &str, mutating: bool) -> Re
             "expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got {api}, Kind={kind}"
         ));
     }
-    let (patch, patch_type) = (text(response, "/patch"), response.get("patchType").filter(|t| !t.is_null()));
-    match (mutating, patch.is_empty(), patch_type) {
+    let is_empty = |value: &Value| value.as_array().map_or(value.as_str().is_none_or(str::is_empty), Vec::is_empty);
+    let patch_type = response.get("patchType").filter(|t| !t.is_null());
+    match (mutating, is_empty(&response["patch"]), patch_type) {
         (true, false, None) => Err("webhook returned response.patch but not response.patchType".to_owned()),
         (true, true, Some(_)) => Err("webhook returned response.patchType but not response.patch".to_owned()),
         (true, _, Some(Value::String(empty))) if empty.is_empty() => {

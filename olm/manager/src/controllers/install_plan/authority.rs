@@ -9,6 +9,7 @@ use olm_plan::Plan;
 use serde_json::json;
 
 use crate::{
+    audit,
     authority::{Asking, Authority, Named, Permission},
     context::{Ctx, Error},
     engine::Snapshot,
@@ -47,7 +48,7 @@ pub(super) async fn prove(
     match ctx.authorities.permits_plan(&named, &change.demands, &asking, group).await? {
         Permission::Granted => Ok(Authorized::Yes(match named {
             Named::By(authority) => Some(authority),
-            Named::NoRecord | Named::NotRecorded => None,
+            Named::NoRecord => None,
         })),
         Permission::Waits(why) => take_back(plan, &truncate(&why, TEXT), ctx).await.map(Authorized::No),
     }
@@ -73,6 +74,7 @@ async fn take_back(plan: &InstallPlan, why: &str, ctx: &Ctx) -> Result<Action, E
         .map_err(Error::kube(format!("take back the approval of InstallPlan {namespace}/{name}")))?;
     ctx.stores.plans.wrote(written.clone());
     // The status that says what it waits for is written when this is seen.
+    audit::taken_back(plan, why);
     ctx.event(&written, true, REASON, why).await;
     Ok(Action::await_change())
 }

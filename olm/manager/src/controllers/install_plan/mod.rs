@@ -30,6 +30,8 @@ use tokio_stream::wrappers::WatchStream;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    audit,
+    authority::Authority,
     catalogs::{LoadedCatalog, Sight},
     context::{Ctx, Error, SAFETY_NET, drive},
     engine::{self, Basis, Change, Outcome, Refusal, Snapshot},
@@ -176,6 +178,7 @@ async fn reconcile(plan: Arc<InstallPlan>, ctx: Arc<Ctx>) -> Result<Action, Erro
             ctx.write_status(plan.as_ref(), plan.status.as_ref(), &now).await?;
             return Ok(Action::await_change());
         }
+        audit::begins(&plan, authority.as_ref(), &ctx).await;
     }
     let job = apply::Job {
         plan: &plan,
@@ -239,7 +242,8 @@ async fn carry_out(job: &apply::Job<'_>, mut before: InstallPlanStatus, ctx: &Ct
             condition::set(&mut after.conditions, done, Timestamp::now());
             status::health(&mut after, plan, None, Timestamp::now());
             ctx.write_status(plan, Some(&before), &after).await?;
-            ctx.event(plan, false, "InstallPlanComplete", &message).await;
+            audit::applied(plan, &after.plan);
+            ctx.event(plan, false, "InstallPlanComplete", &in_whose_name(message, job.authority)).await;
             Ok(Action::await_change())
         }
         Ok(Progress::Waiting(what)) => {
@@ -255,6 +259,13 @@ async fn carry_out(job: &apply::Job<'_>, mut before: InstallPlanStatus, ctx: &Ct
             report_over(plan, ctx, &before, after, status::reason(&error), &error.to_string()).await?;
             Err(error)
         }
+    }
+}
+
+fn in_whose_name(what: String, authority: Option<&Authority>) -> String {
+    match authority {
+        Some(authority) => format!("{what}; in the name of {}", authority.who()),
+        None => what,
     }
 }
 

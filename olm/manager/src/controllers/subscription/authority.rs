@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::{decide::Observed, plan_object};
 use crate::{
-    authority::{Asking, Permission},
+    authority::{Asking, Authorities, Permission},
     context::{Ctx, Error},
     limits::{TEXT, truncate},
 };
@@ -30,7 +30,7 @@ pub(super) async fn needed(observed: &Observed<'_>, plan: &Plan, ctx: &Ctx) -> R
     let subscription = observed.subscription;
     let (namespace, name) = (subscription.namespace().unwrap_or_default(), subscription.name_any());
     let asking = Asking { kind: "Subscription", namespace: &namespace, name: &name };
-    let named = ctx.authorities.of_request(subscription).await?;
+    let named = Authorities::of_request(subscription);
     let groups = ctx.stores.groups.in_namespace(&namespace);
     let group = groups.iter().map(AsRef::as_ref).min_by_key(|group| group.name_any());
     Ok(match ctx.authorities.permits_plan(&named, &plan.demands, &asking, group).await? {

@@ -28,6 +28,7 @@ use tokio_stream::wrappers::WatchStream;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    audit,
     catalogs::{LoadedCatalog, Sight},
     context::{Ctx, Error, SAFETY_NET, drive},
     engine::{self, Basis, Outcome, Refusal, Snapshot, Snapshots},
@@ -410,6 +411,9 @@ async fn apply(observed: &Observed<'_>, next: &Next, ctx: &Ctx) -> Result<Option
             match api.create(&PostParams::default(), &wanted).await {
                 Ok(created) => {
                     ctx.stores.plans.wrote(created.clone());
+                    let author = crate::authority::Authority::requested(observed.subscription);
+                    let needed = created.annotations().get(names::ANNOTATION_APPROVAL_NEEDED);
+                    audit::planned(&created, author.as_ref(), needed.map(String::as_str));
                     let note = created.annotations().get(plan_object::SUMMARY).cloned().unwrap_or_default();
                     ctx.event(observed.subscription, false, "InstallPlanCreated", &format!("{name}: {note}"))
                         .await;

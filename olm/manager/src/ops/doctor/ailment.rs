@@ -114,7 +114,7 @@ codes! {
     /// The API server did not record who asked for a Subscription.
     AuthorNotRecorded: Warning,
     /// The API server does not record who asks for changes.
-    RequestsNotRecorded: Warning,
+    RequestsRefused: Error,
     /// An operator has no Subscription.
     Unmanaged: Info,
     /// Copies of versions that OLM made.

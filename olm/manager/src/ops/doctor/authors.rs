@@ -1,4 +1,4 @@
-//! Whether the API server records in whose name operators are changed.
+//! Whether it is recorded in whose name operators are changed.
 
 use kube::ResourceExt;
 use olm_api::Subscription;
@@ -9,22 +9,31 @@ use super::{
     installation::named,
     objects::Compared,
 };
-use crate::authority::{self, Authority, policies};
+use crate::{
+    authority::{self, Authority, policies::REQUESTS},
+    manifests::MANAGER,
+};
 
+/// That the policies or the webhook are there is part of the comparison of the installation's objects.
 pub(super) fn check(facts: &Facts) -> Vec<Ailment> {
-    if facts.installation.is_empty() {
-        // The installation was not compared, so it is not known whether requests are recorded.
-        return Vec::new();
-    }
-    let records = |c: &Compared| {
-        c.wanted["kind"] == "MutatingAdmissionPolicy" && c.wanted["metadata"]["name"] == policies::REQUESTS
-    };
-    if !facts.installation.iter().any(records) {
-        let why = "the API server has no MutatingAdmissionPolicies: the rights of users who ask for operators are not checked, and \
-                   who may change Subscriptions has the rights of the manager";
-        let fix = "upgrade to Kubernetes 1.36, or let only cluster administrators change Subscriptions";
-        return vec![Ailment::new(Code::RequestsNotRecorded, None, why).fix(fix)];
-    }
+    let refused = facts.installation.iter().filter_map(refused);
+    refused.chain(unrecorded(&facts.subscriptions)).collect()
+}
+
+/// A webhook that the API server cannot call, because it does not know whom to trust.
+fn refused(compared: &Compared) -> Option<Ailment> {
+    let live = compared.live.as_ref().filter(|_| compared.wanted["kind"] == "MutatingWebhookConfiguration")?;
+    let unknown = |webhook: &serde_json::Value| webhook["clientConfig"]["caBundle"].as_str().is_none_or(str::is_empty);
+    live["webhooks"].as_array().is_some_and(|webhooks| webhooks.iter().any(unknown)).then(|| {
+        let namespace = compared.wanted["webhooks"][0]["clientConfig"]["service"]["namespace"].as_str();
+        let why = "the manager has not written caBundle yet: until then the API server refuses changes of Subscriptions, OperatorGroups, \
+                   ClusterServiceVersions and InstallPlans";
+        let fix = format!("kubectl -n {} logs deployment/{MANAGER}", namespace.unwrap_or_default());
+        Ailment::new(Code::RequestsRefused, Some(format!("MutatingWebhookConfiguration {REQUESTS}")), why).fix(fix)
+    })
+}
+
+fn unrecorded(subscriptions: &[Subscription]) -> Vec<Ailment> {
     let unknown =
         |s: &&Subscription| s.metadata.deletion_timestamp.is_none() && Authority::requested(*s).is_none();
     let ailment = |subscription: &Subscription| {
@@ -33,5 +42,5 @@ pub(super) fn check(facts: &Facts) -> Vec<Ailment> {
         Ailment::new(Code::AuthorNotRecorded, named("Subscription", subscription), why)
             .fix(authority::record("Subscription", &namespace, &name))
     };
-    facts.subscriptions.iter().filter(unknown).map(ailment).collect()
+    subscriptions.iter().filter(unknown).map(ailment).collect()
 }

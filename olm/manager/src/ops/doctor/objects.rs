@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::ailment::{Ailment, Code};
 use crate::{
-    manifests::{MANAGER, ManifestOptions, installation::Installation, manifests, surplus, where_served},
+    manifests::{MANAGER, ManifestOptions, for_server, installation::Installation, manifests, surplus},
     resources::{Id, ResourceError, Resources},
 };
 
@@ -26,6 +26,7 @@ const KINDS: &[&str] = &[
     "ValidatingAdmissionPolicyBinding",
     "MutatingAdmissionPolicy",
     "MutatingAdmissionPolicyBinding",
+    "MutatingWebhookConfiguration",
     "NetworkPolicy",
     "PodDisruptionBudget",
     "APIService",
@@ -62,19 +63,22 @@ fn wanted(found: &Installation) -> Vec<Value> {
 pub(super) async fn read(client: &Client, found: &Installation) -> (Vec<Compared>, Vec<String>) {
     let resources = Resources::new(client.clone());
     // Collected first: a lazy closure over references would make the caller's future not Send.
-    let reads: Vec<_> = wanted(found).into_iter().map(|wanted| live(&resources, wanted)).collect();
     let (mut out, mut unread) = (Vec::new(), BTreeSet::new());
+    let wanted = match for_server(client, wanted(found)).await {
+        Ok(wanted) => wanted,
+        Err(error) => return (out, vec![format!("kinds of the API server: {error}")]),
+    };
+    let reads: Vec<_> = wanted.into_iter().map(|wanted| live(&resources, wanted)).collect();
     for result in stream::iter(reads).buffered(AT_ONCE).collect::<Vec<_>>().await {
         match result {
-            Ok(compared) => out.extend(compared),
+            Ok(compared) => out.push(compared),
             Err(why) => drop(unread.insert(why)),
         }
     }
     (out, unread.into_iter().collect())
 }
 
-/// `None` where the API server does not have the kind, and the installation does without.
-async fn live(resources: &Resources, wanted: Value) -> Result<Option<Compared>, String> {
+async fn live(resources: &Resources, wanted: Value) -> Result<Compared, String> {
     let kind = wanted["kind"].as_str().unwrap_or_default().to_owned();
     let place = wanted["metadata"]["namespace"].as_str();
     let place = place.map_or(String::new(), |namespace| format!(" in namespace {namespace}"));
@@ -83,17 +87,8 @@ async fn live(resources: &Resources, wanted: Value) -> Result<Option<Compared>, 
         format!("{kind} objects of the installation{place}: {cause}")
     };
     let id = Id::of(&wanted).map_err(failed)?;
-    match resources.lookup(&id.gvk).await {
-        Err(ResourceError::UnknownKind { .. }) if where_served(&wanted).is_some() => return Ok(None),
-        Err(error) => return Err(failed(error)),
-        Ok(_) => {}
-    }
     let live = resources.get(&id).await.map_err(failed)?;
-    if live.is_none() && kind == "ClusterRole" && where_served(&wanted).is_some() {
-        // Only where the API server records who asks: that those policies are there is looked at by themselves.
-        return Ok(None);
-    }
-    Ok(Some(Compared { wanted, live }))
+    Ok(Compared { wanted, live })
 }
 
 pub(super) fn check(compared: &[Compared]) -> Vec<Ailment> {

@@ -66,14 +66,8 @@ fn well() -> Facts {
         plans: vec![plan("Complete", "2026-01-01T10:00:00Z", true)],
         csvs: vec![csv("Succeeded")],
         groups: vec![group("own")],
-        installation: vec![Compared { wanted: policy(), live: Some(policy()) }],
         ..Facts::default()
     }
-}
-
-/// By which the API server records who asks for changes.
-fn policy() -> Value {
-    json!({ "kind": "MutatingAdmissionPolicy", "metadata": { "name": "olm-requests" } })
 }
 
 fn catalog() -> CatalogSource {
@@ -199,9 +193,13 @@ fn each_ailment_is_found_and_says_what_to_do() {
             (Code::CrdDiffers, Error),
         ),
         (
-            "a Kubernetes that records nothing",
-            |f| f.installation = vec![Compared { wanted: binding(), live: Some(binding()) }],
-            (Code::RequestsNotRecorded, Warning),
+            "a webhook that the API server cannot call",
+            |f| {
+                let webhook = json!({ "kind": "MutatingWebhookConfiguration", "metadata": { "name": "olm-requests" },
+                    "webhooks": [{ "clientConfig": { "service": { "namespace": "olm" } } }] });
+                f.installation.push(Compared { wanted: webhook.clone(), live: Some(webhook) });
+            },
+            (Code::RequestsRefused, Error),
         ),
         (
             "a request without an author",

@@ -17,8 +17,7 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-use super::access::Front;
-use crate::reviews::User;
+use crate::{packages::Front, reviews::User};
 
 /// How long a client may take to introduce itself.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -43,7 +42,7 @@ pub(super) struct Current {
 
 /// Who made a connection.
 #[derive(Clone)]
-pub(super) struct Caller {
+pub(crate) struct Caller {
     front: Arc<Front>,
     certificate: Option<CertificateDer<'static>>,
     stranger: Arc<Notify>,
@@ -51,7 +50,7 @@ pub(super) struct Caller {
 
 impl Caller {
     /// Whom it speaks for.
-    pub(super) fn user(&self, headers: &HeaderMap) -> Option<User> {
+    pub(crate) fn user(&self, headers: &HeaderMap) -> Option<User> {
         let user = self.front.user(self.certificate.as_ref(), headers);
         if user.is_none() {
             self.stranger.notify_one();
@@ -60,7 +59,7 @@ impl Caller {
     }
 
     #[cfg(test)]
-    pub(super) fn new(front: Front, certificate: Option<CertificateDer<'static>>) -> Self {
+    pub(crate) fn new(front: Front, certificate: Option<CertificateDer<'static>>) -> Self {
         Self { front: Arc::new(front), certificate, stranger: Arc::default() }
     }
 }
@@ -75,13 +74,13 @@ pub(super) async fn serve(listener: TcpListener, current: Current, router: Route
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => stream,
                 Err(error) => {
-                    tracing::warn!(%error, "failed to accept a connection for PackageManifests");
+                    tracing::warn!(%error, "failed to accept a connection of the API server");
                     tokio::time::sleep(Duration::from_millis(100)).await;
                     continue;
                 }
             },
         };
-        // Whoever comes too early, or on top, comes again.
+        // A caller that comes too early, or one too many, tries again.
         let Some(settings) = current.settings.borrow().clone() else { continue };
         let Ok(slot) = Arc::clone(&slots).try_acquire_owned() else { continue };
         let (router, watcher, stop) = (router.clone(), graceful.watcher(), stop.clone());
@@ -97,7 +96,7 @@ pub(super) async fn serve(listener: TcpListener, current: Current, router: Route
             let served = watcher.watch(connection.into_owned());
             tokio::select! {
                 result = served => if let Err(error) = result {
-                    tracing::debug!(%error, "a connection for PackageManifests ended");
+                    tracing::debug!(%error, "a connection of the API server ended");
                 },
                 () = async { stop.cancelled().await; tokio::time::sleep(DRAIN).await } => {}
             }
@@ -116,7 +115,7 @@ async fn shake_hands(
     let stream = match tokio::time::timeout(HANDSHAKE, accepted).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => {
-            tracing::debug!(%error, "a TLS handshake for PackageManifests failed");
+            tracing::debug!(%error, "a TLS handshake with the API server failed");
             stranger.notify_one();
             return None;
         }

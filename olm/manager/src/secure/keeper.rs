@@ -1,14 +1,18 @@
-//! The certificate to serve with, and by which others are recognised.
+//! The certificate to serve with, whom callers are told to trust, and by which callers are recognised.
 //!
-//! The certificate is in a Secret that all replicas read, and is renewed as those of webhooks are (see [`crate::certs`]): whoever
-//! leads writes it, and tells the APIService whom to trust.
+//! The certificate is in a Secret that all replicas read, and is renewed as those of operators' webhooks are (see [`crate::certs`]): the
+//! replica that leads writes it, and publishes its authority in the APIService and the webhook configuration.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use jiff::Timestamp;
 use k8s_openapi::{
-    api::core::v1::{ConfigMap, Secret, Service},
+    ClusterResourceScope,
+    api::{
+        admissionregistration::v1::{MutatingWebhook, MutatingWebhookConfiguration},
+        core::v1::{ConfigMap, Secret, Service},
+    },
     kube_aggregator::pkg::apis::apiregistration::v1::APIService,
 };
 use kube::{
@@ -25,14 +29,13 @@ use serde_json::json;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    access::Front,
-    listener::{Current, Settings},
-};
+use super::listener::{Current, Settings};
 use crate::{
+    authority::policies::REQUESTS,
     certs::{Authority, Certificates, Held, Step, mint, next},
     context::{Ctx, Error},
-    manifests::{PACKAGES, PACKAGES_API},
+    manifests::{MANAGER, PACKAGES, PACKAGES_API},
+    packages::Front,
 };
 
 /// How often it looks, where nothing is due before.
@@ -42,7 +45,7 @@ const SOON: Duration = Duration::from_secs(2);
 /// Strangers make it look again no more often than that.
 const STRANGERS: Duration = Duration::from_secs(5);
 /// The Secret with the certificate.
-const SECRET: &str = "olm-packages-cert";
+const SECRET: &str = "olm-manager-cert";
 /// Where the API server says how it is recognised.
 const FRONT: (&str, &str) = ("kube-system", "extension-apiserver-authentication");
 
@@ -75,7 +78,7 @@ impl Keeper {
                 Err(error) => {
                     let text = error.to_string();
                     if told != text {
-                        tracing::warn!(error = text, "PackageManifests cannot be served as they should");
+                        tracing::warn!(error = text, "what the API server calls cannot be served as it should");
                     }
                     told = text;
                     SOON
@@ -97,22 +100,28 @@ impl Keeper {
 
     /// Takes the steps that are due; says when to look again.
     async fn look(&mut self) -> Result<Duration, Error> {
-        let (held, again) = self.certificate().await?;
-        let front = self.front().await?;
+        let callers = Callers::read(&self.ctx).await?;
+        if callers.services().next().is_none() {
+            self.sender.send_replace(None);
+            self.seen = None;
+            return Ok(LOOK);
+        }
+        // In reviews of the webhook the API server speaks for itself; some clusters cannot tell how it is recognised.
+        let front = if callers.packages.is_some() { self.front().await? } else { Front::default() };
+        let (held, again) = self.certificate(callers).await?;
         let seen = (held, front);
         if seen.0.dates().is_some() && self.seen.as_ref() != Some(&seen) {
-            let settings = settings(&seen.0, &seen.1).map_err(Error::Packages)?;
+            let settings = settings(&seen.0, &seen.1).map_err(Error::Secure)?;
             self.sender.send_replace(Some(Arc::new(settings)));
             self.seen = Some(seen);
         }
         Ok(again)
     }
 
-    async fn certificate(&self) -> Result<(Held, Duration), Error> {
+    async fn certificate(&self, mut callers: Callers) -> Result<(Held, Duration), Error> {
         let ctx = &self.ctx;
         let names = names(&ctx.namespace);
         let secrets = Api::<Secret>::namespaced(ctx.client.clone(), &ctx.namespace);
-        let services = Api::<APIService>::all(ctx.client.clone());
         // Each step is one of a few, and none comes twice.
         for _ in 0..8 {
             let secret =
@@ -123,27 +132,19 @@ impl Keeper {
                 let again = if held.dates().is_some() { LOOK } else { SOON };
                 return Ok((held, again));
             }
-            let service = services.get_opt(PACKAGES_API).await;
-            let service = service.map_err(Error::kube(format!("get APIService {PACKAGES_API}")))?;
-            let bundle = service.as_ref().and_then(|s| s.spec.as_ref()).map(|spec| spec.ca_bundle.clone());
-            let published: Vec<Vec<Authority>> = bundle
-                .iter()
-                .map(|b| b.as_ref().map(|pem| Authority::all(&pem.0)).unwrap_or_default())
-                .collect();
-            let made = || mint(&names, now).map_err(|error| Error::Packages(error.to_string()));
+            let published = callers.published();
+            let made = || mint(&names, now).map_err(|error| Error::Secure(error.to_string()));
             let step = next(&Certificates { held: &held, published: &published }, now);
             let held = match &step {
                 Step::Wait(at) => {
                     let seconds = u64::try_from(at.saturating_sub(now.as_second())).unwrap_or_default();
                     let ends = held.dates().map(|(.., end)| end);
-                    ctx.metrics.certificate_expires(&ctx.namespace, PACKAGES, ends);
+                    ctx.metrics.certificate_expires(&ctx.namespace, MANAGER, ends);
                     return Ok((held, LOOK.min(Duration::from_secs(seconds.max(1)))));
                 }
                 Step::Publish => {
-                    let patch = json!({ "spec": { "caBundle": held.ca_bundle() } });
-                    let patched =
-                        services.patch(PACKAGES_API, &PatchParams::default(), &Patch::Merge(&patch)).await;
-                    patched.map_err(Error::kube(format!("write caBundle of APIService {PACKAGES_API}")))?;
+                    callers.publish(&held, ctx).await?;
+                    callers = Callers::read(ctx).await?;
                     continue;
                 }
                 Step::Replace(_) => held.replaced(made()?, &published, now),
@@ -151,27 +152,28 @@ impl Keeper {
                 Step::Switch => held.switched(),
                 Step::Drop => held.dropped(now),
             };
-            self.write(&held, secret.as_ref()).await?;
+            self.write(&held, secret.as_ref(), &callers).await?;
         }
-        Err(Error::Packages(format!("Secret {SECRET} does not become as it was written")))
+        Err(Error::Secure(format!("Secret {SECRET} does not become as it was written")))
     }
 
-    /// Over the Secret that was read. It goes with the Service: when the API is switched off, and with the namespace.
-    async fn write(&self, held: &Held, old: Option<&Secret>) -> Result<(), Error> {
+    /// Over the Secret that was read. It goes with the Services by which the manager is called.
+    async fn write(&self, held: &Held, old: Option<&Secret>, callers: &Callers) -> Result<(), Error> {
         let ctx = &self.ctx;
-        let services = Api::<Service>::namespaced(ctx.client.clone(), &ctx.namespace);
-        let service =
-            services.get_opt(PACKAGES).await.map_err(Error::kube(format!("get Service {PACKAGES}")))?;
-        let owner = service.as_ref().and_then(|service| service.owner_ref(&()));
-        let owner = owner.ok_or_else(|| {
-            Error::Packages(format!(
-                "there is no Service {PACKAGES} in {}; put it there with `olm self upgrade --package-manifests`",
-                ctx.namespace
-            ))
-        })?;
+        let api = Api::<Service>::namespaced(ctx.client.clone(), &ctx.namespace);
+        let mut owners = Vec::new();
+        for name in callers.services() {
+            let service = api.get_opt(name).await.map_err(Error::kube(format!("get Service {name}")))?;
+            owners.push(service.as_ref().and_then(|service| service.owner_ref(&())).ok_or_else(|| {
+                Error::Secure(format!(
+                    "there is no Service {name} in {}; `olm self upgrade` makes it",
+                    ctx.namespace
+                ))
+            })?);
+        }
         let mut manifest = json!({
             "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls",
-            "metadata": { "name": SECRET, "namespace": ctx.namespace, "ownerReferences": [owner] },
+            "metadata": { "name": SECRET, "namespace": ctx.namespace, "ownerReferences": owners },
             "data": held.data(),
         });
         if let Some(version) = old.and_then(|old| old.resource_version()) {
@@ -181,18 +183,87 @@ impl Keeper {
         Ok(())
     }
 
+    /// How the API server is recognised where it speaks for users.
     async fn front(&self) -> Result<Front, Error> {
         let (namespace, name) = FRONT;
         let api = Api::<ConfigMap>::namespaced(self.ctx.client.clone(), namespace);
         let map = api.get(name).await.map_err(Error::kube(format!("get ConfigMap {namespace}/{name}")))?;
         Front::read(&map.data.unwrap_or_default())
-            .map_err(|error| Error::Packages(format!("ConfigMap {namespace}/{name}: {error}")))
+            .map_err(|error| Error::Secure(format!("ConfigMap {namespace}/{name}: {error}")))
     }
 }
 
-/// The names of the Service, by which the API server asks.
+/// What tells the API server to call the manager, as far as it is on the cluster.
+struct Callers {
+    packages: Option<APIService>,
+    webhook: Option<MutatingWebhookConfiguration>,
+}
+
+impl Callers {
+    async fn read(ctx: &Ctx) -> Result<Self, Error> {
+        let (packages, webhook) = (api(ctx), api(ctx));
+        let (packages, webhook) = tokio::join!(packages.get_opt(PACKAGES_API), webhook.get_opt(REQUESTS));
+        Ok(Self {
+            packages: packages.map_err(Error::kube(format!("get APIService {PACKAGES_API}")))?,
+            webhook: webhook.map_err(Error::kube(format!("get MutatingWebhookConfiguration {REQUESTS}")))?,
+        })
+    }
+
+    /// The Services by which the API server calls.
+    fn services(&self) -> impl Iterator<Item = &'static str> {
+        let packages = self.packages.as_ref().map(|_| PACKAGES);
+        packages.into_iter().chain(self.webhook.as_ref().map(|_| REQUESTS))
+    }
+
+    fn webhooks(&self) -> impl Iterator<Item = &MutatingWebhook> {
+        self.webhook.iter().flat_map(|webhook| webhook.webhooks.iter().flatten())
+    }
+
+    /// Whom the API server is told to trust, for each that calls.
+    fn published(&self) -> Vec<Vec<Authority>> {
+        let packages = self.packages.iter().map(|api| api.spec.as_ref().and_then(|spec| spec.ca_bundle.as_ref()));
+        let bundles = packages.chain(self.webhooks().map(|webhook| webhook.client_config.ca_bundle.as_ref()));
+        bundles.map(|pem| pem.map(|pem| Authority::all(&pem.0)).unwrap_or_default()).collect()
+    }
+
+    async fn publish(&self, held: &Held, ctx: &Ctx) -> Result<(), Error> {
+        let (params, bundle) = (PatchParams::default(), held.ca_bundle());
+        if self.packages.is_some() {
+            let patch = Patch::Merge(json!({ "spec": { "caBundle": bundle } }));
+            let patched = api::<APIService>(ctx).patch(PACKAGES_API, &params, &patch).await;
+            patched.map_err(Error::kube(format!("write caBundle of APIService {PACKAGES_API}")))?;
+        }
+        let steps: Vec<_> = self
+            .webhooks()
+            .enumerate()
+            .flat_map(|(n, webhook)| {
+                [
+                    json!({ "op": "test", "path": format!("/webhooks/{n}/name"), "value": webhook.name }),
+                    json!({ "op": "add", "path": format!("/webhooks/{n}/clientConfig/caBundle"), "value": bundle }),
+                ]
+            })
+            .collect();
+        if !steps.is_empty() {
+            let patch = serde_json::from_value(steps.into()).map_err(|error| Error::Secure(error.to_string()))?;
+            let patched = api::<MutatingWebhookConfiguration>(ctx)
+                .patch(REQUESTS, &params, &Patch::Json::<()>(patch))
+                .await;
+            patched.map_err(Error::kube(format!("write caBundle of MutatingWebhookConfiguration {REQUESTS}")))?;
+        }
+        Ok(())
+    }
+}
+
+fn api<K: Resource<Scope = ClusterResourceScope, DynamicType = ()>>(ctx: &Ctx) -> Api<K> {
+    Api::all(ctx.client.clone())
+}
+
+/// The names of the Services, by which the API server asks.
 fn names(namespace: &str) -> Vec<String> {
-    vec![format!("{PACKAGES}.{namespace}.svc"), format!("{PACKAGES}.{namespace}.svc.cluster.local")]
+    [PACKAGES, REQUESTS]
+        .iter()
+        .flat_map(|name| [format!("{name}.{namespace}.svc"), format!("{name}.{namespace}.svc.cluster.local")])
+        .collect()
 }
 
 fn encoded(secret: Option<&Secret>) -> BTreeMap<String, String> {

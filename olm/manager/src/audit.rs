@@ -1,0 +1,71 @@
+//! The audit log: what was done, and in whose name. Lines of the log with the target `olm::audit`, as docs/security.md lists them;
+//! what the console does for its users is in the log of the console.
+
+use kube::{Api, ResourceExt};
+use olm_api::{InstallPlan, install_plan::Step, names};
+
+use crate::{authority::Authority, context::Ctx, ops};
+
+const TARGET: &str = "olm::audit";
+
+/// The Subscription's controller made a plan in the name of the Subscription's author.
+pub(crate) fn planned(plan: &InstallPlan, author: Option<&Authority>, waits_for: Option<&str>) {
+    let About { namespace, plan, versions, digest } = about(plan);
+    let (user, groups) = who(author);
+    tracing::info!(target: TARGET, action = "plan", namespace, plan, versions, digest, user, groups, waits_for);
+}
+
+/// The first change of an approved plan is about to be made. `authority` is the user whose rights were proved.
+pub(crate) async fn begins(plan: &InstallPlan, authority: Option<&Authority>, ctx: &Ctx) {
+    let program = program(plan, ctx).await;
+    let approved_by = plan.annotations().get(names::ANNOTATION_APPROVED_BY);
+    let About { namespace, plan, versions, digest } = about(plan);
+    let (user, groups) = who(authority);
+    tracing::info!(target: TARGET, action = "apply", namespace, plan, versions, digest, approved_by, program, user, groups);
+}
+
+/// An object of a plan was written, or found to be as it should be.
+pub(crate) fn applied(plan: &InstallPlan, steps: &[Step]) {
+    let About { namespace, plan, versions, digest } = about(plan);
+    for Step { resource, status, .. } in steps {
+        let (kind, name) = (&resource.kind, &resource.name);
+        tracing::info!(target: TARGET, action = "object", namespace, plan, versions, digest, kind, name, result = %status);
+    }
+}
+
+/// An approval did not count.
+pub(crate) fn taken_back(plan: &InstallPlan, why: &str) {
+    let approved_by = plan.annotations().get(names::ANNOTATION_APPROVED_BY);
+    let About { namespace, plan, versions, digest } = about(plan);
+    tracing::info!(target: TARGET, action = "take-back", namespace, plan, versions, digest, approved_by, why);
+}
+
+struct About {
+    namespace: String,
+    plan: String,
+    versions: String,
+    digest: String,
+}
+
+fn about(plan: &InstallPlan) -> About {
+    About {
+        namespace: plan.namespace().unwrap_or_default(),
+        plan: plan.name_any(),
+        versions: plan.spec.cluster_service_version_names.join(" "),
+        digest: plan.spec.plan_digest.clone().unwrap_or_default(),
+    }
+}
+
+fn who(authority: Option<&Authority>) -> (Option<&str>, Option<String>) {
+    (authority.map(Authority::user), authority.map(|authority| authority.groups().join(" ")))
+}
+
+/// The program that approved, as it named itself. A plan that the manager approved needed no other approval.
+async fn program(plan: &InstallPlan, ctx: &Ctx) -> Option<String> {
+    if ctx.authorities.is_own(plan.annotations().get(names::ANNOTATION_APPROVED_BY)?).await.unwrap_or_default() {
+        return None;
+    }
+    // The fields of managers are not kept in memory.
+    let api = Api::<InstallPlan>::namespaced(ctx.client.clone(), &plan.namespace()?);
+    ops::approval(&api.get(&plan.name_any()).await.ok()?).with
+}

@@ -1,0 +1,161 @@
+//! The webhook by which API servers without MutatingAdmissionPolicies (Kubernetes before 1.36) have requests and approvals recorded. It
+//! does what the [`policies`] do; the API server refuses requests while no manager answers, so that none goes unrecorded.
+
+use axum::Json;
+use kube::core::{
+    DynamicObject,
+    admission::{AdmissionRequest, AdmissionResponse, AdmissionReview},
+};
+use olm_api::names;
+use serde_json::{Value, json};
+
+use super::policies::{self, APPROVES, CONTENT, DECISIONS, REQUESTED, REQUESTS};
+use crate::manifests::{MANAGER, SECURE_PORT_NAME, manager_user};
+
+/// Where the API server posts its reviews.
+pub(crate) const PATH: &str = "/admission";
+/// What identifies the two webhooks; they need names with a domain.
+const WEBHOOKS: [&str; 2] = ["requests.olm.operators.coreos.com", "approvals.olm.operators.coreos.com"];
+
+/// The configuration, and the Service that it calls. The manager adds the authority of its certificate.
+pub(crate) fn objects(namespace: &str) -> Vec<Value> {
+    let manager = manager_user(namespace);
+    let by_others = format!("request.userInfo.username != '{manager}'");
+    let recorded: Vec<&str> =
+        [names::ANNOTATION_APPROVED_BY, names::ANNOTATION_APPROVED_BY_GROUPS].into_iter().chain(CONTENT).collect();
+    let webhook = |name: &str, resources: &[&str], conditions: Value| {
+        json!({
+            "name": name,
+            "admissionReviewVersions": ["v1"],
+            "clientConfig": { "service": { "name": REQUESTS, "namespace": namespace, "path": PATH, "port": 443 } },
+            "failurePolicy": "Fail",
+            // What other webhooks change is recorded too.
+            "reinvocationPolicy": "IfNeeded",
+            "sideEffects": "None",
+            "timeoutSeconds": 10,
+            "rules": [{
+                "apiGroups": [names::GROUP], "apiVersions": ["*"], "resources": resources,
+                "operations": ["CREATE", "UPDATE"], "scope": "Namespaced",
+            }],
+            // Without a manager, the API server still removes finalizers and the manager's own account still writes.
+            "matchConditions": conditions,
+        })
+    };
+    let [requests, approvals] = WEBHOOKS;
+    vec![
+        json!({
+            "apiVersion": "v1", "kind": "Service",
+            "metadata": { "name": REQUESTS, "namespace": namespace },
+            "spec": {
+                "selector": { "app.kubernetes.io/name": MANAGER },
+                "ports": [{ "name": SECURE_PORT_NAME, "port": 443, "targetPort": SECURE_PORT_NAME, "protocol": "TCP" }],
+            },
+        }),
+        json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
+            "metadata": { "name": REQUESTS },
+            "webhooks": [
+                webhook(requests, &REQUESTED, json!([
+                    { "name": "by-others", "expression": by_others },
+                    { "name": "changes", "expression": policies::changes(&DECISIONS) },
+                ])),
+                webhook(approvals, &["installplans"], json!([
+                    { "name": "by-others-or-approves", "expression": format!("{by_others} || ({APPROVES})") },
+                    { "name": "changes", "expression": policies::changes(&recorded) },
+                ])),
+            ],
+        }),
+    ]
+}
+
+/// Answers a review of the API server, in which the manager is known as `manager`.
+pub(crate) async fn answer(
+    Json(review): Json<AdmissionReview<DynamicObject>>,
+    manager: String,
+) -> Json<AdmissionReview<DynamicObject>> {
+    let request: Result<AdmissionRequest<DynamicObject>, _> = review.try_into();
+    let response = match request {
+        Ok(request) => respond(&request, &manager),
+        Err(_) => AdmissionResponse::invalid("it has no request"),
+    };
+    Json(response.into_review())
+}
+
+fn respond(request: &AdmissionRequest<DynamicObject>, manager: &str) -> AdmissionResponse {
+    let response = AdmissionResponse::from(request);
+    let record = match decide(request, manager) {
+        Ok(None) => return response,
+        Ok(Some(record)) => record,
+        Err(why) => return refused(response, why),
+    };
+    let steps = serde_json::from_value(steps(request, record)).map_err(|error| error.to_string());
+    let recorded = steps.and_then(|patch| response.clone().with_patch(patch).map_err(|error| error.to_string()));
+    recorded.unwrap_or_else(|why| refused(response, why))
+}
+
+fn refused(response: AdmissionResponse, why: String) -> AdmissionResponse {
+    let mut response = response.deny(why);
+    (response.result.code, response.result.reason) = (403, "Forbidden".to_owned());
+    response
+}
+
+/// The annotations to write.
+type Record = [(&'static str, String); 2];
+
+/// What the policies would do with a request: record, let pass, or refuse for a reason. Pure.
+fn decide(request: &AdmissionRequest<DynamicObject>, manager: &str) -> Result<Option<Record>, String> {
+    let Some(now) = &request.object else { return Ok(None) };
+    let (before, user) = (request.old_object.as_ref(), request.user_info.username.clone().unwrap_or_default());
+    let groups = request.user_info.groups.iter().flatten().filter(|group| !group.contains('\n'));
+    let groups = groups.map(String::as_str).collect::<Vec<_>>().join("\n");
+    let same = |keys: &[&str]| keys.iter().all(|key| annotation(Some(now), key) == annotation(before, key));
+    if request.resource.resource != "installplans" {
+        let changes = before.is_none_or(|before| spec(before) != spec(now)) || !same(&DECISIONS);
+        let record = [(names::ANNOTATION_REQUESTED_BY, user.clone()), (names::ANNOTATION_REQUESTED_BY_GROUPS, groups)];
+        return Ok((user != manager && changes).then_some(record));
+    }
+    let approved = |object: &DynamicObject| object.data["spec"]["approved"] == true;
+    let approves = approved(now) && !before.is_some_and(approved);
+    if user != manager {
+        if !approves && !same(&[names::ANNOTATION_APPROVED_BY, names::ANNOTATION_APPROVED_BY_GROUPS]) {
+            return Err(format!(
+                "annotation {} says who approved: it is written only with the request that sets spec.approved",
+                names::ANNOTATION_APPROVED_BY
+            ));
+        }
+        let empty = |value: &Value| value.is_null() || value == "" || value.as_array().is_some_and(Vec::is_empty);
+        let kept = |field: &str| {
+            let old = before.map(|before| &before.data["spec"][field]);
+            let new = &now.data["spec"][field];
+            old.is_none_or(|old| old == new || empty(old) && empty(new))
+        };
+        if !same(&CONTENT) || !kept("planDigest") || !kept("clusterServiceVersionNames") {
+            return Err(
+                "the content of an InstallPlan is written by the manager: only spec.approved can be changed".to_owned()
+            );
+        }
+    }
+    let record = [(names::ANNOTATION_APPROVED_BY, user), (names::ANNOTATION_APPROVED_BY_GROUPS, groups)];
+    Ok(approves.then_some(record))
+}
+
+fn spec(object: &DynamicObject) -> &Value {
+    &object.data["spec"]
+}
+
+/// An annotation; empty where there is none.
+fn annotation<'a>(object: Option<&'a DynamicObject>, key: &str) -> &'a str {
+    let annotations = object.and_then(|object| object.metadata.annotations.as_ref());
+    annotations.and_then(|annotations| annotations.get(key)).map(String::as_str).unwrap_or_default()
+}
+
+/// The JSON patch that writes a record.
+fn steps(request: &AdmissionRequest<DynamicObject>, record: Record) -> Value {
+    let has_any = request.object.as_ref().is_some_and(|object| object.metadata.annotations.is_some());
+    let map = (!has_any).then(|| json!({ "op": "add", "path": "/metadata/annotations", "value": {} }));
+    // The keys have neither `~` nor `/`.
+    let annotations = record.map(|(key, value)| {
+        json!({ "op": "add", "path": format!("/metadata/annotations/{key}"), "value": value })
+    });
+    map.into_iter().chain(annotations).collect()
+}

@@ -1,0 +1,56 @@
+//! What the API server calls: the webhook that records who asks for changes, and the aggregated API of PackageManifests. Served only
+//! while the cluster has one of them.
+//!
+//! * [`keeper`]: the certificate to serve with, whom callers are told to trust, and by which callers are recognised
+//! * [`listener`]: connections
+
+mod keeper;
+mod listener;
+
+use std::{net::SocketAddr, sync::Arc};
+
+use axum::{
+    Router,
+    extract::{DefaultBodyLimit, Request},
+    middleware::{Next, from_fn},
+    routing::post,
+};
+pub(crate) use listener::Caller;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use crate::{authority::webhook, context::Ctx, manifests::manager_user, packages, run::Error};
+
+/// The longest review in bytes: it has the object twice, and the API server takes 3 MiB for one.
+const LONGEST_REVIEW: usize = 8 << 20;
+/// Reviews that are in memory at a time; others wait.
+const REVIEWS: usize = 4;
+
+/// Serves until `stop`. All replicas do: the one that leads makes the certificate.
+///
+/// # Errors
+/// When the address cannot be had.
+pub(crate) async fn run(ctx: Arc<Ctx>, address: SocketAddr, stop: CancellationToken) -> Result<(), Error> {
+    let listen = |source| Error::Listen { address, source };
+    let listener = tokio::net::TcpListener::bind(address).await.map_err(listen)?;
+    let keeper = keeper::Keeper::new(Arc::clone(&ctx));
+    let settings = keeper.settings();
+    let router = packages::router(Arc::clone(&ctx)).merge(admission(&ctx.namespace));
+    tokio::join!(keeper.run(&stop), listener::serve(listener, settings, router, &stop));
+    Ok(())
+}
+
+fn admission(namespace: &str) -> Router {
+    let (manager, slots) = (manager_user(namespace), Arc::new(Semaphore::new(REVIEWS)));
+    let one_of_few = move |request: Request, next: Next| {
+        let slots = Arc::clone(&slots);
+        async move {
+            let _slot = slots.acquire_owned().await;
+            next.run(request).await
+        }
+    };
+    Router::new()
+        .route(webhook::PATH, post(move |review| webhook::answer(review, manager.clone())))
+        .layer(DefaultBodyLimit::max(LONGEST_REVIEW))
+        .layer(from_fn(one_of_few))
+}
