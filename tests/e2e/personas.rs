@@ -9,6 +9,7 @@ use kube::{
     config::{AuthInfo, Kubeconfig},
 };
 use olm_tests::{Cluster, eventually};
+use serde_json::Value;
 
 use crate::{
     operator::{LIMIT, csv_succeeded, delete_namespace, get, namespace},
@@ -166,6 +167,21 @@ fn personas() {
             let _ = cluster.try_kubectl(&["delete", "clusterrolebinding", &me.namespace], None);
             delete_namespace(&cluster, &me.namespace)?;
         }
+        // Who asked and who approved is in the audit log.
+        let log = cluster.kubectl(&["logs", "deployment/olm-manager", "-n", "olm", "--tail=-1"])?;
+        let lines: Vec<Value> = log
+            .lines()
+            .filter(|line| line.contains("olm::audit"))
+            .map(serde_json::from_str)
+            .collect::<Result<_, _>>()?;
+        let developer = "system:serviceaccount:persona-2:me";
+        let of = |action: &str| {
+            lines.iter().filter(move |line| line["action"] == action && line["namespace"] == "persona-2")
+        };
+        ensure!(of("plan").any(|line| line["user"] == developer && line["waits_for"].is_string()), "{lines:#?}");
+        ensure!(of("take-back").any(|line| line["approved_by"] == developer), "{lines:#?}");
+        ensure!(of("apply").any(|line| line["program"] == "olm.cli" && line["user"] != developer), "{lines:#?}");
+        ensure!(of("object").any(|line| line["kind"] == "CustomResourceDefinition"), "{lines:#?}");
         let table = table(&columns)?;
         let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/security.md");
         let text = std::fs::read_to_string(&path)?;

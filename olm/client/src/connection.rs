@@ -35,6 +35,8 @@ pub(crate) fn open(config: Config) -> Result<Client, kube::Error> {
     }
     let mut connector = HttpConnector::new();
     connector.enforce_http(false);
+    // A request in several small packets would otherwise wait 40 ms for the acknowledgement of the first.
+    connector.set_nodelay(true);
     connector.set_keepalive(Some(QUIET));
     connector.set_keepalive_interval(Some(ASK));
     connector.set_keepalive_retries(Some(TIMES));

@@ -1,7 +1,8 @@
 //! The parts of `make bench` that need no nodes: the full community catalog, loaded, stored, looked up and searched
-//! ([`rows`](mod@rows)), and resolved ([`resolver`]); installing and upgrading ([`lifecycle`]), also in many namespaces ([`many`],
+//! ([`rows`](mod@rows)), and resolved ([`resolver`]); installing and upgrading ([`lifecycle`]), in whose name ([`authority`]), also in many namespaces ([`many`],
 //! [`scale`]); the etcd operator ([`etcd`]); what the manager takes, and how long nobody leads ([`manager`]).
 
+mod authority;
 mod backup;
 mod etcd;
 mod grow;
@@ -59,9 +60,10 @@ pub(crate) fn sub_mode() -> Option<ExitCode> {
 pub(crate) fn lifecycle_rows(part: Option<&str>, namespaces: Option<&String>) -> Result<Vec<Row>> {
     let namespaces = namespaces.map_or(Ok(scale::NAMESPACES), |text| text.parse())?;
     let mut rows = Vec::new();
-    for name in parts(&["install", "many", "manager", "scale"], part)? {
+    for name in parts(&["install", "authority", "many", "manager", "scale"], part)? {
         let new = match name {
             "install" => in_runtime(lifecycle::rows()),
+            "authority" => in_runtime(async { Ok(vec![authority::row().await?]) }),
             "many" => in_runtime(many::rows()),
             "manager" => in_runtime(manager::rows()),
             _ => in_runtime(scale::rows(namespaces)),

@@ -159,3 +159,28 @@ fn steps(request: &AdmissionRequest<DynamicObject>, record: Record) -> Value {
     });
     map.into_iter().chain(annotations).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// That it decides as the policies do is a scenario; this is what no client can send.
+    #[test]
+    fn t21_a_group_with_a_line_break_is_not_two_groups() {
+        let request = json!({
+            "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+            "request": {
+                "uid": "u", "operation": "CREATE", "name": "a",
+                "kind": { "group": names::GROUP, "version": "v1alpha1", "kind": "Subscription" },
+                "resource": { "group": names::GROUP, "version": "v1alpha1", "resource": "subscriptions" },
+                "userInfo": { "username": "eve", "groups": ["team\nsystem:masters", "dev"] },
+                "object": { "apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription", "metadata": { "name": "a" } },
+            },
+        });
+        let review: AdmissionReview<DynamicObject> = serde_json::from_value(request).unwrap();
+        let request = review.try_into().unwrap();
+        let [user, groups] = decide(&request, "manager").unwrap().unwrap();
+        assert_eq!((user.1.as_str(), groups.1.as_str()), ("eve", "dev"));
+        assert_eq!(steps(&request, [user, groups])[0]["path"], "/metadata/annotations");
+    }
+}

@@ -8,19 +8,28 @@ use olm_api::{ClusterServiceVersion, InstallPlan, names};
 use super::decide::Observed;
 use crate::context::{Ctx, Error};
 
-/// Whether the versions in the namespace, and the plans of the Subscription, are those that are known. Of other plans and of what
-/// becomes of versions nothing is asked: in a namespace where much happens they are never what they were a moment ago.
-pub(super) async fn is_current(observed: &Observed<'_>, ctx: &Ctx) -> Result<bool, Error> {
+/// Whether the plans of the Subscription, the version that is about to be planned and the installed one are those that are known. Of
+/// other plans and versions nothing is asked: in a namespace where much happens they are never what they were a moment ago.
+///
+/// Versions are read one by one: the namespace's are listed when the plan is looked at before its first change, and an API server
+/// answers a second list of a kind only 100 ms after the first (the period in which its cache asks etcd how far it is).
+pub(super) async fn is_current(observed: &Observed<'_>, planned: &str, ctx: &Ctx) -> Result<bool, Error> {
     let namespace = observed.subscription.namespace().unwrap_or_default();
     let failed = || Error::kube(format!("read namespace {namespace}"));
-    let originals = ListParams::default().labels(&format!("!{}", names::LABEL_COPIED_FROM));
     let csvs = Api::<ClusterServiceVersion>::namespaced(ctx.client.clone(), &namespace);
     let plans = Api::<InstallPlan>::namespaced(ctx.client.clone(), &namespace);
     let everything = ListParams::default();
-    let (csvs, plans) = tokio::try_join!(csvs.list_metadata(&originals), plans.list_metadata(&everything))
-        .map_err(failed())?;
-    let known = observed.csvs.iter().map(|csv| (csv.name_any(), csv.uid())).collect::<BTreeSet<_>>();
-    let there = csvs.iter().map(|csv| (csv.name_any(), csv.uid())).collect();
+    let versions: BTreeSet<String> =
+        observed.installed.map(ResourceExt::name_any).into_iter().chain([planned.to_owned()]).collect();
+    let live = versions.iter().map(|name| csvs.get_metadata_opt(name));
+    let (live, plans) =
+        tokio::try_join!(futures::future::try_join_all(live), plans.list_metadata(&everything)).map_err(failed())?;
+    let known = versions.iter().map(|name| {
+        observed.csvs.iter().find(|csv| csv.name_any() == *name).and_then(|csv| csv.uid())
+    });
+    let there = live.iter().map(|csv| {
+        csv.as_ref().filter(|csv| !csv.labels().contains_key(names::LABEL_COPIED_FROM)).and_then(ResourceExt::uid)
+    });
     let uid = observed.subscription.uid();
     let ours = plans.iter().filter(|plan| {
         plan.metadata.deletion_timestamp.is_none()
@@ -28,5 +37,5 @@ pub(super) async fn is_current(observed: &Observed<'_>, ctx: &Ctx) -> Result<boo
     });
     let planned = observed.plans.iter().map(|plan| (plan.name_any(), plan.resource_version()));
     let plans_now = ours.map(|plan| (plan.name_any(), plan.resource_version()));
-    Ok(known == there && planned.collect::<BTreeSet<_>>() == plans_now.collect())
+    Ok(known.eq(there) && planned.collect::<BTreeSet<_>>() == plans_now.collect())
 }

@@ -200,7 +200,9 @@ async fn decide_and_act(
     };
 
     // A second plan for what another is bringing, or has brought, could not be taken back.
-    if matches!(next, Next::Plan(_)) && !live::is_current(&observed, ctx).await? {
+    if let Next::Plan(change) = &next
+        && !live::is_current(&observed, &change.resolved.chosen.name, ctx).await?
+    {
         return Ok(Action::requeue(NEWS));
     }
     if let Next::Plan(change) = &next {
