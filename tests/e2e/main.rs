@@ -16,6 +16,7 @@ mod etcd_whole;
 mod kubectl;
 mod lifecycle;
 mod network;
+mod openid;
 mod operator;
 mod plan_cli;
 mod workloads;
