@@ -128,12 +128,17 @@ async fn walk(folder: &PathBuf) -> Result<()> {
     let address = page.eval("location.href").await?;
     ensure!(address == format!("{base}/installed"), "{address}");
     // and the user may do what roles of the cluster say, and nothing else
-    let may = async |page: &mut Page| page.eval("fetch('/doctor', {headers: {accept: 'text/html'}}).then(r => r.status)").await;
+    let may = async |page: &mut Page| {
+        page.eval("fetch('/doctor', {headers: {accept: 'text/html'}}).then(r => r.status)").await
+    };
     let before = may(&mut page).await?;
     cluster.kubectl(&["create", "clusterrolebinding", "dev", "--clusterrole=view", "--group=id:dev"])?;
     println!("/doctor: {before} without a role, {} with one", may(&mut page).await?);
     let catalogs = "fetch('/catalog', {headers: {accept: 'application/json'}}).then(r => r.text())";
-    ensure!(page.eval(catalogs).await?.to_string().contains("etcd"), "the manager accepts the token for catalogs");
+    ensure!(
+        page.eval(catalogs).await?.to_string().contains("etcd"),
+        "the manager accepts the token for catalogs"
+    );
 
     // and the session outlives its ID token, which is valid for 10 seconds
     tokio::time::sleep(Duration::from_secs(12)).await;
@@ -146,7 +151,9 @@ async fn walk(folder: &PathBuf) -> Result<()> {
     says(&mut page, "sign-out").await?;
     page.click("Yes, sign me out").await?;
     at(&mut page, &format!("{base}/login")).await?;
-    ensure!(page.eval("fetch('/me', {headers: {accept: 'application/json'}}).then(r => r.status)").await? == 401);
+    ensure!(
+        page.eval("fetch('/me', {headers: {accept: 'application/json'}}).then(r => r.status)").await? == 401
+    );
 
     // and without scripts, as another user
     page.scripts(false).await?;

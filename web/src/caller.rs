@@ -104,14 +104,9 @@ impl Caller {
         self.session.as_ref().map_or("", |s| &s.csrf)
     }
 
-    pub(crate) fn check_csrf(&self, given: Option<&str>) -> Result<(), WebError> {
-        match &self.session {
-            Some(session) if !given.is_some_and(|given| same(given, &session.csrf)) => {
-                Err(WebError::forbidden("the form is from another session")
-                    .hint("go back, reload the page, and send it again"))
-            }
-            _ => Ok(()),
-        }
+    /// Callers with a bearer token need no proof.
+    pub(crate) fn check_csrf(&self, field: Option<&str>, headers: &HeaderMap) -> Result<(), WebError> {
+        self.session.as_ref().map_or(Ok(()), |session| session.check_csrf(field, headers))
     }
 
     /// The page, or its JSON twin.
@@ -129,6 +124,18 @@ impl Caller {
             onward: None,
         };
         (page.status, shell.page(&page.body)).into_response()
+    }
+}
+
+impl Session {
+    /// A changing request brings the session's token for forms, in a field or a header.
+    pub(crate) fn check_csrf(&self, field: Option<&str>, headers: &HeaderMap) -> Result<(), WebError> {
+        let given = field.or_else(|| headers.get("x-csrf-token")?.to_str().ok());
+        if given.is_some_and(|given| same(given, &self.csrf)) {
+            return Ok(());
+        }
+        Err(WebError::forbidden("the form is from another session")
+            .hint("go back, reload the page, and send it again"))
     }
 }
 

@@ -33,9 +33,9 @@ mod security;
 mod server;
 mod session;
 mod stalled;
-mod tls;
 #[cfg(test)]
 mod tests;
+mod tls;
 mod view;
 mod visible;
 

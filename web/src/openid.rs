@@ -151,7 +151,12 @@ impl OpenId {
         let (issuer, options) = (self.provider.issuer(), &self.options);
         let claim = options.username_claim.as_str();
         let error = |why: String| {
-            WebError::new(StatusCode::FORBIDDEN, "token-not-accepted", "The API server refused the sign-in", why)
+            WebError::new(
+                StatusCode::FORBIDDEN,
+                "token-not-accepted",
+                "The API server refused the sign-in",
+                why,
+            )
         };
         if claim != "sub" && !claims.others.contains_key(claim) {
             return error(format!(
@@ -199,9 +204,12 @@ impl OpenId {
 /// An error of the provider, for the sign-in page.
 pub(crate) fn failed(error: &Error) -> WebError {
     let (status, code, what, hint) = match error {
-        Error::Unreachable { .. } => {
-            (StatusCode::BAD_GATEWAY, "provider-unreachable", "The provider does not answer", "try again in a moment")
-        }
+        Error::Unreachable { .. } => (
+            StatusCode::BAD_GATEWAY,
+            "provider-unreachable",
+            "The provider does not answer",
+            "try again in a moment",
+        ),
         Error::Answer { .. } => {
             (StatusCode::BAD_GATEWAY, "provider-failed", "The provider failed", "try again in a moment")
         }
@@ -291,15 +299,24 @@ impl Renewal {
 /// Renews the ID token of a session in time. Ends the session when it has expired for good.
 pub(crate) async fn keep_valid(app: &Arc<App>, session: &Session) -> Result<(), WebError> {
     let Some(renewal) = session.renewal.as_ref().filter(|renewal| renewal.is_due()) else { return Ok(()) };
-    // While another request renews it, the old token is good enough as long as it is valid.
-    if !renewal.is_expired() && renewal.state.try_lock().is_err() {
+    // No page waits for it as long as the old token is valid.
+    let wait = renewal.is_expired();
+    if !wait && renewal.state.try_lock().is_err() {
         return Ok(());
     }
     let (app, session, renewal) = (Arc::clone(app), session.clone(), Arc::clone(renewal));
     // Not cut short when the client goes away: the provider may have withdrawn the old refresh token by then.
-    let renewed = tokio::spawn(async move { renew(&app, &session, &renewal).await }).await;
-    renewed.unwrap_or_else(|error| {
-        Err(WebError::new(StatusCode::BAD_GATEWAY, "unexpected", "The session was not renewed", error.to_string()))
+    let renewed = tokio::spawn(async move { renew(&app, &session, &renewal).await });
+    if !wait {
+        return Ok(());
+    }
+    renewed.await.unwrap_or_else(|error| {
+        Err(WebError::new(
+            StatusCode::BAD_GATEWAY,
+            "unexpected",
+            "The session was not renewed",
+            error.to_string(),
+        ))
     })
 }
 
@@ -333,7 +350,11 @@ async fn renew(app: &App, session: &Session, renewal: &Renewal) -> Result<(), We
         Err(error @ (Error::Refused { .. } | Error::Token(_))) => {
             tracing::info!(user = %session.identity.name, %error, "failed to renew a session");
             state.refresh_token = None;
-            return if renewal.is_expired() { end("the provider does not renew your sign-in") } else { Ok(()) };
+            return if renewal.is_expired() {
+                end("the provider does not renew your sign-in")
+            } else {
+                Ok(())
+            };
         }
         Err(error) => {
             let error = failed(&error);

@@ -4,6 +4,7 @@ use std::{net::TcpListener, sync::Arc};
 
 use tokio_util::sync::CancellationToken;
 
+pub use crate::tls::TlsFiles;
 use crate::{
     api_server::ApiServer,
     app,
@@ -14,7 +15,6 @@ use crate::{
     security::AllowedHosts,
     tls,
 };
-pub use crate::tls::TlsFiles;
 
 /// What the console needs to know.
 #[derive(Debug)]

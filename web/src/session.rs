@@ -48,12 +48,7 @@ pub(crate) struct Sessions {
 
 impl Sessions {
     /// Starts a session; returns the value for the cookie.
-    pub(crate) fn start(
-        &self,
-        client: Client,
-        identity: Identity,
-        renewal: Option<Arc<Renewal>>,
-    ) -> String {
+    pub(crate) fn start(&self, client: Client, identity: Identity, renewal: Option<Arc<Renewal>>) -> String {
         self.start_at(client, identity, renewal, Instant::now())
     }
 

@@ -202,8 +202,7 @@ mod tests {
             assert!(matches!(check(change.clone()), Err(TokenError::Malformed(_))), "{change}");
         }
         let twice = br#"{"iss":"https://id.example","iss":"https://id.example","sub":"1","aud":"console","exp":1,"iat":1}"#;
-        let expected =
-            Expected { issuer: "https://id.example", client_id: "console", nonce: None, now: NOW };
+        let expected = Expected { issuer: "https://id.example", client_id: "console", nonce: None, now: NOW };
         assert!(matches!(Claims::check(twice, &expected), Err(TokenError::Malformed(_))));
     }
 }

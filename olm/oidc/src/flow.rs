@@ -169,22 +169,32 @@ impl Provider {
         what: &'static str,
         fields: &[(&str, &str)],
     ) -> Result<crate::http::Answer, Error> {
-        let mut form = form(fields);
+        let request = self.request(metadata, url, fields)?;
+        self.http.send(what, url, request).await
+    }
+
+    fn request(
+        &self,
+        metadata: &Metadata,
+        url: &Url,
+        fields: &[(&str, &str)],
+    ) -> Result<reqwest::RequestBuilder, Error> {
+        let mut form = form_urlencoded::Serializer::new(String::new());
+        form.extend_pairs(fields);
         let mut request = self.http.post(url);
         match self.secret()? {
-            None => form.append_pair("client_id", self.client_id()),
+            None => {
+                form.append_pair("client_id", self.client_id());
+            }
             Some(secret) if metadata.takes_secret_in_header() => {
                 // Both are encoded as form fields first (RFC 6749, 2.3.1).
                 request = request.basic_auth(encoded(self.client_id()), Some(encoded(&secret)));
-                &mut form
             }
             Some(secret) => {
-                form.append_pair("client_id", self.client_id()).append_pair("client_secret", &secret)
+                form.append_pair("client_id", self.client_id()).append_pair("client_secret", &secret);
             }
-        };
-        let request =
-            request.header("content-type", "application/x-www-form-urlencoded").body(form.finish());
-        self.http.send(what, url, request).await
+        }
+        Ok(request.header("content-type", "application/x-www-form-urlencoded").body(form.finish()))
     }
 }
 
@@ -196,12 +206,6 @@ impl Metadata {
             has("client_secret_basic") || !has("client_secret_post")
         })
     }
-}
-
-fn form(fields: &[(&str, &str)]) -> form_urlencoded::Serializer<'static, String> {
-    let mut form = form_urlencoded::Serializer::new(String::new());
-    form.extend_pairs(fields);
-    form
 }
 
 fn encoded(text: &str) -> String {

@@ -192,8 +192,8 @@ pub fn verify(token: &str, keys: &KeySet) -> Result<Vec<u8>, SignatureError> {
     let (message, signature) = token.rsplit_once('.').ok_or(Malformed("expected three parts"))?;
     let (header, payload) = message.split_once('.').ok_or(Malformed("expected three parts"))?;
     let decode = |part: &str| URL_SAFE_NO_PAD.decode(part).map_err(|_| Malformed("a part is not base64url"));
-    let header: Header =
-        serde_json::from_slice(&decode(header)?).map_err(|_| Malformed("its header is not JSON with `alg`"))?;
+    let header: Header = serde_json::from_slice(&decode(header)?)
+        .map_err(|_| Malformed("its header is not JSON with `alg`"))?;
     // A payload with a dot is not base64url.
     let (payload, signature) = (decode(payload)?, decode(signature)?);
     let name = || header.alg.chars().filter(char::is_ascii_graphic).take(20).collect();

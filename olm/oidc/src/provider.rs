@@ -217,9 +217,8 @@ impl Provider {
             check_endpoint(&url, plain).map_err(|why| Error::Discovery(format!("{name}: {why}")))?;
             Ok::<_, Error>(url)
         };
-        let optional = |name: &str, text: &Option<String>| {
-            text.as_deref().map(|text| endpoint(name, text)).transpose()
-        };
+        let optional =
+            |name: &str, text: &Option<String>| text.as_deref().map(|text| endpoint(name, text)).transpose();
         Ok(Metadata {
             authorization_endpoint: endpoint("authorization_endpoint", &document.authorization_endpoint)?,
             token_endpoint: endpoint("token_endpoint", &document.token_endpoint)?,
@@ -256,8 +255,8 @@ impl Provider {
         let answer = self.http.send(what, &url, self.http.get(&url)).await?;
         // Of an answer that is not one, the error says so.
         let _: serde_json::Value = answer.json(what)?;
-        let keys = KeySet::parse(&answer.body)
-            .map_err(|_| answer.bad(what, "JSON that is not a key set".into()))?;
+        let keys =
+            KeySet::parse(&answer.body).map_err(|_| answer.bad(what, "JSON that is not a key set".into()))?;
         if keys.is_empty() {
             return Err(answer.bad(what, "no key for RS, PS, ES or EdDSA signatures".into()));
         }

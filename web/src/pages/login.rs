@@ -23,7 +23,7 @@ use crate::{
     error::{WebError, sentence},
     links::{clean, local},
     openid::Renewal,
-    posted::{Body, Fields, Posted},
+    posted::{Body, Fields},
     security::{cookie, same},
     session::{COOKIE, is_random, random_text},
     view::{layout::Shell, parts},
@@ -142,7 +142,13 @@ pub(super) enum Form<'a> {
 }
 
 /// The sign-in page for this browser, and the cookie that says that it is this browser.
-pub(super) fn open(app: &App, headers: &HeaderMap, status: StatusCode, form: &Form<'_>, next: &str) -> Response {
+pub(super) fn open(
+    app: &App,
+    headers: &HeaderMap,
+    status: StatusCode,
+    form: &Form<'_>,
+    next: &str,
+) -> Response {
     let secure = is_secure(app, headers);
     // Pages in several tabs share it.
     let known = cookie(headers, &cookie_name(secure, BROWSER_COOKIE)).filter(|value| is_random(value));
@@ -159,7 +165,15 @@ pub(super) fn open(app: &App, headers: &HeaderMap, status: StatusCode, form: &Fo
         Form::Code { code, user, instead_of } => code_form(&hidden, code, user, *instead_of),
     };
     let theme = Theme::of(headers);
-    let shell = Shell { title: "Sign in", section: None, theme, user: None, path: "/login", refresh: None, onward: None };
+    let shell = Shell {
+        title: "Sign in",
+        section: None,
+        theme,
+        user: None,
+        path: "/login",
+        refresh: None,
+        onward: None,
+    };
     let mut response = (status, shell.page(&body)).into_response();
     let value = set_cookie(secure, BROWSER_COOKIE, &browser, Some(BROWSER_SECONDS));
     response.headers_mut().insert(header::SET_COOKIE, value);
@@ -257,27 +271,32 @@ pub(crate) async fn issue_code(
     Ok((StatusCode::CREATED, Json(json!({ "code": code, "expires": expires.to_string() }))).into_response())
 }
 
-/// `POST /logout`: here, and at the provider where the session began, if that can be asked.
-pub(crate) async fn logout(State(app): State<Arc<App>>, headers: HeaderMap, posted: Posted) -> Response {
-    if let Some(id) = session_cookie(&app, &headers) {
-        app.sessions.end(id);
-    }
-    tracing::info!(user = %posted.caller.identity.name, "signed out");
+/// `POST /logout`: here, and at the provider where the session began, if that can be asked. It works also when the session's
+/// token is not valid any more.
+pub(crate) async fn logout(
+    State(app): State<Arc<App>>,
+    headers: HeaderMap,
+    Body(fields): Body,
+) -> Result<Response, WebError> {
     let secure = is_secure(&app, &headers);
-    let renewal = posted.caller.session.and_then(|session| session.renewal);
     let mut elsewhere = None;
-    if let (Some(renewal), Some(openid)) = (renewal, &app.openid) {
-        let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-        let back = format!("{}://{host}/login", if secure { "https" } else { "http" });
-        elsewhere = openid.provider.end_session(&back).await;
-        withdraw(Arc::clone(&app), renewal);
+    if let Some(session) = session(&app, &headers) {
+        session.check_csrf(fields.raw("_csrf"), &headers)?;
+        app.sessions.end_key(&session.key);
+        tracing::info!(user = %session.identity.name, "signed out");
+        if let (Some(renewal), Some(openid)) = (session.renewal, &app.openid) {
+            let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+            let back = format!("{}://{host}/login", if secure { "https" } else { "http" });
+            elsewhere = openid.provider.end_session(&back).await;
+            withdraw(Arc::clone(&app), renewal);
+        }
     }
     let mut response = match elsewhere {
         Some(url) => super::openid::leave(&headers, "Signed out", "Sign out at the provider", &url),
         None => Redirect::to("/login").into_response(),
     };
     response.headers_mut().insert(header::SET_COOKIE, set_cookie(secure, COOKIE, "", Some(0)));
-    response
+    Ok(response)
 }
 
 /// The provider gives no more tokens for a session that has ended. Nobody waits for that.

@@ -121,7 +121,8 @@ async fn finish(
     let Some(code) = fields.text("code") else {
         return Err(refused("the answer has no code", None));
     };
-    let tokens = openid.provider.finish(code, &sign_in.authorization).await.map_err(|error| failed(&error))?;
+    let tokens =
+        openid.provider.finish(code, &sign_in.authorization).await.map_err(|error| failed(&error))?;
     let (client, identity) = match app.who_is(from, &Token::new(&tokens.id_token)).await {
         Ok(known) => known,
         Err(error) if error.status == StatusCode::UNAUTHORIZED => {

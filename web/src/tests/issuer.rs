@@ -281,7 +281,8 @@ pub(super) async fn press(router: &Router, next: &str, session: &str) -> Answer 
         .extend_pairs([("browser", hidden(&page.text, "browser")), ("next", next)])
         .finish();
     let cookie = format!("{}; {session}", cookies(&page)[0]);
-    send(router, super::post("/oidc/login").header(header::COOKIE, cookie).body(Body::from(body)).unwrap()).await
+    send(router, super::post("/oidc/login").header(header::COOKIE, cookie).body(Body::from(body)).unwrap())
+        .await
 }
 
 pub(super) async fn begin(router: &Router, next: &str) -> Begun {
@@ -326,7 +327,12 @@ impl Begun {
 }
 
 /// A sign-in as grace, to its end; the session's cookie.
-pub(super) async fn sign_in(issuer: &Issuer, router: &Router, change: Value, refresh: Option<&str>) -> Answer {
+pub(super) async fn sign_in(
+    issuer: &Issuer,
+    router: &Router,
+    change: Value,
+    refresh: Option<&str>,
+) -> Answer {
     let begun = begin(router, "/installed?x=1").await;
     let mut claims = issuer.claims(begun.nonce());
     claims.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());

@@ -10,7 +10,7 @@ use ring::{digest, hmac};
 use serde_json::{Value, json};
 
 use super::{
-    Browser, cookies, console,
+    Browser, console, cookies,
     fake::Fake,
     get, hidden,
     issuer::{
@@ -31,8 +31,15 @@ async fn a_sign_in_at_the_provider_starts_a_session_with_its_token() {
     let page = press(&router, "/installed?x=1", &ada.cookie).await;
     let begun = begun(&page);
     let cookie = page.headers[header::SET_COOKIE].to_str().unwrap();
-    assert!(cookie.starts_with("olm_oidc=") && cookie.ends_with("; HttpOnly; SameSite=Lax; Max-Age=600"), "{cookie}");
-    assert!(begun.to.starts_with(&format!("{}/authorize?tenant=a&response_type=code&", issuer.url)), "{}", begun.to);
+    assert!(
+        cookie.starts_with("olm_oidc=") && cookie.ends_with("; HttpOnly; SameSite=Lax; Max-Age=600"),
+        "{cookie}"
+    );
+    assert!(
+        begun.to.starts_with(&format!("{}/authorize?tenant=a&response_type=code&", issuer.url)),
+        "{}",
+        begun.to
+    );
     let asked = |name: &str| begun.asked[name].as_str();
     assert_eq!(asked("client_id"), CLIENT);
     assert_eq!(asked("redirect_uri"), "http://127.0.0.1:8080/oidc/callback");
@@ -125,7 +132,9 @@ async fn t16_a_session_of_somebody_else_cannot_be_prepared() {
 async fn the_way_on_after_a_sign_in_stays_on_this_site() {
     let (fake, issuer) = (Fake::default(), Issuer::start().await);
     let router = issuer.console(&fake);
-    for next in ["//evil.example", "https://evil.example", "/\\evil.example", "javascript:x", "/a b", "/\u{9}/x"] {
+    for next in
+        ["//evil.example", "https://evil.example", "/\\evil.example", "javascript:x", "/a b", "/\u{9}/x"]
+    {
         let begun = begin(&router, next).await;
         let token = issuer.sign(&issuer.claims(begun.nonce()));
         issuer.answer("code", json!({ "token_type": "Bearer", "id_token": token }));
@@ -143,7 +152,8 @@ async fn t16_tokens_that_are_not_for_this_sign_in_are_refused() {
     let forged = |header: Value, claims: &Value| {
         let message = message(&header, claims);
         let key = hmac::Key::new(hmac::HMAC_SHA256, public.to_string().as_bytes());
-        let signature = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(hmac::sign(&key, message.as_bytes()));
+        let signature =
+            base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(hmac::sign(&key, message.as_bytes()));
         format!("{message}.{signature}")
     };
     let with = |claims: &Value, change: Value| {
@@ -161,9 +171,18 @@ async fn t16_tokens_that_are_not_for_this_sign_in_are_refused() {
         ("nonce is not that of this sign-in", Box::new(|claims| with(claims, json!({ "nonce": null })))),
         ("compare the clocks", Box::new(|claims| with(claims, json!({ "exp": now() - 120 })))),
         ("compare the clocks", Box::new(|claims| with(claims, json!({ "iat": now() + 120 })))),
-        ("`none` is not accepted", Box::new(|claims| format!("{}.", message(&json!({ "alg": "none" }), claims)))),
-        ("`HS256` is not accepted", Box::new(|claims| forged(json!({ "alg": "HS256", "kid": "first" }), claims))),
-        ("its signature is wrong", Box::new(|claims| forged(json!({ "alg": "ES256", "kid": "first" }), claims))),
+        (
+            "`none` is not accepted",
+            Box::new(|claims| format!("{}.", message(&json!({ "alg": "none" }), claims))),
+        ),
+        (
+            "`HS256` is not accepted",
+            Box::new(|claims| forged(json!({ "alg": "HS256", "kid": "first" }), claims)),
+        ),
+        (
+            "its signature is wrong",
+            Box::new(|claims| forged(json!({ "alg": "ES256", "kid": "first" }), claims)),
+        ),
         ("its signature is wrong", Box::new(|claims| Key::new("first").sign(claims))),
         ("which is not in the key set", Box::new(|claims| Key::new("other").sign(claims))),
         ("it is malformed", Box::new(|_| "not.a.token".into())),
@@ -189,7 +208,10 @@ async fn answers_of_the_provider_that_are_errors_say_which() {
     let (fake, issuer) = (Fake::default(), Issuer::start().await);
     let router = issuer.console(&fake);
     let cases: [(&[(&str, &str)], &str); 6] = [
-        (&[("error", "access_denied"), ("error_description", "<b>not\u{202e}you")], "access_denied (&lt;b&gt;notyou)"),
+        (
+            &[("error", "access_denied"), ("error_description", "<b>not\u{202e}you")],
+            "access_denied (&lt;b&gt;notyou)",
+        ),
         (&[("error", "server_error"), ("code", "code")], "the provider answered: server_error"),
         (&[], "the answer has no code"),
         (&[("code", "used-before")], "invalid_grant"),
@@ -215,7 +237,9 @@ async fn t16_a_provider_that_names_itself_does_so_in_each_answer() {
     let (fake, issuer) = (Fake::default(), Issuer::start().await);
     issuer.set(|inner| inner.document = json!({ "authorization_response_iss_parameter_supported": true }));
     let router = issuer.console(&fake);
-    for (iss, signs_in) in [(None, false), (Some("http://127.0.0.1"), false), (Some(issuer.url.as_str()), true)] {
+    for (iss, signs_in) in
+        [(None, false), (Some("http://127.0.0.1"), false), (Some(issuer.url.as_str()), true)]
+    {
         let begun = begin(&router, "/catalog").await;
         let token = issuer.sign(&issuer.claims(begun.nonce()));
         issuer.answer("code", json!({ "token_type": "Bearer", "id_token": token }));
@@ -238,16 +262,24 @@ async fn a_provider_in_trouble_stops_the_sign_in_and_nothing_else() {
         let started = std::time::Instant::now();
         for answer in pressed.await {
             assert_eq!(answer.status, StatusCode::BAD_GATEWAY, "{mood:?}");
-            assert!(answer.text.contains("discovery document") && answer.text.contains(why), "{}", answer.text);
-            assert!(answer.text.contains("Sign in with a token") && !answer.text.contains("internal secrets"));
+            assert!(
+                answer.text.contains("discovery document") && answer.text.contains(why),
+                "{}",
+                answer.text
+            );
+            assert!(
+                answer.text.contains("Sign in with a token") && !answer.text.contains("internal secrets")
+            );
         }
         // then they wait for one request and not for ten, and others stay signed in
         assert!(started.elapsed() < std::time::Duration::from_secs(5), "{:?}", started.elapsed());
         assert_eq!(ada.json("/me").await["name"], "ada");
         // and the same for the key set, and for the tokens
         type Part = fn(&mut super::issuer::Inner, Mood);
-        let parts: [(&str, Part); 2] =
-            [("the key set", |inner, mood| inner.keys = mood), ("the tokens", |inner, mood| inner.tokens = mood)];
+        let parts: [(&str, Part); 2] = [
+            ("the key set", |inner, mood| inner.keys = mood),
+            ("the tokens", |inner, mood| inner.tokens = mood),
+        ];
         for (what, part) in parts {
             let issuer = Issuer::start().await;
             issuer.set(|inner| part(inner, mood));
@@ -266,8 +298,14 @@ async fn t16_a_discovery_document_of_another_issuer_is_refused() {
         (json!({ "issuer": null }), "lacks a field or has another type"),
         (json!({ "token_endpoint": "http://evil.example/token" }), "token_endpoint: expected an https URL"),
         (json!({ "jwks_uri": "file:///etc/passwd" }), "jwks_uri: expected an https URL"),
-        (json!({ "authorization_endpoint": "javascript:alert(1)" }), "authorization_endpoint: expected an https URL"),
-        (json!({ "end_session_endpoint": "https://u:p@evil.example" }), "end_session_endpoint: expected a URL without user"),
+        (
+            json!({ "authorization_endpoint": "javascript:alert(1)" }),
+            "authorization_endpoint: expected an https URL",
+        ),
+        (
+            json!({ "end_session_endpoint": "https://u:p@evil.example" }),
+            "end_session_endpoint: expected a URL without user",
+        ),
     ] {
         let (fake, issuer) = (Fake::default(), Issuer::start().await);
         issuer.set(|inner| inner.document = document.clone());
@@ -311,8 +349,15 @@ async fn an_api_server_that_does_not_accept_the_issuer_is_named_with_its_flags()
     let answer = sign_in(&issuer, &router, json!({}), None).await;
     assert_eq!(answer.status, StatusCode::FORBIDDEN);
     assert!(session_of(&answer).is_none());
-    let flags = format!("--oidc-issuer-url={} --oidc-client-id={CLIENT} --oidc-username-claim=sub --oidc-username-prefix=- --oidc-groups-claim=groups", issuer.url);
-    assert!(answer.text.contains("does not accept tokens of this issuer") && answer.text.contains(&flags), "{}", answer.text);
+    let flags = format!(
+        "--oidc-issuer-url={} --oidc-client-id={CLIENT} --oidc-username-claim=sub --oidc-username-prefix=- --oidc-groups-claim=groups",
+        issuer.url
+    );
+    assert!(
+        answer.text.contains("does not accept tokens of this issuer") && answer.text.contains(&flags),
+        "{}",
+        answer.text
+    );
     // and a token without the claim that names the user, or with an address that is not verified, is told apart
     let options = crate::openid::OpenIdOptions { username_claim: "email".into(), ..issuer.options() };
     let router = issuer.console_with(&fake, |app| app.openid = Some(OpenId::new(options).unwrap()));

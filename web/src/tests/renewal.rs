@@ -68,7 +68,9 @@ async fn a_session_ends_with_its_token_where_nothing_renews_it() {
 #[tokio::test]
 async fn t16_a_new_token_of_another_account_is_not_taken() {
     let (fake, issuer) = (Fake::default(), Issuer::start().await);
-    for change in [json!({ "sub": "mallory" }), json!({ "aud": "other" }), json!({ "iss": "https://evil.example" })] {
+    for change in
+        [json!({ "sub": "mallory" }), json!({ "aud": "other" }), json!({ "iss": "https://evil.example" })]
+    {
         let browser = short(&issuer, &fake, Some("refresh")).await;
         issuer.answer("refresh", tokens(&issuer, 600, change.clone(), None));
         seconds(3.2).await;

@@ -37,7 +37,12 @@ pub struct ConsoleArgs {
 #[command(next_help_heading = "OpenID Connect")]
 pub struct OidcArgs {
     /// URL of the provider, as it is in claim `iss` of its tokens; the API server must accept the same issuer.
-    #[arg(long = "oidc-issuer", visible_alias = "oidc-issuer-url", value_name = "URL", requires = "client_id")]
+    #[arg(
+        long = "oidc-issuer",
+        visible_alias = "oidc-issuer-url",
+        value_name = "URL",
+        requires = "client_id"
+    )]
     pub issuer: Option<String>,
     /// Id of the console at the provider; the API server must accept it as audience.
     #[arg(long = "oidc-client-id", value_name = "ID", requires = "issuer")]
@@ -91,12 +96,12 @@ impl OidcArgs {
             ("--oidc-groups-prefix", &self.groups_prefix),
             ("--oidc-callback-url", &self.callback_url),
         ];
-        let files = [
-            ("--oidc-client-secret-file", &self.client_secret_file),
-            ("--oidc-ca-file", &self.ca_file),
-        ];
+        let files =
+            [("--oidc-client-secret-file", &self.client_secret_file), ("--oidc-ca-file", &self.ca_file)];
         out.extend(texts.iter().filter_map(|(flag, text)| Some(format!("{flag}={}", text.as_ref()?))));
-        out.extend(files.iter().filter_map(|(flag, path)| Some(format!("{flag}={}", path.as_ref()?.display()))));
+        out.extend(
+            files.iter().filter_map(|(flag, path)| Some(format!("{flag}={}", path.as_ref()?.display()))),
+        );
         out
     }
 }
@@ -105,9 +110,9 @@ impl OidcArgs {
 mod tests {
     use clap::Parser as _;
 
+    use crate::args::Args;
     #[cfg(feature = "devcluster")]
     use crate::args::Command;
-    use crate::args::Args;
 
     #[cfg(feature = "devcluster")]
     #[test]

@@ -216,8 +216,7 @@ pub trait TokenAuthenticator: Send + Sync {
 
 /// The user of a token that this server has not issued, where there is an authenticator.
 pub(crate) async fn external(server: &Server, token: &str) -> Option<Identity> {
-    let authenticator =
-        server.authenticator.read().unwrap_or_else(PoisonError::into_inner).clone()?;
+    let authenticator = server.authenticator.read().unwrap_or_else(PoisonError::into_inner).clone()?;
     if server.tokens.verify(&server.store, token, &[ISSUER.to_owned()]).is_some() {
         return None;
     }

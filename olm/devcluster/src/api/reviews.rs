@@ -147,12 +147,14 @@ async fn token_review(server: &Server, token: &str, body: &Value) -> Value {
             json!({ "authenticated": true, "user": identity.to_user_info(), "audiences": audiences })
         }
         // The tokens of another issuer are good for this server alone.
-        None => match authn::external(server, token).await.filter(|_| audiences.iter().any(|a| a == ISSUER)) {
-            Some(identity) => {
-                json!({ "authenticated": true, "user": identity.to_user_info(), "audiences": [ISSUER] })
+        None => {
+            match authn::external(server, token).await.filter(|_| audiences.iter().any(|a| a == ISSUER)) {
+                Some(identity) => {
+                    json!({ "authenticated": true, "user": identity.to_user_info(), "audiences": [ISSUER] })
+                }
+                None => json!({ "authenticated": false, "error": "[invalid bearer token]" }),
             }
-            None => json!({ "authenticated": false, "error": "[invalid bearer token]" }),
-        },
+        }
     }
 }
 

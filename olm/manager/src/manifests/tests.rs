@@ -322,7 +322,8 @@ fn rendered(values: &Value) -> Vec<Value> {
             } else if word == "{{- range .Values.console.args }}" {
                 let body: Vec<&str> = lines.by_ref().take_while(|l| l.trim() != "{{- end }}").collect();
                 let arguments = pick(".Values.console.args");
-                for argument in arguments.as_array().into_iter().flatten().filter(|_| on.iter().all(|on| *on)) {
+                for argument in arguments.as_array().into_iter().flatten().filter(|_| on.iter().all(|on| *on))
+                {
                     let text = body.join("\n").replace("{{ . | quote }}", &argument.to_string());
                     yaml.push_str(&format!("{text}\n"));
                 }

@@ -11,7 +11,8 @@ const ED25519: &str = r#"{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHO
 const HMAC: &str = r#"{"kty":"oct","k":"AyM1SysPpbyDfgZld3umj1qzKObwVMkoqQ-EstJQLr_T-1qS0gZH75aKtMN3Yj0iPS4hcgUuTwjAzZr1Z9CAow"}"#;
 
 /// The payload of the examples of RFC 7515 and RFC 7519.
-const JOE: &str = "eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ";
+const JOE: &str =
+    "eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ";
 const FRODO: &str = "SXTigJlzIGEgZGFuZ2Vyb3VzIGJ1c2luZXNzLCBGcm9kbywgZ29pbmcgb3V0IHlvdXIgZG9vci4gWW91IHN0ZXAgb250byB0aGUgcm9hZCwgYW5kIGlmIHlvdSBkb24ndCBrZWVwIHlvdXIgZmVldCwgdGhlcmXigJlzIG5vIGtub3dpbmcgd2hlcmUgeW91IG1pZ2h0IGJlIHN3ZXB0IG9mZiB0by4";
 
 /// Where it was published, key, header, payload, signature.
@@ -72,8 +73,10 @@ fn signatures_that_were_published_are_accepted_and_changed_ones_are_not() {
         );
         // when one bit of the signature or of the payload differs
         for part in [1, 2] {
-            let mut parts: Vec<Vec<u8>> =
-                [header, payload, signature].iter().map(|part| URL_SAFE_NO_PAD.decode(part).unwrap()).collect();
+            let mut parts: Vec<Vec<u8>> = [header, payload, signature]
+                .iter()
+                .map(|part| URL_SAFE_NO_PAD.decode(part).unwrap())
+                .collect();
             parts[part][7] ^= 1;
             let token: Vec<String> = parts.iter().map(|part| URL_SAFE_NO_PAD.encode(part)).collect();
             assert_eq!(verify(&token.join("."), &keys(&[key])), Err(SignatureError::Mismatch), "{source}");
@@ -88,7 +91,8 @@ fn signatures_that_were_published_are_accepted_and_changed_ones_are_not() {
 #[test]
 fn t16_symmetric_and_absent_signatures_are_refused() {
     // RFC 7515 A.1: HS256, with its key in the set; A.5 and RFC 7519 6.1: none.
-    let hs256 = format!("eyJ0eXAiOiJKV1QiLA0KICJhbGciOiJIUzI1NiJ9.{JOE}.dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk");
+    let hs256 =
+        format!("eyJ0eXAiOiJKV1QiLA0KICJhbGciOiJIUzI1NiJ9.{JOE}.dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk");
     let none = format!("eyJhbGciOiJub25lIn0.{JOE}.");
     for (token, algorithm) in [(&hs256, "HS256"), (&none, "none")] {
         assert_eq!(verify(token, &keys(&[HMAC, RSA_2048])), Err(SignatureError::Algorithm(algorithm.into())));
@@ -101,7 +105,10 @@ fn t16_symmetric_and_absent_signatures_are_refused() {
     assert_eq!(refused, Err(SignatureError::Algorithm("HS256".into())));
     for algorithm in ["None", "nOnE", "ES512", "RS1", "", "HS512", "dir"] {
         let token = format!("{}.{JOE}.AA", encode(&format!("{{\"alg\":\"{algorithm}\"}}")));
-        assert!(matches!(verify(&token, &keys(&[RSA_2048])), Err(SignatureError::Algorithm(_))), "{algorithm}");
+        assert!(
+            matches!(verify(&token, &keys(&[RSA_2048])), Err(SignatureError::Algorithm(_))),
+            "{algorithm}"
+        );
     }
 }
 
@@ -128,7 +135,8 @@ fn t16_keys_are_used_for_their_own_purpose_alone() {
     let off = key.replace("x_FEz", "x_FEa");
     assert_eq!(verify(&token, &keys(&[&off])), Err(SignatureError::Mismatch));
     // An RSA key of 1024 bits is too short.
-    let weak = format!("{{\"kty\":\"RSA\",\"e\":\"AQAB\",\"n\":\"{}\"}}", URL_SAFE_NO_PAD.encode([0xc1; 128]));
+    let weak =
+        format!("{{\"kty\":\"RSA\",\"e\":\"AQAB\",\"n\":\"{}\"}}", URL_SAFE_NO_PAD.encode([0xc1; 128]));
     let (_, _, header, payload, signature) = ACCEPTED[0];
     let token = format!("{header}.{payload}.{signature}");
     assert_eq!(verify(&token, &keys(&[&weak])), Err(SignatureError::Mismatch));

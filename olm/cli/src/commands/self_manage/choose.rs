@@ -120,16 +120,20 @@ mod tests {
 
     #[test]
     fn arguments_of_the_console_are_checked_and_replace_earlier_ones() {
-        let oidc = ["--console-arg=--oidc-issuer=https://id.example", "--console-arg=--oidc-client-id=console"];
-        let first = choose(ManifestOptions::default(), &chosen(&[&oidc[..], &["--console-tls"]].concat())).unwrap();
+        let oidc =
+            ["--console-arg=--oidc-issuer=https://id.example", "--console-arg=--oidc-client-id=console"];
+        let first =
+            choose(ManifestOptions::default(), &chosen(&[&oidc[..], &["--console-tls"]].concat())).unwrap();
         assert_eq!(first.console_args, ["--oidc-issuer=https://id.example", "--oidc-client-id=console"]);
         assert!(first.console_tls);
         let second = choose(first.clone(), &chosen(&[])).unwrap();
         assert_eq!(second, first);
         let none = choose(first, &chosen(&["--console-arg=", "--console-tls=false"])).unwrap();
         assert_eq!((none.console_args, none.console_tls), (vec![], false));
-        let error = choose(ManifestOptions::default(), &chosen(&["--console-arg=--oidc-isuer=x"])).unwrap_err();
-        assert!(error.to_string().contains("--oidc-isuer"), "{error}");
+        let error =
+            choose(ManifestOptions::default(), &chosen(&["--console-arg=--oidc-isuer=x"])).unwrap_err();
+        let text = format!("{error:?}");
+        assert!(text.contains("--oidc-isuer"), "{text}");
     }
 
     #[test]

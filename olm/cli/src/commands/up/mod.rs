@@ -91,7 +91,8 @@ async fn serve(
         }
         Some(why) => {
             eprintln!("warning: no pods can run here: {why}");
-            let (processes, address) = local::start(cluster, &client, data_dir, args.console, &arguments).await?;
+            let (processes, address) =
+                local::start(cluster, &client, data_dir, args.console, &arguments).await?;
             stand_ins = Some(processes);
             progress.done("manager and console run as plain processes");
             ConsoleAccess::at(address)

@@ -41,7 +41,8 @@ pub(super) fn check_for_pods(args: &OidcArgs) -> Result<(), Failure> {
     if args.client_secret_file.is_none() && args.ca_file.is_none() {
         return Ok(());
     }
-    let why = "--oidc-client-secret-file and --oidc-ca-file: the console's pod does not have files of this machine";
+    let why =
+        "--oidc-client-secret-file and --oidc-ca-file: the console's pod does not have files of this machine";
     Err(Failure::new(Code::Usage, why).hint("add --no-pods, or register a public client at the provider"))
 }
 
@@ -66,7 +67,9 @@ impl TokenAuthenticator for Tokens {
 fn identity(claims: &Claims, args: &OidcArgs) -> Option<Identity> {
     let claim = args.username_claim.as_str();
     let name = if claim == "sub" { &claims.sub } else { claims.others.get(claim)?.as_str()? };
-    if claim == "email" && claims.others.get("email_verified").is_some_and(|verified| *verified != Value::Bool(true)) {
+    if claim == "email"
+        && claims.others.get("email_verified").is_some_and(|verified| *verified != Value::Bool(true))
+    {
         return None;
     }
     let prefix = match args.username_prefix.as_deref() {
