@@ -1,8 +1,10 @@
-// A provider for tests/e2e/openid.rs: npm's `oidc-provider`, whose own pages sign in whoever names an account.
+// A provider for tests/e2e/openid.rs: npm's `oidc-provider`, whose own pages sign any account in.
 // node oidc-provider.mjs FOLDER-OF-THE-PACKAGE PORT CONSOLE
 import { pathToFileURL } from "node:url";
 
 const [folder, port, console_] = process.argv.slice(2);
+// It prints advice for production, also after the test has stopped reading.
+console.info = console.warn = () => {};
 const { default: Provider } = await import(pathToFileURL(`${folder}/lib/index.js`));
 
 const account = (id) => ({

@@ -127,18 +127,9 @@ async fn walk(folder: &PathBuf) -> Result<()> {
     ensure!(page.eval("document.cookie").await? == "", "cookies are for the server alone");
     let address = page.eval("location.href").await?;
     ensure!(address == format!("{base}/installed"), "{address}");
-    // and the user may do what roles of the cluster say, and nothing else
-    let may = async |page: &mut Page| {
-        page.eval("fetch('/doctor', {headers: {accept: 'text/html'}}).then(r => r.status)").await
-    };
-    let before = may(&mut page).await?;
-    cluster.kubectl(&["create", "clusterrolebinding", "dev", "--clusterrole=view", "--group=id:dev"])?;
-    println!("/doctor: {before} without a role, {} with one", may(&mut page).await?);
+    // and the manager serves the catalogs to that user
     let catalogs = "fetch('/catalog', {headers: {accept: 'application/json'}}).then(r => r.text())";
-    ensure!(
-        page.eval(catalogs).await?.to_string().contains("etcd"),
-        "the manager accepts the token for catalogs"
-    );
+    ensure!(page.eval(catalogs).await?.to_string().contains("etcd"), "the manager accepts the token");
 
     // and the session outlives its ID token, which is valid for 10 seconds
     tokio::time::sleep(Duration::from_secs(12)).await;
@@ -155,7 +146,7 @@ async fn walk(folder: &PathBuf) -> Result<()> {
         page.eval("fetch('/me', {headers: {accept: 'application/json'}}).then(r => r.status)").await? == 401
     );
 
-    // and without scripts, as another user
+    // and the way to the provider needs no scripts
     page.scripts(false).await?;
     page.goto(&format!("{base}/login?next=/catalog")).await?;
     page.click("Sign in with 127.0.0.1").await?;

@@ -294,7 +294,7 @@ async fn a_provider_in_trouble_stops_the_sign_in_and_nothing_else() {
 #[tokio::test]
 async fn t16_a_discovery_document_of_another_issuer_is_refused() {
     for (document, why) in [
-        (json!({ "issuer": "https://evil.example" }), "the answer is from issuer https://evil.example"),
+        (json!({ "issuer": "https://evil.example" }), "answer is from issuer https://evil.example"),
         (json!({ "issuer": null }), "lacks a field or has another type"),
         (json!({ "token_endpoint": "http://evil.example/token" }), "token_endpoint: expected an https URL"),
         (json!({ "jwks_uri": "file:///etc/passwd" }), "jwks_uri: expected an https URL"),
