@@ -158,6 +158,12 @@ impl OpenId {
                 why,
             )
         };
+        // The console tolerates clocks that differ a little; API servers do not.
+        let ago = now().saturating_sub(claims.exp);
+        if ago >= 0 {
+            return error(format!("the ID token expired {ago} seconds ago, by the clock of this machine"))
+                .hint("compare the clocks of the provider, of the console and of the API server");
+        }
         if claim != "sub" && !claims.others.contains_key(claim) {
             return error(format!(
                 "the ID token of {issuer} has no claim `{claim}`, which the API server takes the name from"

@@ -92,7 +92,7 @@ impl<T> Cached<T> {
         (at.elapsed() < age).then(|| Arc::clone(value))
     }
 
-    /// The error of a moment ago: a provider that hangs is not asked by everybody in turn.
+    /// The error of a moment ago: callers that waited do not ask a provider that hangs in turn.
     fn failed(&self) -> Option<Error> {
         self.tried.as_ref().filter(|(at, _)| at.elapsed() < AGAIN).map(|(_, error)| error.clone())
     }

@@ -299,7 +299,7 @@ pub(crate) async fn logout(
     Ok(response)
 }
 
-/// The provider gives no more tokens for a session that has ended. Nobody waits for that.
+/// The provider gives no more tokens for a session that has ended. The answer does not wait for that.
 fn withdraw(app: Arc<App>, renewal: Arc<Renewal>) {
     tokio::spawn(async move {
         let (Some(token), Some(openid)) = (renewal.take_refresh_token().await, &app.openid) else { return };

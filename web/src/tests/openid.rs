@@ -25,7 +25,7 @@ use crate::openid::OpenId;
 async fn a_sign_in_at_the_provider_starts_a_session_with_its_token() {
     let (fake, issuer) = (Fake::default(), Issuer::start().await);
     let router = issuer.console(&fake);
-    // given somebody who is signed in already
+    // given a user who is signed in already
     let ada = Browser::new(router.clone()).await;
     // when the button is pressed, then the provider is asked with state, nonce and PKCE
     let page = press(&router, "/installed?x=1", &ada.cookie).await;
@@ -80,7 +80,7 @@ async fn a_sign_in_at_the_provider_starts_a_session_with_its_token() {
 }
 
 #[tokio::test]
-async fn t16_an_answer_of_another_browser_or_site_signs_nobody_in() {
+async fn t16_an_answer_of_another_browser_or_site_does_not_sign_in() {
     let (fake, issuer) = (Fake::default(), Issuer::start().await);
     let router = issuer.console(&fake);
     // given the attacker's own sign-in, stopped before its end
@@ -117,7 +117,7 @@ async fn t16_an_answer_of_another_browser_or_site_signs_nobody_in() {
 }
 
 #[tokio::test]
-async fn t16_a_session_of_somebody_else_cannot_be_prepared() {
+async fn t16_a_session_of_another_user_cannot_be_prepared() {
     let (fake, issuer) = (Fake::default(), Issuer::start().await);
     let router = issuer.console(&fake);
     // The cookie of a session that does not exist is not the new session's.
@@ -367,6 +367,9 @@ async fn an_api_server_that_does_not_accept_the_issuer_is_named_with_its_flags()
     let unverified = json!({ "email": "g@b.example", "email_verified": false });
     let answer = sign_in(&issuer, &router, unverified, None).await;
     assert!(answer.text.contains("has not verified your email address"), "{}", answer.text);
+    // as is one that has expired within the tolerance of the console
+    let answer = sign_in(&issuer, &router, json!({ "exp": now() - 5 }), None).await;
+    assert!(answer.text.contains("compare the clocks") && session_of(&answer).is_none(), "{}", answer.text);
 }
 
 #[tokio::test]
