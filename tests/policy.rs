@@ -26,6 +26,7 @@ fn metadata() -> Value {
 /// What each crate of ours may use of ours. Test-only dependencies count too.
 const LAYERS: &[(&str, &[&str])] = &[
     ("olm-client", &[]),
+    ("olm-oidc", &[]),
     ("olm-version", &[]),
     ("olm-crd", &[]),
     ("olm-api", &["olm-crd"]),
@@ -67,6 +68,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         &[
             "olm-api",
             "olm-client",
+            "olm-oidc",
             "olm-version",
             "olm-constraint",
             "olm-crd",
@@ -84,6 +86,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         &[
             "olm-api",
             "olm-client",
+            "olm-oidc",
             "olm-version",
             "olm-constraint",
             "olm-crd",
@@ -104,6 +107,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         &[
             "olm-api",
             "olm-client",
+            "olm-oidc",
             "olm-version",
             "olm-constraint",
             "olm-crd",

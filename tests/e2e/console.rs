@@ -20,7 +20,7 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(180);
 
 /// Screenshots go here when a person wants to look at them.
-fn shots() -> Option<PathBuf> {
+pub(crate) fn shots() -> Option<PathBuf> {
     let dir = PathBuf::from(std::env::var_os("OLM_SCREENSHOTS")?);
     std::fs::create_dir_all(&dir).ok()?;
     Some(dir)

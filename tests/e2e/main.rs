@@ -16,6 +16,7 @@ mod etcd_whole;
 mod kubectl;
 mod lifecycle;
 mod network;
+mod openid;
 mod operator;
 mod personas;
 mod plan_cli;

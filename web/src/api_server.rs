@@ -1,16 +1,41 @@
 //! The API server, seen through the eyes of one user.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{Arc, PoisonError, RwLock},
+};
 
+use http::{HeaderValue, Request, header};
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
-use kube::{Api, Client, Config, api::PostParams, config::AuthInfo};
+use kube::{Api, Client, Config, api::PostParams, client::Body, config::AuthInfo};
 use serde::Serialize;
+use tower::service_fn;
 
 use crate::error::WebError;
 
-/// A bearer token. Never shown, never logged.
-#[derive(Clone, Default)]
-pub(crate) struct Token(pub(crate) String);
+/// A bearer token. Never shown, never logged. Clones share it: when it is renewed, all clients and pages of a session
+/// have the new one.
+#[derive(Clone)]
+pub(crate) struct Token(Arc<RwLock<Arc<str>>>);
+
+impl Token {
+    pub(crate) fn new(text: &str) -> Self {
+        Self(Arc::new(RwLock::new(text.into())))
+    }
+
+    pub(crate) fn get(&self) -> Arc<str> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn replace(&self, text: &str) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = text.into();
+    }
+}
+
+/// Whether a text fits into a header as a bearer token. kube would fail on the first call with an obscure message.
+pub(crate) fn is_token(text: &str) -> bool {
+    !text.is_empty() && text.len() <= 16 * 1024 && text.bytes().all(|b| b.is_ascii_graphic())
+}
 
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -40,8 +65,20 @@ impl ApiServer {
     pub(crate) fn new(config: Config) -> Self {
         Self::from_fn(move |token| {
             let mut config = config.clone();
-            config.auth_info = AuthInfo { token: Some(token.0.clone().into()), ..AuthInfo::default() };
-            olm_client::connect(config)
+            config.auth_info = AuthInfo::default();
+            let namespace = config.default_namespace.clone();
+            let (client, token) = (olm_client::connect(config)?, token.clone());
+            let authorized = service_fn(move |mut request: Request<Body>| {
+                let value = HeaderValue::from_str(&format!("Bearer {}", token.get()));
+                let client = client.clone();
+                async move {
+                    let mut value = value.map_err(|error| kube::Error::HttpError(error.into()))?;
+                    value.set_sensitive(true);
+                    request.headers_mut().insert(header::AUTHORIZATION, value);
+                    client.send(request).await
+                }
+            });
+            Ok(Client::new(authorized, namespace))
         })
     }
 
@@ -52,8 +89,7 @@ impl ApiServer {
     }
 
     pub(crate) fn client(&self, token: &Token) -> Result<Client, WebError> {
-        // A header value cannot hold these; kube would fail on the first call with an obscure message.
-        if token.0.is_empty() || token.0.len() > 16 * 1024 || !token.0.bytes().all(|b| b.is_ascii_graphic()) {
+        if !is_token(&token.get()) {
             return Err(WebError::unauthorized("this is not a bearer token"));
         }
         (self.connect)(token).map_err(WebError::from)

@@ -21,7 +21,9 @@ use crate::{
     error::WebError,
     icons,
     limits::RateLimits,
-    live, pages,
+    live,
+    openid::OpenId,
+    pages,
     posted::MAX_BODY,
     security::{self, AllowedHosts},
     session::Sessions,
@@ -39,6 +41,8 @@ pub(crate) struct App {
     /// Login codes by user.
     pub(crate) codes_of_user: RateLimits<String>,
     pub(crate) visible: Visible,
+    /// Signing in at an OpenID Connect provider.
+    pub(crate) openid: Option<OpenId>,
     /// The API server is asked again after this long whether it accepts a session's token.
     pub(crate) revalidate: Duration,
     pub(crate) allowed_hosts: AllowedHosts,
@@ -66,6 +70,7 @@ impl App {
             failures: RateLimits::new(30, Duration::from_secs(2)),
             codes_of_user: RateLimits::new(20, Duration::from_secs(2)),
             visible: Visible::default(),
+            openid: None,
             revalidate: Duration::from_secs(60),
             allowed_hosts,
             tls,
@@ -106,6 +111,8 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/icons/{hash}", get(icons::icon))
         .route("/login", get(pages::login::form).post(pages::login::submit))
         .route("/logout", post(pages::login::logout))
+        .route("/oidc/login", post(pages::openid::begin))
+        .route("/oidc/callback", get(pages::openid::callback))
         .route("/me", get(pages::login::me))
         .route("/theme", post(pages::login::theme))
         .route("/api/v1/login-codes", post(pages::login::issue_code))

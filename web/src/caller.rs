@@ -17,6 +17,7 @@ use crate::{
     app::App,
     client::{ClientAddress, cookie_name, is_secure},
     error::WebError,
+    openid,
     security::{cookie, same},
     session::{self, COOKIE, Session},
     view::layout::{Section, Shell},
@@ -79,7 +80,7 @@ impl FromRequestParts<Arc<App>> for Caller {
         let theme = Theme::of(headers);
         let path = parts.uri.path_and_query().map(|p| p.as_str().to_owned()).unwrap_or_default();
         if let Some(token) = bearer(headers) {
-            let key = session::hash(&token.0);
+            let key = session::hash(&token.get());
             let from = ClientAddress::from_request_parts(parts, app).await?;
             let (client, identity) = app.who_is(from, &token).await?;
             return Ok(Self { client, identity, session: None, key, wants_json, theme, path });
@@ -103,14 +104,9 @@ impl Caller {
         self.session.as_ref().map_or("", |s| &s.csrf)
     }
 
-    pub(crate) fn check_csrf(&self, given: Option<&str>) -> Result<(), WebError> {
-        match &self.session {
-            Some(session) if !given.is_some_and(|given| same(given, &session.csrf)) => {
-                Err(WebError::forbidden("the form is from another session")
-                    .hint("go back, reload the page, and send it again"))
-            }
-            _ => Ok(()),
-        }
+    /// Callers with a bearer token need no proof.
+    pub(crate) fn check_csrf(&self, field: Option<&str>, headers: &HeaderMap) -> Result<(), WebError> {
+        self.session.as_ref().map_or(Ok(()), |session| session.check_csrf(field, headers))
     }
 
     /// The page, or its JSON twin.
@@ -125,8 +121,21 @@ impl Caller {
             user: self.session.as_ref(),
             path: &self.path,
             refresh: page.refresh,
+            onward: None,
         };
         (page.status, shell.page(&page.body)).into_response()
+    }
+}
+
+impl Session {
+    /// A changing request brings the session's token for forms, in a field or a header.
+    pub(crate) fn check_csrf(&self, field: Option<&str>, headers: &HeaderMap) -> Result<(), WebError> {
+        let given = field.or_else(|| headers.get("x-csrf-token")?.to_str().ok());
+        if given.is_some_and(|given| same(given, &self.csrf)) {
+            return Ok(());
+        }
+        Err(WebError::forbidden("the form is from another session")
+            .hint("go back, reload the page, and send it again"))
     }
 }
 
@@ -172,7 +181,7 @@ pub(crate) fn wants_json(headers: &HeaderMap) -> bool {
 pub(crate) fn bearer(headers: &HeaderMap) -> Option<Token> {
     let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
     let (scheme, token) = value.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then(|| Token(token.trim().to_owned()))
+    scheme.eq_ignore_ascii_case("bearer").then(|| Token::new(token.trim()))
 }
 
 /// The session of a request, as it was when the API server last accepted its token.
@@ -185,8 +194,9 @@ pub(crate) fn session_cookie<'a>(app: &App, headers: &'a HeaderMap) -> Option<&'
 }
 
 /// The session of a request. One that was not looked at for a while is checked first: the account may be gone.
-async fn valid_session(app: &App, headers: &HeaderMap) -> Result<Session, WebError> {
+async fn valid_session(app: &Arc<App>, headers: &HeaderMap) -> Result<Session, WebError> {
     let mut session = session(app, headers).ok_or_else(|| WebError::unauthorized("you are not signed in"))?;
+    openid::keep_valid(app, &session).await?;
     if session.validated_ago() < app.revalidate {
         return Ok(session);
     }

@@ -117,11 +117,11 @@ impl Catalogs {
     /// What the manager serves this user now, or served last.
     pub(crate) async fn read(&self, user: &Identity) -> Arc<Snapshot> {
         let fetcher = match &self.from {
-            From::Manager(fetcher) => fetcher.as_user(&user.token.0),
+            From::Manager(fetcher) => fetcher.as_user(&user.token.get()),
             #[cfg(test)]
             From::Fixed(snapshot) => return Arc::clone(snapshot),
         };
-        let view = self.view(&user.token.0);
+        let view = self.view(&user.token.get());
         if let Some(fresh) = view.kept(true) {
             return fresh;
         }

@@ -53,12 +53,21 @@ pub(crate) fn cookie_name(secure: bool, name: &str) -> String {
     if secure { format!("__Host-{name}") } else { name.to_owned() }
 }
 
-/// `Set-Cookie` for a value that is hexadecimal digits or a fixed word.
+/// `Set-Cookie` for a value that is hexadecimal digits or a fixed word. Requests that another site causes do not have it.
 pub(crate) fn set_cookie(secure: bool, name: &str, value: &str, max_age: Option<u32>) -> HeaderValue {
+    cookie(secure, name, value, max_age, "Strict")
+}
+
+/// The same for a cookie that comes along when another site's page leads to a page of ours.
+pub(crate) fn set_lax_cookie(secure: bool, name: &str, value: &str, max_age: Option<u32>) -> HeaderValue {
+    cookie(secure, name, value, max_age, "Lax")
+}
+
+fn cookie(secure: bool, name: &str, value: &str, max_age: Option<u32>, same_site: &str) -> HeaderValue {
     let attribute = if secure { "; Secure" } else { "" };
     let age = max_age.map(|s| format!("; Max-Age={s}")).unwrap_or_default();
     let name = cookie_name(secure, name);
-    let text = format!("{name}={value}; Path=/; HttpOnly; SameSite=Strict{attribute}{age}");
+    let text = format!("{name}={value}; Path=/; HttpOnly; SameSite={same_site}{attribute}{age}");
     HeaderValue::from_str(&text).expect("hexadecimal digits and fixed words are a header value")
 }
 

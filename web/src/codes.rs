@@ -76,7 +76,7 @@ mod tests {
     use crate::tests::unreachable_client;
 
     fn ada() -> Identity {
-        Identity { name: "ada".into(), groups: vec![], token: crate::api_server::Token::default() }
+        Identity { name: "ada".into(), groups: vec![], token: crate::api_server::Token::new("") }
     }
 
     #[tokio::test]
@@ -100,7 +100,7 @@ mod tests {
         let now = Instant::now();
         let bob = codes.issue_at(
             unreachable_client(),
-            Identity { name: "bob".into(), groups: vec![], token: crate::api_server::Token::default() },
+            Identity { name: "bob".into(), groups: vec![], token: crate::api_server::Token::new("") },
             now,
         );
         let first = codes.issue_at(unreachable_client(), ada(), now);

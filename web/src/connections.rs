@@ -15,7 +15,11 @@ use hyper_util::{
     rt::{TokioIo, TokioTimer},
     server::graceful::GracefulShutdown,
 };
-use tokio::net::{TcpListener, TcpStream};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpListener,
+};
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tower::Service as _;
 
@@ -55,6 +59,7 @@ impl Limits {
 /// Serves until `shutdown`.
 pub(crate) async fn serve(
     listener: TcpListener,
+    tls: Option<TlsAcceptor>,
     router: Router,
     limits: Limits,
     shutdown: CancellationToken,
@@ -76,10 +81,24 @@ pub(crate) async fn serve(
         };
         // Closing it is all that can be said to a client that has too many.
         let Some(place) = connections.admit(peer.ip().into()) else { continue };
-        let connection = answer(stream, peer, router.clone(), &place, limits);
-        let served = graceful.watch(connection);
+        let _ = stream.set_nodelay(true);
+        let stream = WriteDeadline::new(stream, limits.write);
+        let (router, watcher, tls) = (router.clone(), graceful.watcher(), tls.clone());
         let evicted = place.evicted.clone();
         tokio::spawn(async move {
+            let served = async {
+                let Some(tls) = tls else {
+                    return watcher.watch(answer(stream, peer, router, &place, limits)).await;
+                };
+                match tokio::time::timeout(limits.head, tls.accept(stream)).await {
+                    Ok(Ok(stream)) => watcher.watch(answer(stream, peer, router, &place, limits)).await,
+                    Ok(Err(error)) => {
+                        tracing::debug!(%error, %peer, "TLS handshake failed");
+                        Ok(())
+                    }
+                    Err(_) => Ok(()),
+                }
+            };
             tokio::select! {
                 result = served => if let Err(error) = result {
                     tracing::debug!(%error, %peer, "connection ended");
@@ -92,15 +111,14 @@ pub(crate) async fn serve(
     let _ = tokio::time::timeout(DRAIN, graceful.shutdown()).await;
 }
 
-fn answer(
-    stream: TcpStream,
+fn answer<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    stream: S,
     peer: SocketAddr,
     router: Router,
     place: &Arc<Place>,
     limits: Limits,
-) -> impl hyper_util::server::graceful::GracefulConnection<Error = hyper::Error> + Send + use<> {
-    let _ = stream.set_nodelay(true);
-    let io = TokioIo::new(WriteDeadline::new(stream, limits.write));
+) -> impl hyper_util::server::graceful::GracefulConnection<Error = hyper::Error> + Send + use<S> {
+    let io = TokioIo::new(stream);
     let place = Arc::clone(place);
     let service = service_fn(move |mut request: Request<Incoming>| {
         place.has_asked();

@@ -133,6 +133,7 @@ impl WebError {
             user: context.session.as_ref(),
             path: "/catalog",
             refresh: None,
+            onward: None,
         };
         (self.status, shell.page(&body)).into_response()
     }

@@ -3,8 +3,8 @@
 //! It has no rights of its own. Every call to the API server carries the bearer token of the person who is signed in;
 //! catalogs come from the manager's port, which gets the same token. Whatever comes out of a catalog or a cluster is untrusted text.
 //!
-//! - `server`, `connections`, `app`: listening, routes, shared state;
-//! - `security`, `session`, `codes`, `client`, `limits`, `caller`, `rights`, `visible`: who may ask what;
+//! - `server`, `tls`, `connections`, `app`: listening, routes, shared state;
+//! - `security`, `session`, `codes`, `openid`, `client`, `limits`, `caller`, `rights`, `visible`: who may ask what;
 //! - `catalogs`, `icons`, `markdown`, `links`: untrusted content, made fit to show;
 //! - `form`: forms from the schema of a CRD;
 //! - `view`: components; `pages`: one page a file; `live`: server-sent events.
@@ -25,6 +25,7 @@ mod limits;
 mod links;
 mod live;
 mod markdown;
+mod openid;
 mod pages;
 mod posted;
 mod rights;
@@ -34,7 +35,9 @@ mod session;
 mod stalled;
 #[cfg(test)]
 mod tests;
+mod tls;
 mod view;
 mod visible;
 
-pub use server::{Error, Options, run};
+pub use openid::OpenIdOptions;
+pub use server::{Error, Options, TlsFiles, run};

@@ -34,6 +34,7 @@ use crate::{
     caller::Caller,
     dynamic::CustomKind,
     error::WebError,
+    openid,
     pages::{installed, instance, operator},
     posted::Fields,
     session,
@@ -211,7 +212,7 @@ fn respond(stream: impl Stream<Item = Result<Event, Infallible>> + Send + 'stati
     Sse::new(stream).keep_alive(KeepAlive::new().interval(Duration::from_secs(15))).into_response()
 }
 
-async fn follow(app: &App, caller: &Caller, subject: &Subject, sender: &mpsc::Sender<Event>) {
+async fn follow(app: &Arc<App>, caller: &Caller, subject: &Subject, sender: &mpsc::Sender<Event>) {
     let mut changes = subject.changes(&caller.client).await;
     let mut pause = Duration::ZERO;
     let mut validated = Instant::now();
@@ -265,9 +266,12 @@ async fn follow(app: &App, caller: &Caller, subject: &Subject, sender: &mpsc::Se
 }
 
 /// A stream is as good as its caller: it ends with the session, and with the token.
-async fn validate(app: &App, caller: &Caller, validated: &mut Instant) -> Result<(), WebError> {
+async fn validate(app: &Arc<App>, caller: &Caller, validated: &mut Instant) -> Result<(), WebError> {
     if caller.session.as_ref().is_some_and(|session| !app.sessions.is_alive(&session.key)) {
         return Err(WebError::unauthorized("the session has ended"));
+    }
+    if let Some(session) = &caller.session {
+        openid::keep_valid(app, session).await?;
     }
     if validated.elapsed() >= app.revalidate {
         api_server::identity(&caller.client, &caller.identity.token).await?;

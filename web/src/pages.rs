@@ -9,6 +9,7 @@ pub(crate) mod installed;
 pub(crate) mod instance;
 pub(crate) mod instances;
 pub(crate) mod login;
+pub(crate) mod openid;
 pub(crate) mod operator;
 pub(crate) mod package;
 pub(crate) mod review;

@@ -105,9 +105,9 @@ impl FromRequest<Arc<App>> for Posted {
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, WebError> {
         let (mut parts, body) = request.into_parts();
         let caller = Caller::from_request_parts(&mut parts, app).await?;
-        let header = parts.headers.get("x-csrf-token").and_then(|v| v.to_str().ok()).map(str::to_owned);
+        let headers = parts.headers.clone();
         let Body(fields) = Body::from_request(Request::from_parts(parts, body), app).await?;
-        caller.check_csrf(fields.raw("_csrf").or(header.as_deref()))?;
+        caller.check_csrf(fields.raw("_csrf"), &headers)?;
         Ok(Self { caller, fields })
     }
 }

@@ -10,7 +10,7 @@ use kube::Client;
 pub(crate) use olm_catalog::hex;
 use sha2::{Digest as _, Sha256};
 
-use crate::api_server::Identity;
+use crate::{api_server::Identity, openid::Renewal};
 
 /// Name of the cookie.
 pub(crate) const COOKIE: &str = "olm_session";
@@ -32,6 +32,8 @@ pub(crate) struct Session {
     pub(crate) csrf: Arc<str>,
     /// The hash of what is in the cookie.
     pub(crate) key: [u8; 32],
+    /// Of a session that began at an OpenID Connect provider.
+    pub(crate) renewal: Option<Arc<Renewal>>,
     created: Instant,
     used: Instant,
     /// When the API server last accepted its token.
@@ -46,11 +48,17 @@ pub(crate) struct Sessions {
 
 impl Sessions {
     /// Starts a session; returns the value for the cookie.
-    pub(crate) fn start(&self, client: Client, identity: Identity) -> String {
-        self.start_at(client, identity, Instant::now())
+    pub(crate) fn start(&self, client: Client, identity: Identity, renewal: Option<Arc<Renewal>>) -> String {
+        self.start_at(client, identity, renewal, Instant::now())
     }
 
-    fn start_at(&self, client: Client, identity: Identity, now: Instant) -> String {
+    fn start_at(
+        &self,
+        client: Client,
+        identity: Identity,
+        renewal: Option<Arc<Renewal>>,
+        now: Instant,
+    ) -> String {
         let id = random_text();
         let key = hash(&id);
         let mut sessions = self.by_hash.lock().unwrap_or_else(PoisonError::into_inner);
@@ -64,8 +72,8 @@ impl Sessions {
             }
         }
         let csrf = random_text().into();
-        sessions
-            .insert(key, Session { identity, client, csrf, key, created: now, used: now, validated: now });
+        let (created, used, validated) = (now, now, now);
+        sessions.insert(key, Session { identity, client, csrf, key, renewal, created, used, validated });
         id
     }
 
@@ -146,8 +154,8 @@ mod tests {
         // given
         let sessions = Sessions::default();
         let start = Instant::now();
-        let who = Identity { name: "ada".into(), groups: vec![], token: crate::api_server::Token::default() };
-        let id = sessions.start_at(unreachable_client(), who, start);
+        let who = Identity { name: "ada".into(), groups: vec![], token: crate::api_server::Token::new("") };
+        let id = sessions.start_at(unreachable_client(), who, None, start);
 
         // when a request comes every 50 minutes, then it lives
         assert!(sessions.find_at(&id, start + Duration::from_secs(50 * 60)).is_some());
@@ -164,11 +172,11 @@ mod tests {
         let who = |name: &str| Identity {
             name: name.into(),
             groups: vec![],
-            token: crate::api_server::Token::default(),
+            token: crate::api_server::Token::new(""),
         };
-        let bob = sessions.start(unreachable_client(), who("bob"));
+        let bob = sessions.start(unreachable_client(), who("bob"), None);
         for _ in 0..2 * MAX {
-            sessions.start(unreachable_client(), who("ada"));
+            sessions.start(unreachable_client(), who("ada"), None);
         }
         assert!(sessions.find(&bob).is_some());
         assert_eq!(sessions.by_hash.lock().unwrap().len(), MAX_OF_USER + 1);

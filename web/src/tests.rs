@@ -3,7 +3,10 @@
 mod cases;
 mod fake;
 mod hostile;
+mod issuer;
 mod lifecycle;
+mod openid;
+mod renewal;
 mod trust;
 
 use std::sync::Arc;

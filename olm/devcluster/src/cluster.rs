@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    api::{ApiServer, Config, Identity, OpenError},
+    api::{ApiServer, Config, Identity, OpenError, TokenAuthenticator},
     backend::NodeBackend,
     controllers::{self, ControllerConfig},
     node::{self, Capability, ImageTable, Network, NetworkError, NodeAgent, NodeConfig, NodeError},
@@ -226,6 +226,11 @@ impl DevCluster {
     #[must_use]
     pub fn url(&self) -> String {
         format!("https://{}", self.address)
+    }
+
+    /// Accepts the tokens of another issuer from now on.
+    pub fn set_authenticator(&self, authenticator: Arc<dyn TokenAuthenticator>) {
+        self.server.set_authenticator(authenticator);
     }
 
     /// The administrator's kubeconfig.

@@ -20,9 +20,10 @@ use crate::{
     caller::{Caller, THEME_COOKIE, Theme, bearer, session, session_cookie},
     client::{ClientAddress, cookie_name, is_secure, set_cookie},
     codes,
-    error::WebError,
+    error::{WebError, sentence},
     links::{clean, local},
-    posted::{Body, Posted},
+    openid::Renewal,
+    posted::{Body, Fields},
     security::{cookie, same},
     session::{COOKIE, is_random, random_text},
     view::{layout::Shell, parts},
@@ -74,15 +75,11 @@ pub(crate) async fn submit(
 ) -> Result<Response, WebError> {
     let secure = is_secure(&app, &headers);
     let next = local(fields.text("next").unwrap_or("/catalog"));
-    let browser = cookie(&headers, &cookie_name(secure, BROWSER_COOKIE)).filter(|value| !value.is_empty());
-    if !browser.zip(fields.text("browser")).is_some_and(|(cookie, field)| same(cookie, field)) {
-        return Err(WebError::forbidden("the form was not opened in this browser, or too long ago")
-            .hint("open the sign-in page again; the console needs cookies"));
-    }
+    check_browser(&app, &headers, &fields)?;
     let signed_in = match fields.text("code") {
         Some(code) => app.codes.redeem(code).ok_or_else(|| bad_code(&app, from)),
         None => match fields.text("token") {
-            Some(token) => app.who_is(from, &Token(token.to_owned())).await,
+            Some(token) => app.who_is(from, &Token::new(token)).await,
             None => Err(WebError::unauthorized("the token is missing")),
         },
     };
@@ -93,7 +90,7 @@ pub(crate) async fn submit(
                 app.sessions.end(old);
             }
             tracing::info!(user = %identity.name, "signed in");
-            let id = app.sessions.start(client, identity);
+            let id = app.sessions.start(client, identity, None);
             let mut response = Redirect::to(&next).into_response();
             let cookies = response.headers_mut();
             cookies.append(header::SET_COOKIE, set_cookie(secure, COOKIE, &id, None));
@@ -102,15 +99,26 @@ pub(crate) async fn submit(
         }
         Err(error) if fields.text("code").is_some() || crate::caller::wants_json(&headers) => Err(error),
         Err(error) => {
-            let why = match error.status {
-                StatusCode::UNAUTHORIZED if fields.text("token").is_some() => {
-                    "The API server does not accept this token: it may have expired, or be for another cluster.".to_owned()
-                }
-                _ => format!("{}: {}", error.what, error.why),
-            };
-            Ok(open(&app, &headers, error.status, &Form::Token { problem: Some(&why) }, &next))
+            let mut error = error;
+            if error.status == StatusCode::UNAUTHORIZED && fields.text("token").is_some() {
+                error.why = "the API server does not accept this token: it may have expired, or be for another cluster".into();
+            }
+            error.what = "That did not work".into();
+            error.hint = Some("paste a fresh token, or run `olm token` for a link".into());
+            Ok(open(&app, &headers, error.status, &Form::Token { problem: Some(&error) }, &next))
         }
     }
+}
+
+/// A form of the sign-in page is from the page that this browser has opened.
+pub(super) fn check_browser(app: &App, headers: &HeaderMap, fields: &Fields) -> Result<(), WebError> {
+    let name = cookie_name(is_secure(app, headers), BROWSER_COOKIE);
+    let browser = cookie(headers, &name).filter(|value| !value.is_empty());
+    if browser.zip(fields.text("browser")).is_some_and(|(cookie, field)| same(cookie, field)) {
+        return Ok(());
+    }
+    Err(WebError::forbidden("the form was not opened in this browser, or too long ago")
+        .hint("open the sign-in page again; the console needs cookies"))
 }
 
 /// A code that is not valid counts as a failed attempt. One that is valid is never limited.
@@ -128,13 +136,19 @@ fn bad_code(app: &App, from: ClientAddress) -> WebError {
 }
 
 /// What the sign-in page asks for.
-enum Form<'a> {
-    Token { problem: Option<&'a str> },
+pub(super) enum Form<'a> {
+    Token { problem: Option<&'a WebError> },
     Code { code: &'a str, user: &'a str, instead_of: Option<&'a str> },
 }
 
 /// The sign-in page for this browser, and the cookie that says that it is this browser.
-fn open(app: &App, headers: &HeaderMap, status: StatusCode, form: &Form<'_>, next: &str) -> Response {
+pub(super) fn open(
+    app: &App,
+    headers: &HeaderMap,
+    status: StatusCode,
+    form: &Form<'_>,
+    next: &str,
+) -> Response {
     let secure = is_secure(app, headers);
     // Pages in several tabs share it.
     let known = cookie(headers, &cookie_name(secure, BROWSER_COOKIE)).filter(|value| is_random(value));
@@ -144,11 +158,22 @@ fn open(app: &App, headers: &HeaderMap, status: StatusCode, form: &Form<'_>, nex
         input type="hidden" name="next" value=(next);
     };
     let body = match form {
-        Form::Token { problem } => token_form(&hidden, *problem),
+        Form::Token { problem } => {
+            let provider = app.openid.as_ref().map(|openid| openid.provider.host());
+            ways_in(&hidden, provider, *problem)
+        }
         Form::Code { code, user, instead_of } => code_form(&hidden, code, user, *instead_of),
     };
     let theme = Theme::of(headers);
-    let shell = Shell { title: "Sign in", section: None, theme, user: None, path: "/login", refresh: None };
+    let shell = Shell {
+        title: "Sign in",
+        section: None,
+        theme,
+        user: None,
+        path: "/login",
+        refresh: None,
+        onward: None,
+    };
     let mut response = (status, shell.page(&body)).into_response();
     let value = set_cookie(secure, BROWSER_COOKIE, &browser, Some(BROWSER_SECONDS));
     response.headers_mut().insert(header::SET_COOKIE, value);
@@ -179,25 +204,31 @@ fn code_form(hidden: &Markup, code: &str, user: &str, instead_of: Option<&str>) 
     }
 }
 
-fn token_form(hidden: &Markup, problem: Option<&str>) -> Markup {
+/// The provider, if there is one, and a token.
+fn ways_in(hidden: &Markup, provider: Option<&str>, problem: Option<&WebError>) -> Markup {
+    let refused_token = problem.is_some_and(|problem| problem.status == StatusCode::UNAUTHORIZED);
     html! {
         div.login {
             img.logo src=(assets::LOGO.url) width="56" height="56" alt="";
             div { h1 { "Sign in to olm" } }
             @if let Some(problem) = problem {
-                (parts::alert("That did not work", problem, Some("paste a fresh token, or run `olm token` for a link")))
+                (parts::alert(&problem.what, &sentence(&problem.why), problem.hint.as_deref()))
             }
-            div.panel {
-                form.body.stack method="post" action="/login" {
-                    (hidden)
-                    div.field {
-                        label for="token" { "Token" }
-                        input #token type="password" name="token" required autocomplete="off" spellcheck="false"
-                            aria-invalid=[problem.map(|_| "true")] aria-describedby="token-help";
-                        p.help #token-help { "A bearer token that your cluster accepts. For a ServiceAccount:" }
-                        pre tabindex="0" { "kubectl create token NAME -n NAMESPACE" }
+            @if let Some(host) = provider {
+                div.panel {
+                    form.body.stack method="post" action="/oidc/login" {
+                        (hidden)
+                        p { "Your account at " strong { (host) } " signs you in, with the rights that the cluster gives it." }
+                        button.button.primary.wide { "Sign in with " (host) }
                     }
-                    button.button.primary.wide { "Sign in" }
+                }
+                details.fold open[refused_token] {
+                    summary { "Sign in with a token" }
+                    div.body { form.stack method="post" action="/login" { (token_form(hidden, refused_token)) } }
+                }
+            } @else {
+                div.panel {
+                    form.body.stack method="post" action="/login" { (token_form(hidden, refused_token)) }
                 }
             }
             div.stack-s.small.muted {
@@ -205,6 +236,20 @@ fn token_form(hidden: &Markup, problem: Option<&str>) -> Markup {
                 p { "A token stays in the memory of the console and goes nowhere but to the API server." }
             }
         }
+    }
+}
+
+fn token_form(hidden: &Markup, refused: bool) -> Markup {
+    html! {
+        (hidden)
+        div.field {
+            label for="token" { "Token" }
+            input #token type="password" name="token" required autocomplete="off" spellcheck="false"
+                aria-invalid=[refused.then_some("true")] aria-describedby="token-help";
+            p.help #token-help { "A bearer token that your cluster accepts. For a ServiceAccount:" }
+            pre tabindex="0" { "kubectl create token NAME -n NAMESPACE" }
+        }
+        button.button.primary.wide { "Sign in" }
     }
 }
 
@@ -226,17 +271,42 @@ pub(crate) async fn issue_code(
     Ok((StatusCode::CREATED, Json(json!({ "code": code, "expires": expires.to_string() }))).into_response())
 }
 
-/// `POST /logout`
-pub(crate) async fn logout(State(app): State<Arc<App>>, headers: HeaderMap, posted: Posted) -> Response {
-    if let Some(id) = session_cookie(&app, &headers) {
-        app.sessions.end(id);
+/// `POST /logout`: here, and at the provider where the session began, if that can be asked. It works also when the session's
+/// token is not valid any more.
+pub(crate) async fn logout(
+    State(app): State<Arc<App>>,
+    headers: HeaderMap,
+    Body(fields): Body,
+) -> Result<Response, WebError> {
+    let secure = is_secure(&app, &headers);
+    let mut elsewhere = None;
+    if let Some(session) = session(&app, &headers) {
+        session.check_csrf(fields.raw("_csrf"), &headers)?;
+        app.sessions.end_key(&session.key);
+        tracing::info!(user = %session.identity.name, "signed out");
+        if let (Some(renewal), Some(openid)) = (session.renewal, &app.openid) {
+            let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+            let back = format!("{}://{host}/login", if secure { "https" } else { "http" });
+            elsewhere = openid.provider.end_session(&back).await;
+            withdraw(Arc::clone(&app), renewal);
+        }
     }
-    tracing::info!(user = %posted.caller.identity.name, "signed out");
-    let mut response = Redirect::to("/login").into_response();
-    response
-        .headers_mut()
-        .insert(header::SET_COOKIE, set_cookie(is_secure(&app, &headers), COOKIE, "", Some(0)));
-    response
+    let mut response = match elsewhere {
+        Some(url) => super::openid::leave(&headers, "Signed out", "Sign out at the provider", &url),
+        None => Redirect::to("/login").into_response(),
+    };
+    response.headers_mut().insert(header::SET_COOKIE, set_cookie(secure, COOKIE, "", Some(0)));
+    Ok(response)
+}
+
+/// The provider gives no more tokens for a session that has ended. The answer does not wait for that.
+fn withdraw(app: Arc<App>, renewal: Arc<Renewal>) {
+    tokio::spawn(async move {
+        let (Some(token), Some(openid)) = (renewal.take_refresh_token().await, &app.openid) else { return };
+        if let Err(error) = openid.provider.revoke(&token).await {
+            tracing::debug!(%error, "failed to withdraw a refresh token");
+        }
+    });
 }
 
 /// `GET /me`

@@ -38,7 +38,7 @@ impl Drop for Served {
 async fn serve(router: Router, limits: Limits) -> Served {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let (address, stop) = (listener.local_addr().unwrap(), CancellationToken::new());
-    tokio::spawn(connections::serve(listener, router, limits, stop.clone()));
+    tokio::spawn(connections::serve(listener, None, router, limits, stop.clone()));
     Served { address, stop }
 }
 

@@ -21,6 +21,9 @@ pub(crate) struct Shell<'a> {
     pub(crate) user: Option<&'a Session>,
     pub(crate) path: &'a str,
     pub(crate) refresh: Option<u32>,
+    /// Where the browser goes at once. Unlike a redirect, that request comes from a page of ours and has the cookies for
+    /// such; and no `form-action` stands in its way to another site.
+    pub(crate) onward: Option<&'a str>,
 }
 
 const NAV: [(Section, &str, &str); 4] = [
@@ -43,6 +46,9 @@ impl Shell<'_> {
                     link rel="icon" type="image/svg+xml" href=(assets::LOGO.url);
                     link rel="stylesheet" href=(assets::CSS.url);
                     script defer src=(assets::SCRIPT.url) {}
+                    @if let Some(to) = self.onward {
+                        meta http-equiv="refresh" content=(format!("0;url={to}"));
+                    }
                     @if let Some(seconds) = self.refresh {
                         noscript { meta http-equiv="refresh" content=(seconds); }
                     }

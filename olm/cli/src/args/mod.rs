@@ -3,6 +3,7 @@
 mod bundle;
 mod catalog;
 mod complete;
+mod console;
 mod operators;
 mod own;
 mod plan;
@@ -15,6 +16,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
 pub use bundle::*;
 pub use catalog::*;
+pub use console::*;
 pub use operators::*;
 pub use own::*;
 pub use plan::*;

@@ -66,10 +66,16 @@ pub struct ChosenArgs {
     /// Whether there is a console.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub console: Option<bool>,
+    /// Further argument of the console, such as --console-arg=--oidc-issuer=URL; may be repeated, replaces all earlier ones.
+    #[arg(long, value_name = "ARGUMENT", allow_hyphen_values = true)]
+    pub console_arg: Vec<String>,
+    /// Whether the console serves TLS, with the certificate of Secret `olm-console-tls`.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub console_tls: Option<bool>,
     /// Whether NetworkPolicies say who may talk to whom.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub network_policy: Option<bool>,
-    /// Port at which the console may reach the API server; may be repeated.
+    /// Port at which the console may reach the API server and an OpenID Connect provider; may be repeated.
     #[arg(long, value_name = "PORT")]
     pub api_server_port: Vec<u16>,
     /// Whether there is a ServiceMonitor, for a cluster with the Prometheus operator.

@@ -8,6 +8,7 @@ use clap::Subcommand;
 
 #[cfg(feature = "devcluster")]
 use super::OutputArgs;
+use super::console::OidcArgs;
 
 /// `olm up`.
 #[derive(Debug, ClapArgs)]
@@ -33,6 +34,8 @@ pub struct UpArgs {
     /// Do not run pods: only the API, the catalog and the console.
     #[arg(long)]
     pub no_pods: bool,
+    #[command(flatten)]
+    pub oidc: OidcArgs,
     /// Install the etcd operator, create a three-member etcd cluster, write and read a key.
     #[arg(long)]
     pub demo: bool,
@@ -184,26 +187,6 @@ pub enum LogFormat {
     Json,
     /// Lines for people.
     Text,
-}
-
-/// `olm console`.
-#[derive(Debug, ClapArgs)]
-pub struct ConsoleArgs {
-    /// Address of the console.
-    #[arg(long, default_value = "0.0.0.0:8080")]
-    pub listen: SocketAddr,
-    /// Where the manager serves the catalogs.
-    #[arg(long, env = "OLM_CATALOG_URL", default_value = "https://olm-manager.olm:8080")]
-    pub catalogs: String,
-    /// Also answer to this Host header; may be repeated.
-    #[arg(long = "allowed-host")]
-    pub allowed_hosts: Vec<String>,
-    /// It is reached by TLS, through an ingress in front of it.
-    #[arg(long)]
-    pub tls: bool,
-    /// Take client address and scheme from the X-Forwarded-For and X-Forwarded-Proto of a proxy.
-    #[arg(long)]
-    pub trust_proxy: bool,
 }
 
 /// `olm staticweb`.

@@ -1,7 +1,9 @@
 //! `olm console`: the web console, in its pod.
 
+use std::time::Duration;
+
 use crate::{
-    args::{ConsoleArgs, Global},
+    args::{ConsoleArgs, Global, OidcArgs},
     commands::manager::on_termination,
     context,
     exit::{Code, Failure},
@@ -10,13 +12,35 @@ use crate::{
 pub async fn run(global: &Global, args: ConsoleArgs) -> Result<(), Failure> {
     let listener = std::net::TcpListener::bind(args.listen)
         .map_err(|e| Failure::new(Code::Unexpected, format!("failed to listen on {}: {e}", args.listen)))?;
+    let certificate = args.tls_cert_file.zip(args.tls_private_key_file);
     let options = olm_web::Options {
         listener,
         api_server: context::config(global).await?,
         catalog_base_url: args.catalogs,
         allowed_hosts: args.allowed_hosts,
         tls: args.tls,
+        certificate: certificate.map(|(certificate, key)| olm_web::TlsFiles { certificate, key }),
+        openid: openid(args.oidc),
         trust_proxy: args.trust_proxy,
     };
     olm_web::run(options, on_termination()).await.map_err(|e| Failure::new(Code::Unexpected, e.to_string()))
+}
+
+fn openid(args: OidcArgs) -> Option<olm_web::OpenIdOptions> {
+    let (issuer, client_id) = args.issuer.zip(args.client_id)?;
+    Some(olm_web::OpenIdOptions {
+        settings: olm_oidc::Settings {
+            issuer,
+            client_id,
+            client_secret_file: args.client_secret_file,
+            scopes: args.scopes,
+            ca_file: args.ca_file,
+            timeout: Duration::from_secs(10),
+        },
+        callback_url: args.callback_url,
+        username_claim: args.username_claim,
+        username_prefix: args.username_prefix,
+        groups_claim: args.groups_claim,
+        groups_prefix: args.groups_prefix,
+    })
 }

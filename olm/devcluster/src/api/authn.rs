@@ -1,7 +1,8 @@
 //! Who is asking: bearer tokens, client certificates, impersonation.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{collections::BTreeMap, path::Path, sync::PoisonError};
 
+use async_trait::async_trait;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
 use http::HeaderMap;
 use ring::{
@@ -15,6 +16,7 @@ use serde_json::{Value, json};
 use super::{
     authz::{self, Attributes},
     meta,
+    server::Server,
     status::{ApiError, ApiResult},
     store::{Key, Store},
     tls::OpenFile,
@@ -205,23 +207,50 @@ impl Tokens {
     }
 }
 
-/// Who sends a request, from its headers. `known` is what the transport already knows (in-process, client certificate).
+/// Knows the tokens of an issuer that is not this server, as the JWT authenticators of kube-apiserver do.
+#[async_trait]
+pub trait TokenAuthenticator: Send + Sync {
+    /// The user of a token; `None` when it is not valid.
+    async fn authenticate(&self, token: &str) -> Option<Identity>;
+}
+
+/// The user of a token that this server has not issued, where there is an authenticator.
+pub(crate) async fn external(server: &Server, token: &str) -> Option<Identity> {
+    let authenticator = server.authenticator.read().unwrap_or_else(PoisonError::into_inner).clone()?;
+    if server.tokens.verify(&server.store, token, &[ISSUER.to_owned()]).is_some() {
+        return None;
+    }
+    let mut identity = authenticator.authenticate(token).await?;
+    // Names of the system are not an external issuer's to give.
+    if identity.user.starts_with("system:") || identity.groups.iter().any(|g| g.starts_with("system:")) {
+        return None;
+    }
+    identity.groups.push("system:authenticated".to_owned());
+    Some(identity)
+}
+
+/// The bearer token of a request.
+pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, token) = headers.get("authorization")?.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+/// Who sends a request, from its headers. `known` is what the transport already knows (in-process, client certificate),
+/// `external` the user of the token by another issuer.
 pub(crate) fn identify(
     tokens: &Tokens,
     store: &Store,
     headers: &HeaderMap,
     known: Option<Identity>,
+    external: Option<Identity>,
 ) -> ApiResult<Identity> {
     let header = |name: &str| headers.get(name).and_then(|v| v.to_str().ok());
     let identity = match (header("authorization"), known) {
-        (Some(value), _) => {
-            let token = value
-                .split_once(' ')
-                .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
-                .map(|(_, token)| token.trim())
-                .ok_or_else(ApiError::unauthorized)?;
+        (Some(_), _) => {
+            let token = bearer(headers).ok_or_else(ApiError::unauthorized)?;
             let audiences = [ISSUER.to_owned()];
-            tokens.verify(store, token, &audiences).ok_or_else(ApiError::unauthorized)?.0
+            let own = tokens.verify(store, token, &audiences).map(|(identity, _)| identity);
+            own.or(external).ok_or_else(ApiError::unauthorized)?
         }
         (None, Some(identity)) => identity,
         (None, None) => Identity::anonymous(),

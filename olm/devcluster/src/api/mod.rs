@@ -85,7 +85,10 @@ use self::{
     tls::Authority,
     webhooks::Webhooks,
 };
-pub use self::{authn::Identity, tls::OpenFile};
+pub use self::{
+    authn::{Identity, TokenAuthenticator},
+    tls::OpenFile,
+};
 use crate::backend::NodeBackend;
 
 /// The file of the data directory that holds the objects.
@@ -141,6 +144,7 @@ impl ApiServer {
             store,
             registry: Registry::new(),
             tokens: Tokens::open(directory)?,
+            authenticator: RwLock::default(),
             backend: RwLock::default(),
             shutdown: CancellationToken::new(),
             addresses: Arc::default(),
@@ -198,6 +202,11 @@ impl ApiServer {
     /// Connects the node that runs the pods: logs, exec and proxy work from now on.
     pub fn set_backend(&self, backend: Arc<dyn NodeBackend>) {
         *self.server.backend.write().unwrap_or_else(PoisonError::into_inner) = Some(backend);
+    }
+
+    /// Accepts the tokens of another issuer from now on.
+    pub fn set_authenticator(&self, authenticator: Arc<dyn TokenAuthenticator>) {
+        *self.server.authenticator.write().unwrap_or_else(PoisonError::into_inner) = Some(authenticator);
     }
 
     /// A kubeconfig of the cluster administrator for a server that is served at an address.

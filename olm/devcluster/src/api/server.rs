@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     aggregation::{self, Aggregation},
-    authn::{self, Identity, Tokens},
+    authn::{self, Identity, TokenAuthenticator, Tokens},
     authz::{self, Attributes},
     discovery, faults,
     format::Format,
@@ -43,6 +43,7 @@ pub(crate) struct Server {
     pub store: Store,
     pub registry: Registry,
     pub tokens: Tokens,
+    pub authenticator: RwLock<Option<Arc<dyn TokenAuthenticator>>>,
     pub backend: RwLock<Option<Arc<dyn NodeBackend>>>,
     pub shutdown: CancellationToken,
     /// Held while a Service gets its addresses, so that no two get the same.
@@ -123,7 +124,11 @@ impl Server {
         let query = Query::parse(parts.uri.query().unwrap_or_default());
         let mut info = Info::parse(&parts.method, parts.uri.path(), &query);
         let known = parts.extensions.get::<Identity>().cloned();
-        let who = authn::identify(&self.tokens, &self.store, &parts.headers, known)?;
+        let external = match authn::bearer(&parts.headers) {
+            Some(token) => authn::external(self, token).await,
+            None => None,
+        };
+        let who = authn::identify(&self.tokens, &self.store, &parts.headers, known, external)?;
         if matches!(info.verb.as_str(), "list" | "watch" | "deletecollection")
             && let Some(name) = only_name(query.get("fieldSelector"))
         {
@@ -159,7 +164,7 @@ impl Server {
             return Err(ApiError::method_not_allowed());
         }
         if let Some(review) = review_of(&info) {
-            return reviews::serve(self, review, &info, &who, &parts.headers, &read_body(body).await?);
+            return reviews::serve(self, review, &info, &who, &parts.headers, &read_body(body).await?).await;
         }
         let served = self.registry.served();
         let nobodys = || unserved(&info.group);

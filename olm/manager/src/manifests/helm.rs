@@ -15,15 +15,22 @@ use super::{
 
 /// Fields that a value decides, as they stand in the objects, and the expression that takes their place. YAML leaves the marks
 /// unquoted, so that an expression decides the type.
-const MARKS: [(&str, &str); 7] = [
+const MARKS: [(&str, &str); 8] = [
     ("markNamespace", "{{ include \"olm.namespace\" . }}"),
     ("markManagerImage", "{{ .Values.image | quote }}"),
     ("markConsoleImage", "{{ .Values.console.image | default .Values.image | quote }}"),
     ("markPullPolicy", "{{ .Values.imagePullPolicy }}"),
     ("markReplicas", "{{ .Values.replicas }}"),
+    ("markScheme", "{{ .Values.console.tls | ternary \"HTTPS\" \"HTTP\" }}"),
     ("markResources", "{{- toYaml .Values.resources | nindent INDENT }}"),
     ("markPorts", "{{- range .Values.networkPolicy.apiServerPorts }}"),
 ];
+
+/// An item of a list that is there only where the console serves TLS, before its number.
+const ITEM: &str = "markItem";
+const CONSOLE_TLS: &str = ".Values.console.tls";
+/// The console's further arguments.
+const ARGUMENTS: &str = "markArguments";
 
 /// A file of the chart: its path below the chart's folder, and its text.
 pub type File = (String, String);
@@ -136,6 +143,8 @@ fn marked() -> ManifestOptions {
         // Any number above one; the template has the value's.
         replicas: 2,
         resources: "markResources".into(),
+        console_args: vec![ARGUMENTS.into()],
+        console_tls: true,
         service_monitor: true,
         package_manifests: true,
         ..ManifestOptions::default()
@@ -153,10 +162,22 @@ impl Part {
             if object["kind"] == "Deployment" && object["metadata"]["name"] == MANAGER {
                 object["spec"]["replicas"] = "markReplicas".into();
             }
+            if object["kind"] == "Deployment" && object["metadata"]["name"] == CONSOLE {
+                for probe in ["readinessProbe", "livenessProbe"] {
+                    let path = format!("/spec/template/spec/containers/0/{probe}/httpGet/scheme");
+                    if let Some(scheme) = object.pointer_mut(&path) {
+                        *scheme = "markScheme".into();
+                    }
+                }
+            }
             if let Some(rules) = object.pointer_mut("/spec/egress").and_then(Value::as_array_mut) {
                 mark_ports(rules);
             }
-            let _ = write!(out, "---\n{}", templated(&serde_yaml::to_string(&object)?));
+            let mut items = Vec::new();
+            set_apart(&mut object, &mut items);
+            let items =
+                items.iter().map(|item| serde_yaml::to_string(&[item])).collect::<Result<Vec<_>, _>>()?;
+            let _ = write!(out, "---\n{}", templated(&serde_yaml::to_string(&object)?, &items));
         }
         if self.condition.is_some() {
             out.push_str("{{- end }}\n");
@@ -178,26 +199,59 @@ fn mark_ports(rules: &mut [Value]) {
     }
 }
 
-/// The text with an expression in the place of each mark.
-fn templated(text: &str) -> String {
+/// Takes the items of lists that are there only where the console serves TLS out of an object, and leaves marks.
+fn set_apart(value: &mut Value, items: &mut Vec<Value>) {
+    match value {
+        Value::Array(list) => {
+            for item in list {
+                let argument = item.as_str().is_some_and(|text| text.starts_with("--tls-"));
+                if argument || item["name"] == "tls" {
+                    let mark = format!("{ITEM}{}", items.len());
+                    items.push(std::mem::replace(item, mark.into()));
+                } else {
+                    set_apart(item, items);
+                }
+            }
+        }
+        Value::Object(fields) => fields.values_mut().for_each(|field| set_apart(field, items)),
+        _ => {}
+    }
+}
+
+/// The text with an expression in the place of each mark, and items of lists in the place of theirs.
+fn templated(text: &str, items: &[String]) -> String {
     let mut out = String::with_capacity(text.len());
     for line in text.lines() {
         let indent = line.len() - line.trim_start().len();
         let key = line.trim_end_matches("markPorts").trim_end_matches("markResources").trim_end();
         // An item of a list begins with a dash, and its fields stand behind it.
         let inner = indent + if line.trim_start().starts_with("- ") { 2 } else { 0 };
-        if line.ends_with("markResources") {
-            let _ = writeln!(out, "{key} {}", MARKS[5].1.replace("INDENT", &(inner + 2).to_string()));
+        let item = line.trim().strip_prefix("- ").and_then(|text| text.strip_prefix(ITEM));
+        if let Some(item) = item.and_then(|number| items.get(number.parse::<usize>().ok()?)) {
+            let pad = " ".repeat(indent);
+            let _ = writeln!(out, "{pad}{{{{- if {CONSOLE_TLS} }}}}");
+            for line in item.lines() {
+                let _ = writeln!(out, "{pad}{line}");
+            }
+            let _ = writeln!(out, "{pad}{{{{- end }}}}");
+        } else if line.trim() == format!("- {ARGUMENTS}") {
+            let pad = " ".repeat(indent);
+            let _ = writeln!(
+                out,
+                "{pad}{{{{- range .Values.console.args }}}}\n{pad}- {{{{ . | quote }}}}\n{pad}{{{{- end }}}}"
+            );
+        } else if line.ends_with("markResources") {
+            let _ = writeln!(out, "{key} {}", MARKS[6].1.replace("INDENT", &(inner + 2).to_string()));
         } else if line.ends_with("markPorts") {
             let pad = " ".repeat(inner);
             let _ = writeln!(
                 out,
                 "{key}\n{pad}{}\n{pad}- protocol: TCP\n{pad}  port: {{{{ . }}}}\n{pad}{{{{- end }}}}",
-                MARKS[6].1
+                MARKS[7].1
             );
         } else {
             let mut line = line.to_owned();
-            for (mark, expression) in &MARKS[..5] {
+            for (mark, expression) in &MARKS[..6] {
                 line = line.replace(mark, expression);
             }
             let _ = writeln!(out, "{line}");
@@ -230,8 +284,10 @@ fn values() -> Result<String, serde_yaml::Error> {
          namespace: \"\"\n\
          # Of the manager.\n\
          {resources}\
-         console:\n  enabled: true\n  # The manager's when empty.\n  image: \"\"\n\
-         networkPolicy:\n  enabled: {network}\n  # At which the console reaches the API server.\n  \
+         console:\n  enabled: true\n  # The manager's when empty.\n  image: \"\"\n  \
+         # Further arguments, such as --oidc-issuer=URL; `olm console --help` lists them.\n  args: []\n  \
+         # Serve TLS, with the certificate of Secret olm-console-tls.\n  tls: false\n\
+         networkPolicy:\n  enabled: {network}\n  # At which the console reaches the API server and an OpenID Connect provider.\n  \
          apiServerPorts: [{ports}]\n\
          # Needs the kinds of the Prometheus operator.\n\
          serviceMonitor:\n  enabled: false\n\

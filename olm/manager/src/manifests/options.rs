@@ -19,6 +19,10 @@ pub struct ManifestOptions {
     pub image: String,
     /// Image of the console; `None` leaves the console out.
     pub console_image: Option<String>,
+    /// Further arguments of the console.
+    pub console_args: Vec<String>,
+    /// Whether the console serves TLS, with the certificate of Secret `olm-console-tls`.
+    pub console_tls: bool,
     /// `imagePullPolicy` of both.
     pub image_pull_policy: String,
     /// Managers. One of them leads, the others have the catalogs loaded and wait for its Lease.
@@ -49,6 +53,8 @@ impl Default for ManifestOptions {
         Self {
             namespace: NAMESPACE.into(),
             console_image: Some(image.clone()),
+            console_args: Vec::new(),
+            console_tls: false,
             image,
             image_pull_policy: "IfNotPresent".into(),
             replicas: 1,

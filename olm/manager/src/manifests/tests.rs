@@ -319,8 +319,18 @@ fn rendered(values: &Value) -> Vec<Value> {
                 for port in ports.as_array().into_iter().flatten().filter(|_| on.iter().all(|on| *on)) {
                     yaml.push_str(&format!("{}\n", body.join("\n").replace("{{ . }}", &port.to_string())));
                 }
+            } else if word == "{{- range .Values.console.args }}" {
+                let body: Vec<&str> = lines.by_ref().take_while(|l| l.trim() != "{{- end }}").collect();
+                let arguments = pick(".Values.console.args");
+                for argument in arguments.as_array().into_iter().flatten().filter(|_| on.iter().all(|on| *on))
+                {
+                    let text = body.join("\n").replace("{{ . | quote }}", &argument.to_string());
+                    yaml.push_str(&format!("{text}\n"));
+                }
             } else if on.iter().all(|on| *on) {
+                let scheme = if pick(".Values.console.tls") == true { "HTTPS" } else { "HTTP" };
                 let mut line = line
+                    .replace("{{ .Values.console.tls | ternary \"HTTPS\" \"HTTP\" }}", scheme)
                     .replace("{{ include \"olm.namespace\" . }}", "olm")
                     .replace("{{ .Values.image | quote }}", &pick(".Values.image").to_string())
                     .replace(
@@ -363,6 +373,8 @@ fn choices() -> [(ManifestOptions, &'static str); 3] {
         package_manifests: true,
         image: "registry.example/olm:2".into(),
         console_image: Some("registry.example/olm:2".into()), // Helm adds maps up.
+        console_args: vec!["--oidc-issuer=https://id.example".into(), "--oidc-client-id=a".into()],
+        console_tls: true,
         resources: json!({ "requests": { "cpu": "10m", "memory": "32Mi" }, "limits": { "memory": "1Gi" } }),
         ..ManifestOptions::default()
     };
@@ -377,7 +389,7 @@ fn choices() -> [(ManifestOptions, &'static str); 3] {
         (ManifestOptions::default(), "{}"),
         (
             all,
-            "{replicas: 2, serviceMonitor: {enabled: true}, packageManifests: {enabled: true}, image: 'registry.example/olm:2', resources: {limits: {memory: 1Gi}}}",
+            "{replicas: 2, serviceMonitor: {enabled: true}, packageManifests: {enabled: true}, image: 'registry.example/olm:2', console: {args: ['--oidc-issuer=https://id.example', '--oidc-client-id=a'], tls: true}, resources: {limits: {memory: 1Gi}}}",
         ),
         (
             least,

@@ -27,6 +27,7 @@ pub(super) fn manager(options: &ManifestOptions) -> Vec<Value> {
         name: MANAGER,
         image: &options.image,
         args,
+        scheme: "HTTP",
         env: Vec::new(),
         volumes: vec![
             json!({ "name": "cache", "emptyDir": { "sizeLimit": CACHE_SIZE } }),
@@ -41,17 +42,34 @@ pub(super) fn manager(options: &ManifestOptions) -> Vec<Value> {
     pod.manager(options)
 }
 
+/// Where the console finds Secret `olm-console`: the secret of its client at a provider, certificates.
+const CONSOLE_PATH: &str = "/etc/olm/console";
+const CONSOLE_TLS: &str = "olm-console-tls";
+const CONSOLE_TLS_PATH: &str = "/etc/olm/console-tls";
+
 pub(super) fn console(options: &ManifestOptions, image: &str) -> Vec<Value> {
+    let mut args = vec!["console".into(), format!("--listen=0.0.0.0:{HTTP_PORT}")];
+    // Mounted rather than watched: it needs no right, and it may not be there.
+    let mut volumes = vec![json!({ "name": "files", "secret": { "secretName": CONSOLE, "optional": true } })];
+    let mut mounts = vec![json!({ "name": "files", "mountPath": CONSOLE_PATH, "readOnly": true })];
+    if options.console_tls {
+        args.push(format!("--tls-cert-file={CONSOLE_TLS_PATH}/tls.crt"));
+        args.push(format!("--tls-private-key-file={CONSOLE_TLS_PATH}/tls.key"));
+        volumes.push(json!({ "name": "tls", "secret": { "secretName": CONSOLE_TLS } }));
+        mounts.push(json!({ "name": "tls", "mountPath": CONSOLE_TLS_PATH, "readOnly": true }));
+    }
+    args.extend(options.console_args.iter().cloned());
     let pod = Pod {
         name: CONSOLE,
         image,
-        args: vec!["console".into(), format!("--listen=0.0.0.0:{HTTP_PORT}")],
+        args,
+        scheme: if options.console_tls { "HTTPS" } else { "HTTP" },
         env: vec![json!({
             "name": "OLM_CATALOG_URL",
             "value": format!("https://{MANAGER}.{}.svc:{HTTP_PORT}", options.namespace),
         })],
-        volumes: Vec::new(),
-        mounts: Vec::new(),
+        volumes,
+        mounts,
     };
     pod.objects(options)
 }
@@ -60,6 +78,8 @@ struct Pod<'a> {
     name: &'static str,
     image: &'a str,
     args: Vec<String>,
+    /// Of the kubelet's probes.
+    scheme: &'static str,
     env: Vec<Value>,
     volumes: Vec<Value>,
     mounts: Vec<Value>,
@@ -160,11 +180,11 @@ impl Pod<'_> {
                             "env": env,
                             "ports": [{ "name": "http", "containerPort": HTTP_PORT, "protocol": "TCP" }],
                             "readinessProbe": {
-                                "httpGet": { "path": "/readyz", "port": "http" },
+                                "httpGet": { "path": "/readyz", "port": "http", "scheme": self.scheme },
                                 "periodSeconds": 2
                             },
                             "livenessProbe": {
-                                "httpGet": { "path": "/healthz", "port": "http" },
+                                "httpGet": { "path": "/healthz", "port": "http", "scheme": self.scheme },
                                 "initialDelaySeconds": 10,
                                 "periodSeconds": 20
                             },

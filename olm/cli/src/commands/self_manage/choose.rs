@@ -1,11 +1,12 @@
 //! From flags to the choices of an installation: what is given replaces what was chosen before.
 
+use clap::Parser as _;
 use olm_manager::manifests::ManifestOptions;
 use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
 use crate::{
-    args::{ChosenArgs, PullPolicy},
+    args::{Args, ChosenArgs, PullPolicy},
     exit::{Code, Failure},
 };
 
@@ -33,6 +34,12 @@ pub(super) fn choose(mut options: ManifestOptions, args: &ChosenArgs) -> Result<
             options.resources[field] = values.into();
         }
     }
+    if !args.console_arg.is_empty() {
+        // An empty one alone removes all.
+        options.console_args = args.console_arg.iter().filter(|text| !text.is_empty()).cloned().collect();
+        check_console(&options.console_args)?;
+    }
+    options.console_tls = args.console_tls.unwrap_or(options.console_tls);
     options.network_policy = args.network_policy.unwrap_or(options.network_policy);
     if !args.api_server_port.is_empty() {
         options.api_server_ports.clone_from(&args.api_server_port);
@@ -67,12 +74,21 @@ pub(super) fn choose(mut options: ManifestOptions, args: &ChosenArgs) -> Result<
     Ok(options)
 }
 
+/// A console that does not start for an argument would be found out later.
+fn check_console(arguments: &[String]) -> Result<(), Failure> {
+    let line = ["olm", "console"].into_iter().chain(arguments.iter().map(String::as_str));
+    Args::try_parse_from(line).map(drop).map_err(|error| {
+        let text = error.to_string();
+        let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+        Failure::new(Code::Usage, format!("--console-arg: {first}"))
+            .hint("`olm console --help` lists the arguments")
+    })
+}
+
 #[cfg(test)]
 mod tests {
-    use clap::Parser as _;
-
     use super::*;
-    use crate::args::{Args, Command, SelfCommand};
+    use crate::args::{Command, SelfCommand};
 
     fn chosen(line: &[&str]) -> ChosenArgs {
         let all = ["olm", "self", "manifests"].iter().chain(line);
@@ -100,6 +116,24 @@ mod tests {
         );
         assert_eq!(after.resources["limits"]["memory"], "1Gi");
         assert_eq!(after.resources["requests"], before.resources["requests"]);
+    }
+
+    #[test]
+    fn arguments_of_the_console_are_checked_and_replace_earlier_ones() {
+        let oidc =
+            ["--console-arg=--oidc-issuer=https://id.example", "--console-arg=--oidc-client-id=console"];
+        let first =
+            choose(ManifestOptions::default(), &chosen(&[&oidc[..], &["--console-tls"]].concat())).unwrap();
+        assert_eq!(first.console_args, ["--oidc-issuer=https://id.example", "--oidc-client-id=console"]);
+        assert!(first.console_tls);
+        let second = choose(first.clone(), &chosen(&[])).unwrap();
+        assert_eq!(second, first);
+        let none = choose(first, &chosen(&["--console-arg=", "--console-tls=false"])).unwrap();
+        assert_eq!((none.console_args, none.console_tls), (vec![], false));
+        let error =
+            choose(ManifestOptions::default(), &chosen(&["--console-arg=--oidc-isuer=x"])).unwrap_err();
+        let text = format!("{error:?}");
+        assert!(text.contains("--oidc-isuer"), "{text}");
     }
 
     #[test]

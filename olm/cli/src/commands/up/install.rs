@@ -21,9 +21,11 @@ pub async fn apply(
     client: &Client,
     catalogs: &[(String, PathBuf)],
     package_manifests: bool,
+    console_args: &[String],
 ) -> Result<(), Failure> {
     let options = ManifestOptions {
         package_manifests,
+        console_args: console_args.to_vec(),
         extra_catalogs: catalogs.iter().map(|(name, dir)| directory_catalog(name, dir)).collect(),
         namespace: olm_manager::manifests::home().into(),
         ..ManifestOptions::default()

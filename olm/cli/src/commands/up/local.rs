@@ -31,6 +31,7 @@ pub async fn start(
     client: &Client,
     data_dir: &Path,
     console: SocketAddr,
+    console_args: &[String],
 ) -> Result<(Processes, String), Failure> {
     let catalogs = free_address(SocketAddr::from(([127, 0, 0, 1], 0))).await?;
     let console = free_address(console).await.map_err(|failure| {
@@ -55,13 +56,16 @@ pub async fn start(
         ),
         (
             CONSOLE,
-            vec![
+            [
                 "console".to_string(),
                 "--listen".into(),
                 console.to_string(),
                 "--catalogs".into(),
                 format!("http://{catalogs}"),
-            ],
+            ]
+            .into_iter()
+            .chain(console_args.iter().cloned())
+            .collect(),
         ),
     ] {
         let token = token(client, name).await?;

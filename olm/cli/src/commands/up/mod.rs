@@ -4,6 +4,7 @@ mod access;
 mod demo;
 mod install;
 mod local;
+mod oidc;
 
 use std::path::{Path, PathBuf};
 
@@ -28,6 +29,7 @@ struct State {
 
 pub async fn run(global: &Global, args: UpArgs) -> Result<(), Failure> {
     let data_dir = args.data_dir.clone().unwrap_or_else(context::default_data_dir);
+    let authenticator = oidc::authenticator(&args.oidc)?;
     let mut stop = Box::pin(stopped(args.until_stdin_closes));
     let progress = Progress::new(global.color.enabled_on_stderr());
     let starting = DevCluster::start(DevClusterConfig {
@@ -42,6 +44,9 @@ pub async fn run(global: &Global, args: UpArgs) -> Result<(), Failure> {
         () = &mut stop => return Ok(()),
     };
     progress.done(&format!("Kubernetes is ready on {}", cluster.url()));
+    if let Some(authenticator) = authenticator {
+        cluster.set_authenticator(authenticator);
+    }
 
     let result = tokio::select! {
         result = serve(&args, &data_dir, &cluster, &progress) => result,
@@ -68,7 +73,11 @@ async fn serve(
     let global = Global { kubeconfig: Some(kubeconfig.clone()), ..Global::default() };
     let client = context::connect(&global).await?;
 
-    install::apply(&client, &args.catalog, args.package_manifests).await?;
+    let arguments = args.oidc.to_flags();
+    if cluster.pods_unavailable().is_none() {
+        oidc::check_for_pods(&args.oidc)?;
+    }
+    install::apply(&client, &args.catalog, args.package_manifests, &arguments).await?;
     // Held for as long as the cluster runs: processes that stand in for pods where there can be none.
     let mut stand_ins = None;
     let console = match cluster.pods_unavailable() {
@@ -82,7 +91,8 @@ async fn serve(
         }
         Some(why) => {
             eprintln!("warning: no pods can run here: {why}");
-            let (processes, address) = local::start(cluster, &client, data_dir, args.console).await?;
+            let (processes, address) =
+                local::start(cluster, &client, data_dir, args.console, &arguments).await?;
             stand_ins = Some(processes);
             progress.done("manager and console run as plain processes");
             ConsoleAccess::at(address)

@@ -1,0 +1,154 @@
+//! The console in its pod.
+
+use std::{net::SocketAddr, path::PathBuf};
+
+use clap::Args as ClapArgs;
+
+/// `olm console`.
+#[derive(Debug, ClapArgs)]
+pub struct ConsoleArgs {
+    /// Address of the console.
+    #[arg(long, default_value = "0.0.0.0:8080")]
+    pub listen: SocketAddr,
+    /// Where the manager serves the catalogs.
+    #[arg(long, env = "OLM_CATALOG_URL", default_value = "https://olm-manager.olm:8080")]
+    pub catalogs: String,
+    /// Also answer to this Host header; may be repeated.
+    #[arg(long = "allowed-host")]
+    pub allowed_hosts: Vec<String>,
+    /// It is reached by TLS, through an ingress in front of it.
+    #[arg(long)]
+    pub tls: bool,
+    /// Take client address and scheme from the X-Forwarded-For and X-Forwarded-Proto of a proxy.
+    #[arg(long)]
+    pub trust_proxy: bool,
+    /// File with the PEM certificate of the console; read again when it changes.
+    #[arg(long, value_name = "FILE", requires = "tls_private_key_file", value_hint = clap::ValueHint::FilePath)]
+    pub tls_cert_file: Option<PathBuf>,
+    /// File with the PEM private key of the certificate.
+    #[arg(long, value_name = "FILE", requires = "tls_cert_file", value_hint = clap::ValueHint::FilePath)]
+    pub tls_private_key_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub oidc: OidcArgs,
+}
+
+/// Signing in with OpenID Connect, of the console and of the dev cluster. Flags that kube-apiserver has, too, have its name and take its value.
+#[derive(Debug, Clone, ClapArgs)]
+#[command(next_help_heading = "OpenID Connect")]
+pub struct OidcArgs {
+    /// URL of the provider, as it is in claim `iss` of its tokens; the API server must accept the same issuer.
+    #[arg(
+        long = "oidc-issuer",
+        visible_alias = "oidc-issuer-url",
+        value_name = "URL",
+        requires = "client_id"
+    )]
+    pub issuer: Option<String>,
+    /// Id of the console at the provider; the API server must accept it as audience.
+    #[arg(long = "oidc-client-id", value_name = "ID", requires = "issuer")]
+    pub client_id: Option<String>,
+    /// File with the client's secret; a public client has none.
+    #[arg(long = "oidc-client-secret-file", value_name = "FILE", requires = "issuer", value_hint = clap::ValueHint::FilePath)]
+    pub client_secret_file: Option<PathBuf>,
+    /// Scopes beside `openid`; offline_access makes most providers give a refresh token.
+    #[arg(
+        long = "oidc-scopes",
+        value_name = "NAME,…",
+        value_delimiter = ',',
+        default_value = "profile,email",
+        requires = "issuer"
+    )]
+    pub scopes: Vec<String>,
+    /// Claim that the API server takes the user's name from.
+    #[arg(long = "oidc-username-claim", value_name = "CLAIM", default_value = "sub", requires = "issuer")]
+    pub username_claim: String,
+    /// Prefix that the API server puts before names; `-` for none.
+    #[arg(long = "oidc-username-prefix", value_name = "PREFIX", requires = "issuer")]
+    pub username_prefix: Option<String>,
+    /// Claim that the API server takes groups from.
+    #[arg(long = "oidc-groups-claim", value_name = "CLAIM", requires = "issuer")]
+    pub groups_claim: Option<String>,
+    /// Prefix that the API server puts before groups.
+    #[arg(long = "oidc-groups-prefix", value_name = "PREFIX", requires = "issuer")]
+    pub groups_prefix: Option<String>,
+    /// File with PEM certificates of the provider's authorities; the system's when absent.
+    #[arg(long = "oidc-ca-file", value_name = "FILE", requires = "issuer", value_hint = clap::ValueHint::FilePath)]
+    pub ca_file: Option<PathBuf>,
+    /// Redirect URI, https://HOST/oidc/callback; made of the address that the browser asks for when absent.
+    #[arg(long = "oidc-callback-url", value_name = "URL", requires = "issuer")]
+    pub callback_url: Option<String>,
+}
+
+#[cfg(feature = "devcluster")]
+impl OidcArgs {
+    /// The flags that these came of, for another process.
+    pub fn to_flags(&self) -> Vec<String> {
+        let (Some(issuer), Some(client_id)) = (&self.issuer, &self.client_id) else { return Vec::new() };
+        let mut out = vec![
+            format!("--oidc-issuer={issuer}"),
+            format!("--oidc-client-id={client_id}"),
+            format!("--oidc-scopes={}", self.scopes.join(",")),
+            format!("--oidc-username-claim={}", self.username_claim),
+        ];
+        let texts = [
+            ("--oidc-username-prefix", &self.username_prefix),
+            ("--oidc-groups-claim", &self.groups_claim),
+            ("--oidc-groups-prefix", &self.groups_prefix),
+            ("--oidc-callback-url", &self.callback_url),
+        ];
+        let files =
+            [("--oidc-client-secret-file", &self.client_secret_file), ("--oidc-ca-file", &self.ca_file)];
+        out.extend(texts.iter().filter_map(|(flag, text)| Some(format!("{flag}={}", text.as_ref()?))));
+        out.extend(
+            files.iter().filter_map(|(flag, path)| Some(format!("{flag}={}", path.as_ref()?.display()))),
+        );
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use crate::args::Args;
+    #[cfg(feature = "devcluster")]
+    use crate::args::Command;
+
+    #[cfg(feature = "devcluster")]
+    #[test]
+    fn the_dev_cluster_hands_its_options_to_the_console() {
+        let flags = [
+            "--oidc-issuer=https://id.example",
+            "--oidc-client-id=c",
+            "--oidc-scopes=a,b",
+            "--oidc-username-claim=email",
+            "--oidc-username-prefix=-",
+            "--oidc-groups-claim=groups",
+            "--oidc-groups-prefix=id:",
+            "--oidc-callback-url=https://olm.example/oidc/callback",
+            "--oidc-client-secret-file=/a b",
+            "--oidc-ca-file=/c",
+        ];
+        let args = Args::try_parse_from([&["olm", "console"], &flags[..]].concat()).unwrap();
+        let Command::Console(console) = args.command else { panic!("another command") };
+        assert_eq!(console.oidc.to_flags(), flags);
+    }
+
+    #[test]
+    fn options_of_openid_connect_come_together() {
+        let parses = |line: &[&str]| Args::try_parse_from([&["olm", "console"], line].concat()).is_ok();
+        assert!(parses(&[]));
+        assert!(parses(&["--oidc-issuer=https://id.example", "--oidc-client-id=console"]));
+        assert!(parses(&["--oidc-issuer-url=https://id.example", "--oidc-client-id=c", "--oidc-scopes=a,b"]));
+        assert!(parses(&["--tls-cert-file=a", "--tls-private-key-file=b"]));
+        for bad in [
+            &["--oidc-issuer=https://id.example"][..],
+            &["--oidc-client-id=console"],
+            &["--oidc-groups-claim=groups"],
+            &["--tls-cert-file=a"],
+            &["--tls-private-key-file=a"],
+        ] {
+            assert!(!parses(bad), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! What an ID token must say: OpenID Connect Core 1.0, 3.1.3.7 and 12.2.
+
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Number, Value};
+
+use crate::error::TokenError;
+
+/// How far the clock of the provider may differ from that of this machine, in seconds.
+pub const SKEW: i64 = 60;
+
+/// The claims of an ID token.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Claims {
+    /// The issuer.
+    pub iss: String,
+    /// The account, unique and stable at its issuer.
+    pub sub: String,
+    #[serde(deserialize_with = "one_or_many")]
+    aud: Vec<String>,
+    /// When it expires, in seconds since 1970.
+    #[serde(deserialize_with = "seconds")]
+    pub exp: i64,
+    /// When it was issued, in seconds since 1970.
+    #[serde(deserialize_with = "seconds")]
+    pub iat: i64,
+    #[serde(default, deserialize_with = "some_seconds")]
+    nbf: Option<i64>,
+    nonce: Option<String>,
+    azp: Option<String>,
+    /// All others.
+    #[serde(flatten)]
+    pub others: Map<String, Value>,
+}
+
+/// What the claims of a token are compared with.
+#[derive(Clone, Copy, Debug)]
+pub struct Expected<'a> {
+    /// The configured issuer.
+    pub issuer: &'a str,
+    /// The audience.
+    pub client_id: &'a str,
+    /// Of the authorization request; `None` where there was none.
+    pub nonce: Option<&'a str>,
+    /// Seconds since 1970.
+    pub now: i64,
+}
+
+impl Claims {
+    /// Reads the payload of a token whose signature was checked, and checks what it says.
+    ///
+    /// # Errors
+    /// The first claim that is missing or wrong.
+    pub fn check(payload: &[u8], expected: &Expected<'_>) -> Result<Self, TokenError> {
+        let claims: Self =
+            serde_json::from_slice(payload).map_err(|error| TokenError::Malformed(error.to_string()))?;
+        if claims.iss != expected.issuer {
+            return Err(TokenError::Issuer(shown(&claims.iss)));
+        }
+        if claims.sub.is_empty() {
+            return Err(TokenError::Malformed("`sub` is empty".into()));
+        }
+        let is_for = |audience: &String| audience == expected.client_id;
+        if !claims.aud.iter().any(is_for) {
+            return Err(TokenError::Audience(shown(&claims.aud.join(", "))));
+        }
+        match &claims.azp {
+            Some(party) if party != expected.client_id => {
+                return Err(TokenError::AuthorizedParty(shown(party)));
+            }
+            // Of several audiences, this says which one asked for it.
+            None if claims.aud.len() > 1 => {
+                return Err(TokenError::Malformed("there are several audiences, and no `azp`".into()));
+            }
+            _ => {}
+        }
+        let now = expected.now;
+        if now >= claims.exp.saturating_add(SKEW) {
+            return Err(TokenError::Expired(now.saturating_sub(claims.exp)));
+        }
+        let valid_from = claims.iat.max(claims.nbf.unwrap_or(i64::MIN));
+        if valid_from > now.saturating_add(SKEW) {
+            return Err(TokenError::NotYetValid(valid_from.saturating_sub(now)));
+        }
+        if let Some(nonce) = expected.nonce
+            && claims.nonce.as_deref() != Some(nonce)
+        {
+            return Err(TokenError::Nonce);
+        }
+        Ok(claims)
+    }
+}
+
+/// Text of a token, short and without what could change the text around it.
+fn shown(text: &str) -> String {
+    let text: String = text.chars().filter(|c| c.is_ascii_graphic() || *c == ' ').take(200).collect();
+    format!("`{text}`")
+}
+
+fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum OneOrMany {
+        One(String),
+        Many(Vec<String>),
+    }
+    Ok(match OneOrMany::deserialize(deserializer)? {
+        OneOrMany::One(audience) => vec![audience],
+        OneOrMany::Many(audiences) => audiences,
+    })
+}
+
+/// A NumericDate, which may have a fraction.
+fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
+    let number = Number::deserialize(deserializer)?;
+    // Both casts saturate.
+    #[allow(clippy::cast_possible_truncation)]
+    let whole = number.as_i64().or_else(|| number.as_f64().map(|seconds| seconds.floor() as i64));
+    whole.ok_or_else(|| serde::de::Error::custom("expected seconds since 1970"))
+}
+
+fn some_seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
+    seconds(deserializer).map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const NOW: i64 = 1_800_000_000;
+
+    fn good() -> Value {
+        json!({ "iss": "https://id.example", "sub": "1", "aud": "console", "exp": NOW + 600, "iat": NOW, "nonce": "n" })
+    }
+
+    fn check(change: Value) -> Result<Claims, TokenError> {
+        let mut claims = good();
+        for (key, value) in change.as_object().unwrap() {
+            match value {
+                Value::Null => claims.as_object_mut().unwrap().shift_remove(key),
+                value => claims.as_object_mut().unwrap().insert(key.clone(), value.clone()),
+            };
+        }
+        let expected =
+            Expected { issuer: "https://id.example", client_id: "console", nonce: Some("n"), now: NOW };
+        Claims::check(claims.to_string().as_bytes(), &expected)
+    }
+
+    #[test]
+    fn tokens_that_say_what_they_must_are_accepted() {
+        for change in [
+            json!({}),
+            json!({ "aud": ["console"] }),
+            json!({ "aud": ["console", "kubernetes"], "azp": "console" }),
+            json!({ "azp": "console" }),
+            json!({ "exp": NOW - SKEW + 1 }),
+            json!({ "exp": 1_900_000_000.5 }),
+            json!({ "iat": NOW + SKEW, "nbf": NOW + SKEW }),
+            json!({ "groups": ["a"], "email": "a@b.example" }),
+        ] {
+            check(change.clone()).unwrap_or_else(|error| panic!("{change}: {error}"));
+        }
+    }
+
+    #[test]
+    fn t16_tokens_of_others_old_and_early_ones_are_refused() {
+        use TokenError::{Audience, AuthorizedParty, Expired, Issuer, Nonce, NotYetValid};
+        for (change, expected) in [
+            (json!({ "iss": "https://id.example/" }), Issuer("`https://id.example/`".into())),
+            (json!({ "iss": "https://evil\u{202e}.example" }), Issuer("`https://evil.example`".into())),
+            (json!({ "aud": "other" }), Audience("`other`".into())),
+            (json!({ "aud": [] }), Audience("``".into())),
+            (json!({ "azp": "other" }), AuthorizedParty("`other`".into())),
+            (json!({ "aud": ["console", "x"], "azp": "x" }), AuthorizedParty("`x`".into())),
+            (json!({ "exp": NOW - SKEW }), Expired(SKEW)),
+            (json!({ "exp": -1e300 }), Expired(i64::MAX)),
+            (json!({ "nbf": NOW + SKEW + 1 }), NotYetValid(SKEW + 1)),
+            (json!({ "iat": NOW + 3600 }), NotYetValid(3600)),
+            (json!({ "nonce": "m" }), Nonce),
+            (json!({ "nonce": null }), Nonce),
+        ] {
+            assert_eq!(check(change.clone()).unwrap_err(), expected, "{change}");
+        }
+    }
+
+    #[test]
+    fn claims_that_are_missing_or_of_another_type_are_refused() {
+        for change in [
+            json!({ "iss": null }),
+            json!({ "sub": null }),
+            json!({ "sub": "" }),
+            json!({ "aud": null }),
+            json!({ "aud": 1 }),
+            json!({ "aud": ["console", "x"] }),
+            json!({ "exp": null }),
+            json!({ "exp": "1900000000" }),
+            json!({ "iat": null }),
+            json!({ "nbf": "x" }),
+            json!({ "nonce": 1 }),
+        ] {
+            assert!(matches!(check(change.clone()), Err(TokenError::Malformed(_))), "{change}");
+        }
+        let twice = br#"{"iss":"https://id.example","iss":"https://id.example","sub":"1","aud":"console","exp":1,"iat":1}"#;
+        let expected = Expected { issuer: "https://id.example", client_id: "console", nonce: None, now: NOW };
+        assert!(matches!(Claims::check(twice, &expected), Err(TokenError::Malformed(_))));
+    }
+}

@@ -1,0 +1,23 @@
+//! OpenID Connect: the authorization code flow with PKCE at one provider, and the check of ID tokens.
+//!
+//! Signatures are checked with ring, the one provider of cryptography of this program. The crates that do more
+//! (`openidconnect`) bring a second one, with RUSTSEC-2023-0071 open.
+//!
+//! - `jose`: signatures and key sets (RFC 7515, 7517, 7518, 8037);
+//! - `claims`: what an ID token must say (OpenID Connect Core 3.1.3.7);
+//! - `http`: requests with limits;
+//! - `provider`: discovery and keys, cached;
+//! - `flow`: from the authorization request to tokens.
+
+mod claims;
+mod error;
+mod flow;
+mod http;
+mod jose;
+mod provider;
+
+pub use claims::{Claims, Expected, SKEW};
+pub use error::{Error, TokenError};
+pub use flow::{Authorization, Tokens};
+pub use jose::{KeySet, SignatureError, verify};
+pub use provider::{Provider, Settings};

@@ -1,0 +1,194 @@
+//! Signing in to the console with OpenID Connect: a browser, a certified provider (npm's `oidc-provider`), the real `olm console`, and
+//! an API server that accepts the provider's ID tokens and nothing else of the user.
+
+use std::{
+    io::{BufRead as _, BufReader},
+    net::TcpListener,
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, ensure};
+use olm_tests::{browser::Page, cluster::DevCluster};
+use serde_json::Value;
+
+use crate::{block_on, console::shots, turn};
+
+const NAME: &str = "a_browser_signs_in_with_openid_connect";
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The provider's process.
+struct Provider(Child);
+
+impl Provider {
+    fn start(folder: &PathBuf, port: u16, console: &str) -> Result<Self> {
+        let script = olm_tests::root().join("tests/e2e/oidc-provider.mjs");
+        let mut child = Command::new("node")
+            .arg(script)
+            .arg(folder)
+            .args([&port.to_string(), console])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .context("failed to start node")?;
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().context("stdout")?).read_line(&mut line)?;
+        ensure!(line.trim() == "listens", "the provider did not start: {line}");
+        Ok(Self(child))
+    }
+}
+
+impl Drop for Provider {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Where npm has put the provider.
+fn provider_folder() -> Option<PathBuf> {
+    olm_tests::program("node")?;
+    let out = Command::new(olm_tests::program("npm")?).args(["root", "--global"]).output().ok()?;
+    let folder = PathBuf::from(String::from_utf8(out.stdout).ok()?.trim()).join("oidc-provider");
+    folder.is_dir().then_some(folder)
+}
+
+fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
+
+#[test]
+fn a_browser_signs_in_with_openid_connect() {
+    let _turn = turn();
+    let Some(folder) = provider_folder() else {
+        olm_tests::skipped(NAME, "npm's oidc-provider is not installed");
+        return;
+    };
+    block_on(async {
+        if let Err(error) = walk(&folder).await {
+            panic!("{error:#}");
+        }
+    });
+}
+
+async fn walk(folder: &PathBuf) -> Result<()> {
+    let Some(mut page) = Page::open(1440, 900).await? else {
+        olm_tests::skipped(NAME, "chromium is not installed");
+        return Ok(());
+    };
+    let temp = tempfile::tempdir()?;
+    let secret = temp.path().join("client-secret");
+    std::fs::write(&secret, "only for this test\n")?;
+    let port = free_port()?;
+    let issuer = format!("http://127.0.0.1:{port}");
+    let cluster = DevCluster::start_in_temp(&[
+        "--no-pods",
+        &format!("--oidc-issuer={issuer}"),
+        "--oidc-client-id=olm-console",
+        &format!("--oidc-client-secret-file={}", secret.display()),
+        "--oidc-scopes=email,groups",
+        "--oidc-username-claim=email",
+        "--oidc-groups-claim=groups",
+        "--oidc-groups-prefix=id:",
+    ])?;
+    let cluster = cluster.cluster();
+    let link = cluster.login_link().await?.context("a console")?;
+    let base = link.split("/login").next().unwrap_or_default().to_owned();
+
+    // when the provider is not there
+    page.goto(&format!("{base}/installed")).await?;
+    shot(&mut page, "sign-in").await?;
+    page.click("Sign in with 127.0.0.1").await?;
+    says(&mut page, "The provider does not answer").await?;
+    shot(&mut page, "sign-in-provider-away").await?;
+    // and when it is, a moment later
+    let provider = Provider::start(folder, port, &base)?;
+    tokio::time::sleep(Duration::from_secs(11)).await;
+
+    // when the user cancels
+    page.goto(&format!("{base}/installed")).await?;
+    page.click("Sign in with 127.0.0.1").await?;
+    page.click("[ Cancel ]").await?;
+    says(&mut page, "The provider refused the sign-in").await?;
+    says(&mut page, "access_denied").await?;
+    shot(&mut page, "sign-in-refused").await?;
+
+    // when the user signs in
+    page.goto(&format!("{base}/installed")).await?;
+    sign_in(&mut page, "grace").await?;
+    at(&mut page, &format!("{base}/installed")).await?;
+    // then the console acts as that user, with groups
+    let me = me(&mut page).await?;
+    ensure!(me["name"] == "grace@example.org", "{me}");
+    ensure!(me["groups"].as_array().is_some_and(|groups| groups.contains(&"id:dev".into())), "{me}");
+    // and no script sees a cookie, and no address a code or a token
+    ensure!(page.eval("document.cookie").await? == "", "cookies are for the server alone");
+    let address = page.eval("location.href").await?;
+    ensure!(address == format!("{base}/installed"), "{address}");
+    // and the manager serves the catalogs to that user
+    let catalogs = "fetch('/catalog', {headers: {accept: 'application/json'}}).then(r => r.text())";
+    ensure!(page.eval(catalogs).await?.to_string().contains("etcd"), "the manager accepts the token");
+
+    // and the session outlives its ID token, which is valid for 10 seconds
+    tokio::time::sleep(Duration::from_secs(12)).await;
+    ensure!(self::me(&mut page).await?["name"] == "grace@example.org");
+
+    // when the user signs out, then also at the provider
+    page.goto(&format!("{base}/installed")).await?;
+    page.eval("document.querySelector('#menu').open = true").await?;
+    page.click("Sign out").await?;
+    says(&mut page, "sign-out").await?;
+    page.click("Yes, sign me out").await?;
+    at(&mut page, &format!("{base}/login")).await?;
+    ensure!(
+        page.eval("fetch('/me', {headers: {accept: 'application/json'}}).then(r => r.status)").await? == 401
+    );
+
+    // and the way to the provider needs no scripts
+    page.scripts(false).await?;
+    page.goto(&format!("{base}/login?next=/catalog")).await?;
+    page.click("Sign in with 127.0.0.1").await?;
+    page.wait_for("!!document.querySelector('[name=login]')", PATIENCE).await?;
+    drop(provider);
+    Ok(())
+}
+
+/// From the sign-in page of the console through the pages of the provider.
+async fn sign_in(page: &mut Page, user: &str) -> Result<()> {
+    page.click("Sign in with 127.0.0.1").await?;
+    page.wait_for("!!document.querySelector('[name=login]')", PATIENCE).await?;
+    let fill = format!(
+        "document.querySelector('[name=login]').value = {user:?}; document.querySelector('[name=password]').value = 'any'"
+    );
+    page.eval(&fill).await?;
+    page.click("Sign-in").await?;
+    page.click("Continue").await
+}
+
+async fn me(page: &mut Page) -> Result<Value> {
+    page.eval("fetch('/me', {headers: {accept: 'application/json'}}).then(r => r.json())").await
+}
+
+/// Screenshots in both themes, for a person to look at.
+async fn shot(page: &mut Page, name: &str) -> Result<()> {
+    let Some(dir) = shots() else { return Ok(()) };
+    for (theme, width) in [("light", 1440), ("dark", 1440), ("light", 390), ("dark", 390)] {
+        page.theme(theme).await?;
+        page.resize(width, 900).await?;
+        tokio::time::sleep(Duration::from_millis(150)).await;
+        page.screenshot(&dir.join(format!("{name}-{theme}-{width}.png"))).await?;
+    }
+    page.theme("light").await?;
+    page.resize(1440, 900).await
+}
+
+async fn at(page: &mut Page, address: &str) -> Result<()> {
+    let there = format!("location.href === {address:?} && document.readyState === 'complete'");
+    page.wait_for(&there, PATIENCE).await.map(drop)
+}
+
+async fn says(page: &mut Page, text: &str) -> Result<()> {
+    page.wait_for(&format!("document.body.innerText.includes({text:?})"), PATIENCE).await.map(drop)
+}

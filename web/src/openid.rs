@@ -1,0 +1,390 @@
+//! Sign-ins at an OpenID Connect provider: those that have begun, and the sessions that came of them.
+//!
+//! The ID token is the session's bearer token for the API server, which has to accept the same issuer. So the console gets
+//! no rights of its own.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use http::StatusCode;
+use jiff::Timestamp;
+use olm_oidc::{Authorization, Claims, Error, Provider, Settings, Tokens};
+use serde_json::Value;
+
+use crate::{
+    api_server::{self, is_token},
+    app::App,
+    client::ClientAddress,
+    error::WebError,
+    limits::RateLimits,
+    links::clean,
+    session::{Session, hash},
+};
+
+/// A sign-in that does not end in this time has to begin again.
+pub(crate) const VALID: Duration = Duration::from_secs(10 * 60);
+/// Sign-ins that have begun; a further one replaces the oldest of the client that has the most.
+const MAX: usize = 2000;
+/// An ID token is renewed this long before it expires, in seconds, or half of its time where that is shorter.
+const BEFORE: i64 = 60;
+/// Interval between two attempts to renew a session at a provider that does not answer.
+const AGAIN: Duration = Duration::from_secs(10);
+
+/// How the console signs in at an OpenID Connect provider.
+#[derive(Clone, Debug)]
+pub struct OpenIdOptions {
+    /// The provider, and the console as its client.
+    pub settings: Settings,
+    /// The redirect URI; made of the address that the browser has asked for when absent.
+    pub callback_url: Option<String>,
+    /// Claim that the API server takes the user's name from.
+    pub username_claim: String,
+    /// Prefix that the API server puts before names.
+    pub username_prefix: Option<String>,
+    /// Claim that the API server takes groups from.
+    pub groups_claim: Option<String>,
+    /// Prefix that the API server puts before groups.
+    pub groups_prefix: Option<String>,
+}
+
+/// The provider, and what has begun there.
+pub(crate) struct OpenId {
+    pub(crate) provider: Provider,
+    pub(crate) begun: Begun,
+    /// Sign-ins that begin, by client address.
+    pub(crate) starts: RateLimits<ClientAddress>,
+    options: OpenIdOptions,
+}
+
+/// A sign-in that has begun.
+pub(crate) struct SignIn {
+    /// The hash of the cookie of the browser in which it began.
+    pub(crate) browser: [u8; 32],
+    pub(crate) from: ClientAddress,
+    pub(crate) authorization: Authorization,
+    /// Where it leads.
+    pub(crate) next: String,
+    /// The session that ends with it.
+    pub(crate) replaces: Option<[u8; 32]>,
+    expires: Instant,
+}
+
+/// By the hash of `state`.
+#[derive(Default)]
+pub(crate) struct Begun(Mutex<HashMap<[u8; 32], SignIn>>);
+
+impl Begun {
+    fn insert(&self, sign_in: SignIn, now: Instant) {
+        let mut begun = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        begun.retain(|_, sign_in| sign_in.expires > now);
+        if begun.len() >= MAX {
+            let mut counts: HashMap<ClientAddress, usize> = HashMap::new();
+            for sign_in in begun.values() {
+                *counts.entry(sign_in.from).or_default() += 1;
+            }
+            let most = counts.into_iter().max_by_key(|(_, count)| *count).map(|(client, _)| client);
+            let of_most = begun.iter().filter(|(_, sign_in)| Some(sign_in.from) == most);
+            if let Some(oldest) = of_most.min_by_key(|(_, sign_in)| sign_in.expires).map(|(key, _)| *key) {
+                begun.remove(&oldest);
+            }
+        }
+        begun.insert(hash(&sign_in.authorization.state), sign_in);
+    }
+
+    /// Takes a sign-in out, for the browser in which it began alone: the second time there is none.
+    pub(crate) fn take(&self, state: &str, browser: &str) -> Option<SignIn> {
+        let mut begun = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = hash(state);
+        begun.get(&key).filter(|sign_in| sign_in.browser == hash(browser))?;
+        begun.remove(&key).filter(|sign_in| sign_in.expires > Instant::now())
+    }
+}
+
+impl OpenId {
+    pub(crate) fn new(options: OpenIdOptions) -> Result<Self, Error> {
+        if let Some(url) = &options.callback_url {
+            let is_callback = url.parse::<http::Uri>().is_ok_and(|uri| {
+                matches!(uri.scheme_str(), Some("https" | "http"))
+                    && uri.path() == "/oidc/callback"
+                    && uri.query().is_none()
+            });
+            if !is_callback {
+                let why = "expected https://HOST/oidc/callback".to_owned();
+                return Err(Error::Settings { option: "--oidc-callback-url", why });
+            }
+        }
+        Ok(Self {
+            provider: Provider::new(options.settings.clone())?,
+            begun: Begun::default(),
+            starts: RateLimits::new(30, Duration::from_secs(2)),
+            options,
+        })
+    }
+
+    /// Begins a sign-in; returns where the browser has to go.
+    pub(crate) async fn begin(
+        &self,
+        origin: &str,
+        browser: &str,
+        from: ClientAddress,
+        next: String,
+        replaces: Option<[u8; 32]>,
+    ) -> Result<String, WebError> {
+        let own = || format!("{origin}/oidc/callback");
+        let redirect_uri = self.options.callback_url.clone().unwrap_or_else(own);
+        let authorization = self.provider.begin(&redirect_uri).await.map_err(|error| failed(&error))?;
+        let url = authorization.url.clone();
+        let now = Instant::now();
+        let (browser, expires) = (hash(browser), now + VALID);
+        self.begun.insert(SignIn { browser, from, authorization, next, replaces, expires }, now);
+        Ok(url)
+    }
+
+    /// What to say when the API server does not accept an ID token that the console has checked.
+    pub(crate) fn refused_by_api_server(&self, claims: &Claims) -> WebError {
+        let (issuer, options) = (self.provider.issuer(), &self.options);
+        let claim = options.username_claim.as_str();
+        let error = |why: String| {
+            WebError::new(
+                StatusCode::FORBIDDEN,
+                "token-not-accepted",
+                "The API server refused the sign-in",
+                why,
+            )
+        };
+        // The console tolerates clocks that differ a little; API servers do not.
+        let ago = now().saturating_sub(claims.exp);
+        if ago >= 0 {
+            return error(format!("the ID token expired {ago} seconds ago, by the clock of this machine"))
+                .hint("compare the clocks of the provider, of the console and of the API server");
+        }
+        if claim != "sub" && !claims.others.contains_key(claim) {
+            return error(format!(
+                "the ID token of {issuer} has no claim `{claim}`, which the API server takes the name from"
+            ))
+            .hint("let the console ask for the scope that brings the claim, with --oidc-scopes");
+        }
+        if claim == "email" && claims.others.get("email_verified") == Some(&Value::Bool(false)) {
+            let why = format!("the provider {issuer} has not verified your email address");
+            return error(why).hint("verify the address at the provider");
+        }
+        let mut flags = format!(
+            "--oidc-issuer-url={issuer} --oidc-client-id={} --oidc-username-claim={claim}",
+            self.provider.client_id()
+        );
+        let more = [
+            ("--oidc-username-prefix", &options.username_prefix),
+            ("--oidc-groups-claim", &options.groups_claim),
+            ("--oidc-groups-prefix", &options.groups_prefix),
+        ];
+        for (flag, value) in more {
+            if let Some(value) = value {
+                flags.push_str(&format!(" {flag}={value}"));
+            }
+        }
+        error(format!("you signed in at {issuer}, but the API server does not accept tokens of this issuer"))
+            .hint(format!("start kube-apiserver with `{flags}`; its log names the cause"))
+    }
+
+    /// The user's name by the options that the API server should have, too.
+    pub(crate) fn expected_name(&self, claims: &Claims) -> Option<String> {
+        let claim = self.options.username_claim.as_str();
+        let value =
+            if claim == "sub" { Some(claims.sub.as_str()) } else { claims.others.get(claim)?.as_str() }?;
+        Some(match self.options.username_prefix.as_deref() {
+            Some("-") => value.to_owned(),
+            Some(prefix) => format!("{prefix}{value}"),
+            // As kube-apiserver has it.
+            None if claim == "email" => value.to_owned(),
+            None => format!("{}#{value}", self.provider.issuer()),
+        })
+    }
+}
+
+/// An error of the provider, for the sign-in page.
+pub(crate) fn failed(error: &Error) -> WebError {
+    let (status, code, what, hint) = match error {
+        Error::Unreachable { .. } => (
+            StatusCode::BAD_GATEWAY,
+            "provider-unreachable",
+            "The provider does not answer",
+            "try again in a moment",
+        ),
+        Error::Answer { .. } => {
+            (StatusCode::BAD_GATEWAY, "provider-failed", "The provider failed", "try again in a moment")
+        }
+        Error::Discovery(_) | Error::Settings { .. } => (
+            StatusCode::BAD_GATEWAY,
+            "provider-settings",
+            "OpenID Connect is not set up correctly",
+            "tell the administrator of the console",
+        ),
+        Error::Issuer { .. } => (
+            StatusCode::BAD_GATEWAY,
+            "wrong-issuer",
+            "Another provider answered",
+            "compare --oidc-issuer with `issuer` in the provider's discovery document",
+        ),
+        Error::Refused { code, .. } if code == "invalid_grant" => (
+            StatusCode::FORBIDDEN,
+            "sign-in-refused",
+            "The provider refused the sign-in",
+            "sign in again; an answer of the provider works once",
+        ),
+        Error::Refused { .. } => (
+            StatusCode::FORBIDDEN,
+            "sign-in-refused",
+            "The provider refused the sign-in",
+            "compare the id and the secret of the client with the provider's",
+        ),
+        Error::Token(_) => (
+            StatusCode::FORBIDDEN,
+            "token-not-valid",
+            "The provider's token is not valid",
+            "sign in again; if it stays so, tell the administrator of the console",
+        ),
+    };
+    WebError::new(status, code, what, clean(&error.to_string())).hint(hint)
+}
+
+/// What renews a session that began at a provider. Nothing in it leaves the console but to the provider.
+pub(crate) struct Renewal {
+    subject: String,
+    expires: AtomicI64,
+    due: AtomicI64,
+    /// Locked while it is renewed: a refresh token may work once.
+    state: tokio::sync::Mutex<RenewalState>,
+}
+
+struct RenewalState {
+    refresh_token: Option<String>,
+    failed: Option<(Instant, WebError)>,
+}
+
+impl Renewal {
+    pub(crate) fn new(tokens: &Tokens) -> Self {
+        let out = Self {
+            subject: tokens.claims.sub.clone(),
+            expires: AtomicI64::default(),
+            due: AtomicI64::default(),
+            state: tokio::sync::Mutex::new(RenewalState {
+                refresh_token: tokens.refresh_token.clone(),
+                failed: None,
+            }),
+        };
+        out.set_times(tokens.claims.exp, now());
+        out
+    }
+
+    fn set_times(&self, expires: i64, now: i64) {
+        let before = BEFORE.min(expires.saturating_sub(now) / 2);
+        self.expires.store(expires, Ordering::Relaxed);
+        self.due.store(expires.saturating_sub(before), Ordering::Relaxed);
+    }
+
+    fn is_due(&self) -> bool {
+        now() >= self.due.load(Ordering::Relaxed)
+    }
+
+    fn is_expired(&self) -> bool {
+        now() >= self.expires.load(Ordering::Relaxed)
+    }
+
+    /// The refresh token, when the session has ended.
+    pub(crate) async fn take_refresh_token(&self) -> Option<String> {
+        self.state.lock().await.refresh_token.take()
+    }
+}
+
+/// Renews the ID token of a session in time. Ends the session when it has expired for good.
+pub(crate) async fn keep_valid(app: &Arc<App>, session: &Session) -> Result<(), WebError> {
+    let Some(renewal) = session.renewal.as_ref().filter(|renewal| renewal.is_due()) else { return Ok(()) };
+    // No page waits for it as long as the old token is valid.
+    let wait = renewal.is_expired();
+    if !wait && renewal.state.try_lock().is_err() {
+        return Ok(());
+    }
+    let (app, session, renewal) = (Arc::clone(app), session.clone(), Arc::clone(renewal));
+    // Not cut short when the client goes away: the provider may have withdrawn the old refresh token by then.
+    let renewed = tokio::spawn(async move { renew(&app, &session, &renewal).await });
+    if !wait {
+        return Ok(());
+    }
+    renewed.await.unwrap_or_else(|error| {
+        Err(WebError::new(
+            StatusCode::BAD_GATEWAY,
+            "unexpected",
+            "The session was not renewed",
+            error.to_string(),
+        ))
+    })
+}
+
+async fn renew(app: &App, session: &Session, renewal: &Renewal) -> Result<(), WebError> {
+    let Some(openid) = &app.openid else { return Ok(()) };
+    let mut state = renewal.state.lock().await;
+    // Another request may have been faster.
+    if !renewal.is_due() {
+        return Ok(());
+    }
+    let end = |why: &str| {
+        tracing::info!(user = %session.identity.name, why, "session ended");
+        app.sessions.end_key(&session.key);
+        Err(WebError::unauthorized(why).hint("sign in again"))
+    };
+    let Some(refresh_token) = state.refresh_token.clone() else {
+        return if renewal.is_expired() { end("your sign-in at the provider has expired") } else { Ok(()) };
+    };
+    if let Some((_, error)) = state.failed.as_ref().filter(|(at, _)| at.elapsed() < AGAIN) {
+        return if renewal.is_expired() { Err(error.clone()) } else { Ok(()) };
+    }
+    match openid.provider.renew(&refresh_token, &renewal.subject).await {
+        Ok(tokens) if is_token(&tokens.id_token) => {
+            state.refresh_token = tokens.refresh_token;
+            state.failed = None;
+            session.identity.token.replace(&tokens.id_token);
+            renewal.set_times(tokens.claims.exp, now());
+        }
+        Ok(_) => return end("the provider's new token does not fit into a request"),
+        // There is no use in trying again.
+        Err(error @ (Error::Refused { .. } | Error::Token(_))) => {
+            tracing::info!(user = %session.identity.name, %error, "failed to renew a session");
+            state.refresh_token = None;
+            return if renewal.is_expired() {
+                end("the provider does not renew your sign-in")
+            } else {
+                Ok(())
+            };
+        }
+        Err(error) => {
+            let error = failed(&error);
+            state.failed = Some((Instant::now(), error.clone()));
+            return if renewal.is_expired() { Err(error) } else { Ok(()) };
+        }
+    }
+    match api_server::identity(&session.client, &session.identity.token).await {
+        Ok(identity) if identity.name == session.identity.name => {
+            app.sessions.validated(&session.key, identity);
+            Ok(())
+        }
+        Ok(_) => end("the API server knows your account under another name now"),
+        Err(error) if error.status == StatusCode::UNAUTHORIZED => {
+            end("the API server does not accept the provider's new token")
+        }
+        // It is asked again with the next request.
+        Err(error) => {
+            tracing::debug!(error = %error.why, "failed to validate a session");
+            Ok(())
+        }
+    }
+}
+
+fn now() -> i64 {
+    Timestamp::now().as_second()
+}

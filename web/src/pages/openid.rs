@@ -1,0 +1,175 @@
+//! Signing in at an OpenID Connect provider.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{RawQuery, State},
+    response::{IntoResponse, Response},
+};
+use http::{HeaderMap, StatusCode, header};
+use maud::html;
+
+use super::login::{self, Form};
+use crate::{
+    api_server::Token,
+    app::{App, too_many_failures},
+    assets,
+    caller::{Theme, session_cookie},
+    client::{ClientAddress, cookie_name, is_secure, set_cookie, set_lax_cookie},
+    error::WebError,
+    links::{clean, local},
+    openid::{OpenId, Renewal, SignIn, VALID, failed},
+    posted::{Body, Fields},
+    security::cookie,
+    session::{COOKIE, hash, is_random, random_text},
+    view::layout::Shell,
+};
+
+/// The browser in which a sign-in began. The provider's page leads back to ours, and only a lax cookie comes along.
+const BROWSER_COOKIE: &str = "olm_oidc";
+
+/// `POST /oidc/login`: begins, and sends the browser to the provider.
+pub(crate) async fn begin(
+    State(app): State<Arc<App>>,
+    from: ClientAddress,
+    headers: HeaderMap,
+    Body(fields): Body,
+) -> Result<Response, WebError> {
+    let openid = openid(&app)?;
+    login::check_browser(&app, &headers, &fields)?;
+    if openid.starts.begin(from).is_none() {
+        return Err(WebError::too_many("too many sign-ins were begun from your address"));
+    }
+    let secure = is_secure(&app, &headers);
+    let next = local(fields.text("next").unwrap_or("/catalog"));
+    // Several sign-ins may begin in one browser.
+    let known = cookie(&headers, &cookie_name(secure, BROWSER_COOKIE)).filter(|value| is_random(value));
+    let browser = known.map_or_else(random_text, str::to_owned);
+    let replaces = session_cookie(&app, &headers).map(hash);
+    // The guard has let in hosts that are allowed alone.
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let origin = format!("{}://{host}", if secure { "https" } else { "http" });
+    match openid.begin(&origin, &browser, from, next.clone(), replaces).await {
+        Ok(url) => {
+            let mut response = leave(&headers, "Sign in", "To the provider", &url);
+            let seconds = u32::try_from(VALID.as_secs()).unwrap_or(u32::MAX);
+            let value = set_lax_cookie(secure, BROWSER_COOKIE, &browser, Some(seconds));
+            response.headers_mut().append(header::SET_COOKIE, value);
+            Ok(response)
+        }
+        Err(error) => {
+            tracing::info!(error = %error.why, "failed to begin a sign-in");
+            Ok(login::open(&app, &headers, error.status, &Form::Token { problem: Some(&error) }, &next))
+        }
+    }
+}
+
+/// `GET /oidc/callback`: the provider's answer. Whatever is wrong is on the sign-in page.
+pub(crate) async fn callback(
+    State(app): State<Arc<App>>,
+    from: ClientAddress,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery,
+) -> Result<Response, WebError> {
+    let openid = openid(&app)?;
+    let secure = is_secure(&app, &headers);
+    let fields = Fields::parse(query.unwrap_or_default().as_bytes());
+    let browser = cookie(&headers, &cookie_name(secure, BROWSER_COOKIE)).unwrap_or_default();
+    let begun = fields.text("state").and_then(|state| openid.begun.take(state, browser));
+    let Some(sign_in) = begun else {
+        if app.failures.begin(from).is_none() {
+            return Err(too_many_failures());
+        }
+        let error = WebError::new(
+            StatusCode::FORBIDDEN,
+            "sign-in-unknown",
+            "This sign-in is not known",
+            "the answer belongs to no sign-in that was begun in this browser in the last ten minutes, or was used before",
+        )
+        .hint("sign in again; the console needs cookies");
+        let form = Form::Token { problem: Some(&error) };
+        return Ok(login::open(&app, &headers, error.status, &form, "/catalog"));
+    };
+    match finish(&app, openid, from, &fields, &sign_in).await {
+        Ok(id) => {
+            let mut response = leave(&headers, "Signed in", "Go to the console", &sign_in.next);
+            let cookies = response.headers_mut();
+            cookies.append(header::SET_COOKIE, set_cookie(secure, COOKIE, &id, None));
+            cookies.append(header::SET_COOKIE, set_lax_cookie(secure, BROWSER_COOKIE, "", Some(0)));
+            Ok(response)
+        }
+        Err(error) => {
+            tracing::info!(code = error.code, error = %error.why, "sign-in failed");
+            let form = Form::Token { problem: Some(&error) };
+            Ok(login::open(&app, &headers, error.status, &form, &sign_in.next))
+        }
+    }
+}
+
+/// Starts the session of an answer; returns the value for the cookie.
+async fn finish(
+    app: &App,
+    openid: &OpenId,
+    from: ClientAddress,
+    fields: &Fields,
+    sign_in: &SignIn,
+) -> Result<String, WebError> {
+    openid.provider.check_issuer(fields.text("iss")).await.map_err(|error| failed(&error))?;
+    if let Some(code) = fields.text("error") {
+        return Err(refused(code, fields.text("error_description")));
+    }
+    let Some(code) = fields.text("code") else {
+        return Err(refused("the answer has no code", None));
+    };
+    let tokens =
+        openid.provider.finish(code, &sign_in.authorization).await.map_err(|error| failed(&error))?;
+    let (client, identity) = match app.who_is(from, &Token::new(&tokens.id_token)).await {
+        Ok(known) => known,
+        Err(error) if error.status == StatusCode::UNAUTHORIZED => {
+            return Err(openid.refused_by_api_server(&tokens.claims));
+        }
+        Err(error) => return Err(error),
+    };
+    if let Some(expected) = openid.expected_name(&tokens.claims).filter(|name| *name != identity.name) {
+        tracing::warn!(
+            user = %identity.name, expected,
+            "the API server takes the name from another claim, or with another prefix, than the console's options say"
+        );
+    }
+    if let Some(old) = &sign_in.replaces {
+        app.sessions.end_key(old);
+    }
+    tracing::info!(user = %identity.name, issuer = openid.provider.issuer(), "signed in");
+    Ok(app.sessions.start(client, identity, Some(Arc::new(Renewal::new(&tokens)))))
+}
+
+/// An error response of the provider (RFC 6749, 4.1.2.1).
+fn refused(code: &str, description: Option<&str>) -> WebError {
+    let short = |text: &str| clean(text).chars().take(200).collect::<String>();
+    let mut why = format!("the provider answered: {}", short(code));
+    if let Some(description) = description {
+        why.push_str(&format!(" ({})", short(description)));
+    }
+    WebError::new(StatusCode::FORBIDDEN, "sign-in-refused", "The provider refused the sign-in", why)
+        .hint("sign in again, or ask the administrator of the provider for access")
+}
+
+fn openid(app: &App) -> Result<&OpenId, WebError> {
+    app.openid.as_ref().ok_or_else(|| {
+        WebError::not_found("the console has no OpenID Connect provider").hint("start it with --oidc-issuer")
+    })
+}
+
+/// A page that leads on at once, also to another site.
+pub(super) fn leave(headers: &HeaderMap, title: &str, label: &str, to: &str) -> Response {
+    let body = html! {
+        div.login {
+            img.logo src=(assets::LOGO.url) width="56" height="56" alt="";
+            div { h1 { (title) } }
+            div.panel { div.body { a.button.primary.wide href=(to) { (label) } } }
+        }
+    };
+    let (theme, onward) = (Theme::of(headers), Some(to));
+    let shell = Shell { title, section: None, theme, user: None, path: "/login", refresh: None, onward };
+    shell.page(&body).into_response()
+}
