@@ -175,13 +175,15 @@ fn personas() {
             .map(serde_json::from_str)
             .collect::<Result<_, _>>()?;
         let developer = "system:serviceaccount:persona-2:me";
-        let of = |action: &str| {
-            lines.iter().filter(move |line| line["action"] == action && line["namespace"] == "persona-2")
+        let told = |action: &str, what: &dyn Fn(&Value) -> bool| {
+            let mut of = lines.iter().filter(|line| line["action"] == action && line["namespace"] == "persona-2");
+            ensure!(of.any(what), "no such {action} in {lines:#?}");
+            Ok(())
         };
-        ensure!(of("plan").any(|line| line["user"] == developer && line["waits_for"].is_string()), "{lines:#?}");
-        ensure!(of("take-back").any(|line| line["approved_by"] == developer), "{lines:#?}");
-        ensure!(of("apply").any(|line| line["program"] == "olm.cli" && line["user"] != developer), "{lines:#?}");
-        ensure!(of("object").any(|line| line["kind"] == "CustomResourceDefinition"), "{lines:#?}");
+        told("plan", &|line| line["user"] == developer && line["waits_for"].is_string())?;
+        told("take-back", &|line| line["approved_by"] == developer)?;
+        told("apply", &|line| line["program"] == "olm.cli" && line["user"] != developer)?;
+        told("object", &|line| line["kind"] == "CustomResourceDefinition")?;
         let table = table(&columns)?;
         let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/security.md");
         let text = std::fs::read_to_string(&path)?;
