@@ -34,13 +34,22 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("olm-bundle", &["olm-api", "olm-version", "olm-constraint", "olm-crd"]),
     ("olm-catalog", &["olm-api", "olm-version", "olm-constraint", "olm-bundle"]),
     ("olm-registry-api", &[]),
+    ("olm-signatures", &[]),
     (
         "olm-catalog-serve",
         &["olm-api", "olm-version", "olm-constraint", "olm-bundle", "olm-catalog", "olm-registry-api"],
     ),
     (
         "olm-catalog-sources",
-        &["olm-api", "olm-version", "olm-constraint", "olm-bundle", "olm-catalog", "olm-registry-api"],
+        &[
+            "olm-api",
+            "olm-version",
+            "olm-constraint",
+            "olm-bundle",
+            "olm-catalog",
+            "olm-registry-api",
+            "olm-signatures",
+        ],
     ),
     (
         "olm-plan",
@@ -59,6 +68,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "olm-catalog",
             "olm-catalog-serve",
             "olm-catalog-sources",
+            "olm-signatures",
             "olm-plan",
         ],
     ),
@@ -73,6 +83,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "olm-resolver",
             "olm-bundle",
             "olm-catalog",
+            "olm-signatures",
             "olm-plan",
             "olm-manager",
         ],
@@ -93,6 +104,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "olm-catalog-serve",
             "olm-catalog-sources",
             "olm-registry-api",
+            "olm-signatures",
             "olm-plan",
             "olm-manager",
             "olm-web",
@@ -113,6 +125,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "olm-catalog-serve",
             "olm-catalog-sources",
             "olm-registry-api",
+            "olm-signatures",
             "olm-plan",
             "olm-manager",
             "olm-web",
@@ -130,6 +143,7 @@ const PURE: &[(&str, &[&str])] = &[
     ("olm-resolver", &["tokio", "kube", "axum", "reqwest"]),
     ("olm-bundle", &["tokio", "axum", "reqwest"]),
     ("olm-plan", &["tokio", "kube", "axum", "reqwest"]),
+    ("olm-signatures", &["tokio", "kube", "axum", "reqwest"]),
 ];
 
 #[test]

@@ -120,7 +120,8 @@ pub struct NotVerified {
 
 impl NotVerified {
     pub(crate) fn of(refusals: Vec<Refusal>) -> Self {
-        let closest = refusals.iter().max_by_key(|refusal| closeness(refusal.reason));
+        // Of equal ones the first.
+        let closest = refusals.iter().rev().max_by_key(|refusal| closeness(refusal.reason));
         let (reason, message) = match closest {
             None => (Reason::NotSigned, "not signed: no signature was found".to_owned()),
             Some(only) if refusals.len() == 1 => (only.reason, only.message.clone()),

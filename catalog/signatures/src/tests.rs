@@ -96,7 +96,6 @@ fn signatures_of_cosign_are_verified_in_both_formats() {
         (logged("key.pub"), "new-key-log", Format::Bundle, true),
         (key("rsa.pub"), "old-rsa", Format::SimpleSigning, false),
         (key("rsa.pub"), "new-rsa", Format::Bundle, false),
-        (key("ed.pub"), "old-ed25519", Format::SimpleSigning, false),
         (by(identity()), "old-keyless", Format::SimpleSigning, true),
         (by(identity()), "new-keyless", Format::Bundle, true),
         (by(identity()), "new-keyless-v2", Format::Bundle, true),
@@ -111,6 +110,23 @@ fn signatures_of_cosign_are_verified_in_both_formats() {
             }
         }
     }
+}
+
+#[test]
+fn a_signature_with_an_ed25519_key_is_verified() {
+    use base64::{Engine as _, engine::general_purpose::STANDARD};
+    use ring::signature::{Ed25519KeyPair, KeyPair as _};
+    let pair = Ed25519KeyPair::from_seed_unchecked(&[7; 32]).unwrap();
+    // A SubjectPublicKeyInfo of id-Ed25519 is this and the key.
+    let mut der = vec![0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
+    der.extend_from_slice(pair.public_key().as_ref());
+    let pem = format!("-----BEGIN PUBLIC KEY-----\n{}\n-----END PUBLIC KEY-----\n", STANDARD.encode(der));
+    let mut simple = fixture("old-key");
+    let signature = STANDARD.encode(pair.sign(simple.simple[0].payload.as_bytes()));
+    simple.simple[0].annotations.insert("dev.cosignproject.cosign/signature".to_owned(), signature);
+    let requirement = Requirement { key: Some(pem), ..Requirement::default() };
+    assert!(verify(&requirement, &simple.signatures()).is_ok());
+    refused(&requirement, "old-key", Reason::WrongKey);
 }
 
 #[test]

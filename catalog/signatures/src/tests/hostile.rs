@@ -81,7 +81,6 @@ fn t22_a_simple_signature_that_was_changed_anywhere_is_refused() {
     for (name, requirement) in [
         ("old-key", key("key.pub")),
         ("old-rsa", key("rsa.pub")),
-        ("old-ed25519", key("ed.pub")),
         ("old-key-log", logged("key.pub")),
         ("old-keyless", by(identity())),
     ] {
