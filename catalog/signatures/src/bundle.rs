@@ -18,7 +18,10 @@ pub(crate) fn read(json: &[u8]) -> Result<Bundle, Refusal> {
     let text = std::str::from_utf8(json).map_err(|error| malformed(&error))?;
     let bundle = Bundle::from_json(text).map_err(|error| malformed(&error))?;
     match &bundle.content {
-        SignatureContent::MessageSignature(_) => {}
+        // cosign signs images by a statement. What else the signer has signed may be any file, also one that looks like an image.
+        SignatureContent::MessageSignature(_) => {
+            return Err(refusal(Reason::NotASignature, "the signature of a file, not of an image"));
+        }
         SignatureContent::DsseEnvelope(envelope) if envelope.payload_type != STATEMENT => {
             let message = format!("a statement of type {:?}, not the signature of an image", envelope.payload_type);
             return Err(refusal(Reason::NotASignature, message));
@@ -42,7 +45,8 @@ fn statement(bundle: &Bundle) -> Option<Statement> {
     }
 }
 
-/// The images that the statement of a bundle is about. Nothing where it has none: what is signed is the image itself.
-pub(crate) fn images(bundle: &Bundle) -> Option<Vec<Sha256Hash>> {
-    Some(statement(bundle)?.subject.iter().filter_map(|subject| subject.digest.sha256).collect())
+/// The images that the statement of a bundle is about.
+pub(crate) fn images(bundle: &Bundle) -> Vec<Sha256Hash> {
+    let subjects = statement(bundle).map(|statement| statement.subject).unwrap_or_default();
+    subjects.iter().filter_map(|subject| subject.digest.sha256).collect()
 }

@@ -31,6 +31,24 @@ impl SignatureRule {
     }
 }
 
+#[cfg(feature = "verify")]
+impl SignatureRule {
+    /// Reads the requirements, one of which an image must meet.
+    ///
+    /// # Errors
+    /// Where the rule is about no image, or about one of its requirements nothing can be said.
+    pub fn verifiers(&self) -> Result<Vec<crate::Verifier>, crate::InvalidRequirement> {
+        let invalid = |field, reason: &str| Err(crate::InvalidRequirement { field, reason: reason.to_owned() });
+        if self.images.is_empty() || self.images.iter().any(|prefix| folder(prefix).is_empty()) {
+            return invalid("images", "expected registries, folders or repositories, or * for all images");
+        }
+        if self.any_of.is_empty() {
+            return invalid("anyOf", "empty, expected at least one key or identity");
+        }
+        self.any_of.iter().map(crate::Verifier::new).collect()
+    }
+}
+
 /// `quay.io/org/name` of the name of an image, with what the default registry's short names stand for.
 fn repository(image: &str) -> String {
     let image = image.trim();

@@ -7,7 +7,7 @@ use sigstore_verify::{
     CertificateError, Error, PublicKeyVerificationPolicy, TimestampError, TransparencyLogError, VerificationPolicy,
     VerificationResult,
     bundle::Error as BundleError,
-    crypto::{Error as CryptoError, SigningScheme, verify_signature, verify_signature_prehashed},
+    crypto::{Error as CryptoError, SigningScheme, verify_signature},
     types::{
         Artifact, Bundle, HashAlgorithm, MediaType, Sha256Hash, SignatureBytes, SignatureContent,
         bundle::VerificationMaterialContent,
@@ -179,14 +179,11 @@ impl Verifier {
                 Err(bundle::refusal(Reason::WrongKey, message))
             }
             (Wanted::Key(key), None) => {
-                match &bundle.content {
-                    SignatureContent::DsseEnvelope(envelope) => {
-                        key.verify(Format::Bundle, &envelope.pae(), &envelope.signature.sig)
-                    }
-                    SignatureContent::MessageSignature(message) => key.verify_digest(image, &message.signature),
-                    _ => Err(bundle::refusal(Reason::Unsupported, "a bundle of an unknown kind")),
-                }
-                .map_err(|refusal| key.named(&bundle, refusal))?;
+                let SignatureContent::DsseEnvelope(envelope) = &bundle.content else {
+                    return Err(bundle::refusal(Reason::Unsupported, "a bundle without a statement"));
+                };
+                key.verify(Format::Bundle, &envelope.pae(), &envelope.signature.sig)
+                    .map_err(|refusal| key.named(&bundle, refusal))?;
                 bound(&bundle, image)?;
                 Ok(key.proof())
             }
@@ -212,9 +209,9 @@ fn image(digest: &str) -> Option<Sha256Hash> {
     plain.then(|| Sha256Hash::from_hex(hex).ok())?
 }
 
-/// Whether the statement of a bundle is about the image; a bundle without one signs the image itself.
+/// Whether the statement of a bundle is about the image.
 fn bound(bundle: &Bundle, image: Sha256Hash) -> Result<(), Refusal> {
-    let Some(images) = bundle::images(bundle) else { return Ok(()) };
+    let images = bundle::images(bundle);
     if images.contains(&image) {
         return Ok(());
     }
@@ -245,14 +242,6 @@ impl Key {
     fn verify(&self, format: Format, data: &[u8], signature: &SignatureBytes) -> Result<(), Refusal> {
         let fits = |scheme| verify_signature(&self.der, data, signature, scheme).is_ok();
         if self.schemes().into_iter().any(fits) { Ok(()) } else { Err(self.wrong(format)) }
-    }
-
-    fn verify_digest(&self, image: Sha256Hash, signature: &SignatureBytes) -> Result<(), Refusal> {
-        let scheme = self.algorithm.resolve_signing_scheme(HashAlgorithm::Sha2256);
-        let fits = scheme.and_then(|scheme| {
-            verify_signature_prehashed(&self.der, image.as_slice(), signature, scheme)
-        });
-        fits.map_err(|_| self.wrong(Format::Bundle))
     }
 
     /// Where a bundle says that it was signed with this key and the signature does not fit, it was changed.

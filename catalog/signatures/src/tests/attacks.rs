@@ -159,6 +159,16 @@ fn t22_an_attestation_is_not_a_signature() {
 }
 
 #[test]
+fn t22_the_signature_of_a_file_is_not_that_of_an_image() {
+    // given a bundle as `cosign sign-blob` makes it, for a file with the digest of the image
+    let mut blob: serde_json::Value = serde_json::from_str(&fixture("new-key").bundles[0]).unwrap();
+    let envelope = blob.as_object_mut().unwrap().remove("dsseEnvelope").unwrap();
+    blob["messageSignature"] = serde_json::json!({ "signature": envelope["signatures"][0]["sig"] });
+    let found = [Signature::Bundle { json: blob.to_string().into_bytes() }];
+    assert_eq!(verify(&key("key.pub"), &found).unwrap_err().reason, Reason::NotASignature);
+}
+
+#[test]
 fn t22_a_key_is_not_an_identity_and_an_identity_is_not_a_key() {
     for name in ["old-key-log", "new-key-log"] {
         refused(&by(identity()), name, Reason::WrongIdentity);

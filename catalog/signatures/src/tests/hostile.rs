@@ -37,9 +37,16 @@ fn changed(text: &str, at: usize) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// What a bundle may say differently without a change of what is signed: hints, and a proof's own copy of what the signed
-/// checkpoint says, which Rekor 2 leaves out.
-const HINTS: [&str; 5] = ["/hint", "/keyid", "/inclusionProof/logIndex", "/inclusionProof/treeSize", "/inclusionProof/rootHash"];
+/// What a bundle may say differently without a change of what is signed: hints, and for Rekor 2 copies of what the signed
+/// checkpoint says.
+const HINTS: [&str; 6] = [
+    "/hint",
+    "/keyid",
+    "/logId/keyId",
+    "/inclusionProof/logIndex",
+    "/inclusionProof/treeSize",
+    "/inclusionProof/rootHash",
+];
 
 fn no_change_of_a_bundle_counts(name: &str, requirement: &Requirement, hints: &[&str]) {
     let verifier = Verifier::new(requirement).unwrap();

@@ -85,3 +85,18 @@ fn t22_a_pattern_matches_the_whole_subject() {
 fn an_identity_without_a_root_is_one_of_the_public_instance() {
     assert!(Verifier::new(&Requirement { trusted_root: None, ..by(identity()) }).is_ok());
 }
+
+#[test]
+fn t22_a_rule_about_no_image_or_by_anyone_is_refused() {
+    use crate::SignatureRule;
+    let rule = |images: &[&str], any_of: &[Requirement]| {
+        let images = images.iter().map(|image| (*image).to_owned()).collect();
+        SignatureRule { images, any_of: any_of.to_vec() }.verifiers().map_err(|error| error.to_string())
+    };
+    let images = "images: expected registries, folders or repositories, or * for all images";
+    assert_eq!(rule(&[], &[key("key.pub")]).unwrap_err(), images);
+    assert_eq!(rule(&["quay.io", " / "], &[key("key.pub")]).unwrap_err(), images);
+    assert_eq!(rule(&["*"], &[]).unwrap_err(), "anyOf: empty, expected at least one key or identity");
+    assert_eq!(rule(&["*"], &[Requirement::default()]).unwrap_err(), "key: expected a key or an identity");
+    assert_eq!(rule(&["quay.io/acme"], &[key("key.pub"), by(identity())]).unwrap().len(), 2);
+}
