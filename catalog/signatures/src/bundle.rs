@@ -14,7 +14,8 @@ pub(crate) fn refusal(reason: Reason, message: impl std::fmt::Display) -> Refusa
 
 /// Reads a bundle that claims to be the signature of an image.
 pub(crate) fn read(json: &[u8]) -> Result<Bundle, Refusal> {
-    let malformed = |error: &dyn std::fmt::Display| refusal(Reason::Malformed, format!("not a Sigstore bundle: {error}"));
+    let malformed =
+        |error: &dyn std::fmt::Display| refusal(Reason::Malformed, format!("not a Sigstore bundle: {error}"));
     let text = std::str::from_utf8(json).map_err(|error| malformed(&error))?;
     let bundle = Bundle::from_json(text).map_err(|error| malformed(&error))?;
     match &bundle.content {
@@ -23,13 +24,15 @@ pub(crate) fn read(json: &[u8]) -> Result<Bundle, Refusal> {
             return Err(refusal(Reason::NotASignature, "the signature of a file, not of an image"));
         }
         SignatureContent::DsseEnvelope(envelope) if envelope.payload_type != STATEMENT => {
-            let message = format!("a statement of type {:?}, not the signature of an image", envelope.payload_type);
+            let message =
+                format!("a statement of type {:?}, not the signature of an image", envelope.payload_type);
             return Err(refusal(Reason::NotASignature, message));
         }
         SignatureContent::DsseEnvelope(_) => {
             let statement = statement(&bundle).ok_or_else(|| malformed(&"the statement is not in-toto"))?;
             if statement.predicate_type != SIGNATURE_OF_AN_IMAGE {
-                let message = format!("an attestation ({}), not the signature of an image", statement.predicate_type);
+                let message =
+                    format!("an attestation ({}), not the signature of an image", statement.predicate_type);
                 return Err(refusal(Reason::NotASignature, message));
             }
         }

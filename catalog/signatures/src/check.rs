@@ -193,13 +193,18 @@ impl Trust {
                 return invalid(FIELD, format!("longer than {MOST_ROOT_BYTES} bytes"));
             }
             Some(text) => TrustedRoot::from_json(text),
-            None if requirement.identity.is_some() => TrustedRoot::from_embedded(SigstoreInstance::PublicGood),
+            None if requirement.identity.is_some() => {
+                TrustedRoot::from_embedded(SigstoreInstance::PublicGood)
+            }
             None => return Ok(None),
         };
         let root = match root {
             Ok(root) => root,
             Err(error) => {
-                return invalid(FIELD, format!("expected the content of a Sigstore trusted_root.json: {error}"));
+                return invalid(
+                    FIELD,
+                    format!("expected the content of a Sigstore trusted_root.json: {error}"),
+                );
             }
         };
         let (logs, certificate_logs) = (!root.tlogs.is_empty(), !root.ctlogs.is_empty());
@@ -211,7 +216,10 @@ impl Trust {
             return invalid(FIELD, reason);
         }
         if requirement.key.is_some() && !logs {
-            return invalid(FIELD, "lists no transparency log, expected one; leave it out to check the key alone");
+            return invalid(
+                FIELD,
+                "lists no transparency log, expected one; leave it out to check the key alone",
+            );
         }
         match Sigstore::new(&root) {
             Ok(sigstore) => Ok(Some(Self { sigstore, logs, certificate_logs })),

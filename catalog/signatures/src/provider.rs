@@ -65,9 +65,7 @@ impl CryptoProvider for Ring {
             SigningScheme::RsaPkcs1Sha512 => &signature::RSA_PKCS1_2048_8192_SHA512,
             _ => return Err(unsupported(scheme)),
         };
-        signature::UnparsedPublicKey::new(algorithm, key)
-            .verify(data, signature)
-            .map_err(|_| invalid(scheme))
+        signature::UnparsedPublicKey::new(algorithm, key).verify(data, signature).map_err(|_| invalid(scheme))
     }
 
     fn verify_prehashed(
@@ -79,14 +77,12 @@ impl CryptoProvider for Ring {
     ) -> Result<()> {
         let verified = match scheme {
             SigningScheme::EcdsaP256Sha256 | SigningScheme::EcdsaP256Sha384 => {
-                p256::ecdsa::VerifyingKey::from_sec1_bytes(key).and_then(|key| {
-                    key.verify_prehash(digest, &p256::ecdsa::Signature::from_der(signature)?)
-                })
+                p256::ecdsa::VerifyingKey::from_sec1_bytes(key)
+                    .and_then(|key| key.verify_prehash(digest, &p256::ecdsa::Signature::from_der(signature)?))
             }
             SigningScheme::EcdsaP384Sha256 | SigningScheme::EcdsaP384Sha384 => {
-                p384::ecdsa::VerifyingKey::from_sec1_bytes(key).and_then(|key| {
-                    key.verify_prehash(digest, &p384::ecdsa::Signature::from_der(signature)?)
-                })
+                p384::ecdsa::VerifyingKey::from_sec1_bytes(key)
+                    .and_then(|key| key.verify_prehash(digest, &p384::ecdsa::Signature::from_der(signature)?))
             }
             _ => return Err(unsupported(scheme)),
         };

@@ -39,6 +39,26 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// The name, for conditions.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NotSigned => "NotSigned",
+            Self::NotASignature => "NotASignature",
+            Self::WrongKey => "WrongKey",
+            Self::WrongIdentity => "WrongIdentity",
+            Self::WrongIssuer => "WrongIssuer",
+            Self::OtherImage => "OtherImage",
+            Self::CertificateNotValid => "CertificateNotValid",
+            Self::CertificateNotTrusted => "CertificateNotTrusted",
+            Self::LogEntryMissing => "LogEntryMissing",
+            Self::LogEntryInvalid => "LogEntryInvalid",
+            Self::SignatureInvalid => "SignatureInvalid",
+            Self::Malformed => "Malformed",
+            Self::Unsupported => "Unsupported",
+        }
+    }
+
     /// What a user can do.
     #[must_use]
     pub fn hint(self) -> &'static str {
@@ -55,7 +75,9 @@ impl Reason {
             Self::OtherImage => {
                 "do not use the image: its signature was made for other content; ask its publisher for a signature"
             }
-            Self::CertificateNotValid => "sign the image again: the certificate must be valid when the log records it",
+            Self::CertificateNotValid => {
+                "sign the image again: the certificate must be valid when the log records it"
+            }
             Self::CertificateNotTrusted => {
                 "check that the trusted root is that of the Sigstore instance that signed, and that it is up to date"
             }
@@ -125,10 +147,9 @@ impl NotVerified {
         let (reason, message) = match closest {
             None => (Reason::NotSigned, "not signed: no signature was found".to_owned()),
             Some(only) if refusals.len() == 1 => (only.reason, only.message.clone()),
-            Some(closest) => (
-                closest.reason,
-                format!("none of {} signatures counts: {}", refusals.len(), closest.message),
-            ),
+            Some(closest) => {
+                (closest.reason, format!("none of {} signatures counts: {}", refusals.len(), closest.message))
+            }
         };
         Self { reason, message, refusals }
     }

@@ -38,7 +38,8 @@ impl SignatureRule {
     /// # Errors
     /// Where the rule is about no image, or about one of its requirements nothing can be said.
     pub fn verifiers(&self) -> Result<Vec<crate::Verifier>, crate::InvalidRequirement> {
-        let invalid = |field, reason: &str| Err(crate::InvalidRequirement { field, reason: reason.to_owned() });
+        let invalid =
+            |field, reason: &str| Err(crate::InvalidRequirement { field, reason: reason.to_owned() });
         if self.images.is_empty() || self.images.iter().any(|prefix| folder(prefix).is_empty()) {
             return invalid("images", "expected registries, folders or repositories, or * for all images");
         }

@@ -63,8 +63,10 @@ pub(crate) fn image_digest(payload: &[u8]) -> Result<String, Refusal> {
     let payload: Payload = serde_json::from_slice(payload)
         .map_err(|error| malformed(format!("the signed payload is not simple signing: {error}")))?;
     if !TYPES.contains(&payload.critical.r#type.as_str()) {
-        let message =
-            format!("the signed payload is of type {:?}, not the signature of an image", payload.critical.r#type);
+        let message = format!(
+            "the signed payload is of type {:?}, not the signature of an image",
+            payload.critical.r#type
+        );
         return Err(refusal(Reason::NotASignature, message));
     }
     Ok(payload.critical.image.digest)
@@ -103,15 +105,17 @@ fn certificates(annotations: &BTreeMap<String, String>) -> Result<Vec<X509Certif
     for name in [CERTIFICATE, CHAIN] {
         let text = annotations.get(name).map_or("", String::as_str);
         for certificate in CertificateDer::pem_slice_iter(text.as_bytes()) {
-            let certificate = certificate
-                .map_err(|error| malformed(format!("the annotation {name} is not a certificate in PEM: {error}")))?;
+            let certificate = certificate.map_err(|error| {
+                malformed(format!("the annotation {name} is not a certificate in PEM: {error}"))
+            })?;
             found.push(X509Certificate::new(DerCertificate::new(certificate.to_vec())));
             if found.len() > MOST_CERTIFICATES {
                 return Err(malformed(format!("there are more than {MOST_CERTIFICATES} certificates")));
             }
         }
         if name == CERTIFICATE && found.len() != 1 {
-            let message = format!("the annotation {CERTIFICATE} has {} certificates, expected one", found.len());
+            let message =
+                format!("the annotation {CERTIFICATE} has {} certificates, expected one", found.len());
             return Err(malformed(message));
         }
     }
@@ -141,7 +145,9 @@ fn log_entry(text: &str) -> Result<TransparencyLogEntry, Refusal> {
         kind: String,
         api_version: String,
     }
-    let wrong = |error: &dyn std::fmt::Display| malformed(format!("the annotation {LOG_ENTRY} is no log entry: {error}"));
+    let wrong = |error: &dyn std::fmt::Display| {
+        malformed(format!("the annotation {LOG_ENTRY} is no log entry: {error}"))
+    };
     let answer: Answer = serde_json::from_str(text).map_err(|error| wrong(&error))?;
     let body = STANDARD.decode(&answer.payload.body).map_err(|error| wrong(&error))?;
     let kind: Body = serde_json::from_slice(&body).map_err(|error| wrong(&error))?;
@@ -169,7 +175,9 @@ fn timestamp(text: &str) -> Result<TimestampToken, Refusal> {
         #[serde(rename = "SignedRFC3161Timestamp")]
         token: String,
     }
-    let wrong = |error: &dyn std::fmt::Display| malformed(format!("the annotation {TIMESTAMP} is no timestamp: {error}"));
+    let wrong = |error: &dyn std::fmt::Display| {
+        malformed(format!("the annotation {TIMESTAMP} is no timestamp: {error}"))
+    };
     let answer: Answer = serde_json::from_str(text).map_err(|error| wrong(&error))?;
     STANDARD.decode(&answer.token).map(TimestampToken::new).map_err(|error| wrong(&error))
 }

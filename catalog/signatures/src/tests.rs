@@ -32,8 +32,7 @@ impl Fixture {
             payload: simple.payload.clone().into_bytes(),
             annotations: simple.annotations.clone(),
         });
-        let bundles =
-            self.bundles.iter().map(|json| Signature::Bundle { json: json.clone().into_bytes() });
+        let bundles = self.bundles.iter().map(|json| Signature::Bundle { json: json.clone().into_bytes() });
         simple.chain(bundles).collect()
     }
 }
@@ -174,5 +173,6 @@ fn every_reason_has_a_sentence_and_a_next_step() {
         Reason::Unsupported,
     ] {
         assert!(!reason.hint().is_empty());
+        assert_eq!(serde_json::to_value(reason).unwrap(), reason.name());
     }
 }

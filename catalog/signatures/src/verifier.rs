@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, fmt};
 
 use serde::Serialize;
 use sigstore_verify::{
-    CertificateError, Error, PublicKeyVerificationPolicy, TimestampError, TransparencyLogError, VerificationPolicy,
-    VerificationResult,
+    CertificateError, Error, PublicKeyVerificationPolicy, TimestampError, TransparencyLogError,
+    VerificationPolicy, VerificationResult,
     bundle::Error as BundleError,
     crypto::{Error as CryptoError, SigningScheme, verify_signature},
     types::{
@@ -104,7 +104,8 @@ impl Verifier {
     /// Why none of the signatures counts.
     pub fn verify(&self, digest: &str, found: &[Signature]) -> Result<Verified, NotVerified> {
         let Some(image) = image(digest) else {
-            let message = format!("the image has the digest {digest:?}, and signatures are for sha256 digests");
+            let message =
+                format!("the image has the digest {digest:?}, and signatures are for sha256 digests");
             let refusal = Refusal::new(Format::Bundle, Reason::Unsupported, message);
             return Err(NotVerified::of(vec![refusal]));
         };
@@ -119,7 +120,8 @@ impl Verifier {
             }
         }
         if let Some(first) = found.get(MOST_SIGNATURES) {
-            let message = format!("there are more than {MOST_SIGNATURES} signatures; the others were not read");
+            let message =
+                format!("there are more than {MOST_SIGNATURES} signatures; the others were not read");
             refusals.push(Refusal::new(first.format(), Reason::Malformed, message));
         }
         Err(NotVerified::of(refusals))
@@ -165,14 +167,18 @@ impl Verifier {
         // The payload is what the signer signed; now it may be believed.
         let signed = simple::image_digest(payload)?;
         if signed != digest {
-            return Err(simple::refusal(Reason::OtherImage, format!("the signature is for another image, {signed}")));
+            return Err(simple::refusal(
+                Reason::OtherImage,
+                format!("the signature is for another image, {signed}"),
+            ));
         }
         Ok(proof)
     }
 
     fn bundle(&self, image: Sha256Hash, json: &[u8]) -> Result<Proof, Refusal> {
         let bundle = bundle::read(json)?;
-        let by_key = matches!(bundle.verification_material.content, VerificationMaterialContent::PublicKey(_));
+        let by_key =
+            matches!(bundle.verification_material.content, VerificationMaterialContent::PublicKey(_));
         match (&self.wanted, &self.trust) {
             (Wanted::Key(_), _) if !by_key => {
                 let message = "signed with the certificate of an identity, not with the required key";
@@ -215,7 +221,8 @@ fn bound(bundle: &Bundle, image: Sha256Hash) -> Result<(), Refusal> {
     if images.contains(&image) {
         return Ok(());
     }
-    let others: Vec<String> = images.iter().take(3).map(|other| format!("sha256:{}", other.to_hex())).collect();
+    let others: Vec<String> =
+        images.iter().take(3).map(|other| format!("sha256:{}", other.to_hex())).collect();
     let message = format!("the signature is for another image, {}", others.join(", "));
     Err(bundle::refusal(Reason::OtherImage, message))
 }

@@ -58,7 +58,10 @@ pub async fn signatures(source: &Source, options: &Options) -> Result<FoundSigna
             found.read(&Place::Layout(layout), roots, options).await?;
             Ok(found)
         }
-        other => Err(SourceError::unsupported(other, "only images are signed; name one in a registry or an OCI layout")),
+        other => Err(SourceError::unsupported(
+            other,
+            "only images are signed; name one in a registry or an OCI layout",
+        )),
     }
 }
 
@@ -87,7 +90,11 @@ async fn of_image(reference: &Reference, options: &Options) -> Result<FoundSigna
 }
 
 /// The digest of the image that would be pulled now. From here on the tag does not matter.
-async fn resolve(http: &Http<'_>, reference: &Reference, places: &[Reference]) -> Result<Digest, SourceError> {
+async fn resolve(
+    http: &Http<'_>,
+    reference: &Reference,
+    places: &[Reference],
+) -> Result<Digest, SourceError> {
     let mut failures = Failures::default();
     for place in places {
         let repository = Repository::new(http, place)?;
@@ -138,7 +145,8 @@ impl Roots {
 fn bundles(index: Option<Pinned>) -> Result<Vec<Descriptor>, SourceError> {
     let Some(index) = index else { return Ok(Vec::new()) };
     let Document::Index(mut entries) = index.parse()? else { return Ok(Vec::new()) };
-    let is_bundle = |entry: &Descriptor| entry.artifact_type.as_deref().is_some_and(|of| of.starts_with(BUNDLES));
+    let is_bundle =
+        |entry: &Descriptor| entry.artifact_type.as_deref().is_some_and(|of| of.starts_with(BUNDLES));
     entries.retain(|entry| is_bundle(entry) || entry.artifact_type.as_deref().is_none_or(|of| of == EMPTY));
     entries.sort_by_key(|entry| !is_bundle(entry));
     entries.truncate(MOST_SIGNATURES);
@@ -162,14 +170,15 @@ impl FoundSignatures {
             }
         }
         for bundle in roots.bundles {
-            let layers = match place.manifest(&bundle, &options.limits).await.and_then(|manifest| manifest.parse()) {
-                Ok(Document::Image { layers, .. }) => layers,
-                Ok(Document::Index(_)) => continue,
-                Err(error) => {
-                    self.problems.push(error.to_string());
-                    continue;
-                }
-            };
+            let layers =
+                match place.manifest(&bundle, &options.limits).await.and_then(|manifest| manifest.parse()) {
+                    Ok(Document::Image { layers, .. }) => layers,
+                    Ok(Document::Index(_)) => continue,
+                    Err(error) => {
+                        self.problems.push(error.to_string());
+                        continue;
+                    }
+                };
             // A bundle is the only layer of its manifest.
             if let Some(layer) = layers.iter().find(|layer| layer.media_type.starts_with(BUNDLES)) {
                 let json = small(place, layer).await;

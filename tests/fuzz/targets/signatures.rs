@@ -20,7 +20,11 @@ fuzz_target!(|bytes: &[u8]| {
     let text = String::from_utf8_lossy(bytes).into_owned();
     let mut parts = text.splitn(4, '@').map(str::to_owned);
     let payload = parts.next().unwrap_or_default().into_bytes();
-    let names = ["dev.cosignproject.cosign/signature", "dev.sigstore.cosign/bundle", "dev.sigstore.cosign/rfc3161timestamp"];
+    let names = [
+        "dev.cosignproject.cosign/signature",
+        "dev.sigstore.cosign/bundle",
+        "dev.sigstore.cosign/rfc3161timestamp",
+    ];
     let annotations: BTreeMap<String, String> = names.map(str::to_owned).into_iter().zip(parts).collect();
     let found = [Signature::Bundle { json: bytes.to_vec() }, Signature::Simple { payload, annotations }];
     assert!(VERIFIER.verify(&format!("sha256:{}", "0".repeat(64)), &found).is_err());

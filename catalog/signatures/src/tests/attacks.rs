@@ -91,7 +91,12 @@ fn t22_a_certificate_of_another_authority_is_refused() {
     }
     // The log is known and the authority is not.
     let mut root: serde_json::Value = serde_json::from_str(&text("root.json")).unwrap();
-    let authority = root["timestampAuthorities"][0]["certChain"]["certificates"].as_array().unwrap().last().unwrap().clone();
+    let authority = root["timestampAuthorities"][0]["certChain"]["certificates"]
+        .as_array()
+        .unwrap()
+        .last()
+        .unwrap()
+        .clone();
     root["certificateAuthorities"][0]["certChain"]["certificates"] = serde_json::json!([authority]);
     let other = Requirement { trusted_root: Some(root.to_string()), ..by(identity()) };
     for name in ["old-keyless", "new-keyless", "new-keyless-v2"] {

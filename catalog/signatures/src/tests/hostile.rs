@@ -170,7 +170,7 @@ proptest! {
     }
 }
 
-/// The figure of docs/signatures.md: `cargo test --release -p olm-signatures --features verify -- --ignored --nocapture`.
+/// The figures of docs/signatures.md: `cargo test -p olm-signatures --features verify -- --ignored --nocapture bench`.
 #[test]
 #[ignore = "a measurement"]
 fn bench_verification_of_one_signature() {

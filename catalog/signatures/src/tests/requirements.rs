@@ -35,7 +35,8 @@ fn t22_a_requirement_that_anyone_meets_is_refused() {
         ("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "expected a public key in PEM"),
         ("-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n", "unsupported kind of key"),
     ] {
-        let message = invalid(Requirement { key: Some(wrong.to_owned()), identity: None, trusted_root: root() });
+        let message =
+            invalid(Requirement { key: Some(wrong.to_owned()), identity: None, trusted_root: root() });
         assert!(message.starts_with(&format!("key: {expected}")), "{message}");
     }
 }
@@ -52,7 +53,9 @@ fn t22_a_trusted_root_without_a_log_needs_a_timestamp_authority() {
     }
     root["timestampAuthorities"] = serde_json::json!([]);
     let neither = Requirement { trusted_root: Some(root.to_string()), ..by(identity()) };
-    assert!(invalid(neither).starts_with("trustedRoot: lists no transparency log and no timestamp authority"));
+    assert!(
+        invalid(neither).starts_with("trustedRoot: lists no transparency log and no timestamp authority")
+    );
 }
 
 #[test]
@@ -77,7 +80,11 @@ fn t22_a_pattern_matches_the_whole_subject() {
         let message = invalid(with(pattern));
         assert!(message.starts_with("identity.subjectRegexp: not a regular expression: "), "{message}");
     }
-    let issuer = Identity { issuer: None, issuer_regexp: Some(r"https://token\.actions\..+".to_owned()), ..identity() };
+    let issuer = Identity {
+        issuer: None,
+        issuer_regexp: Some(r"https://token\.actions\..+".to_owned()),
+        ..identity()
+    };
     assert!(check(&by(issuer), "old-keyless").is_ok());
 }
 

@@ -44,8 +44,10 @@ impl Layout {
         };
         let Some(reference) = reference else {
             // Signatures lie beside the images that they are of.
-            let images: Vec<Descriptor> =
-                entries.into_iter().filter(|entry| !names(entry).iter().any(|name| is_signature(name))).collect();
+            let images: Vec<Descriptor> = entries
+                .into_iter()
+                .filter(|entry| !names(entry).iter().any(|name| is_signature(name)))
+                .collect();
             return match &images[..] {
                 [only] => self.manifest(only, limits),
                 [] => Err(SourceError::malformed(what, "it lists no image")),

@@ -163,10 +163,15 @@ impl<'a> Repository<'a> {
 
     /// The index of what refers to a manifest, of one type; `None` where the registry does not keep such a list, as all did
     /// before OCI 1.1.
-    pub async fn referrers(&self, digest: &Digest, artifact_type: &str) -> Result<Option<Pinned>, SourceError> {
+    pub async fn referrers(
+        &self,
+        digest: &Digest,
+        artifact_type: &str,
+    ) -> Result<Option<Pinned>, SourceError> {
         let what = format!("the referrers of {}@{digest}", self.name);
-        let query: String =
-            form_urlencoded::Serializer::new(String::new()).append_pair("artifactType", artifact_type).finish();
+        let query: String = form_urlencoded::Serializer::new(String::new())
+            .append_pair("artifactType", artifact_type)
+            .finish();
         let path = format!("referrers/{digest}?{query}");
         let mut attempts = Attempts::new(&self.http.options.patience, &what);
         loop {
@@ -174,13 +179,16 @@ impl<'a> Repository<'a> {
                 let response = self.get(Method::GET, &path, &what, None).await?;
                 let options = self.http.options;
                 let bytes =
-                    net::small_body(response, &what, options.limits.manifest_bytes, &options.patience).await?;
+                    net::small_body(response, &what, options.limits.manifest_bytes, &options.patience)
+                        .await?;
                 Ok(Pinned::new(&what, bytes, None, None)?)
             };
             match answer.await {
                 Ok(pinned) => return Ok(Some(pinned)),
                 // Older ones answer 404, and some 400 or 405.
-                Err(Failure::Fatal(SourceError::NotFound { .. } | SourceError::Malformed { .. })) => return Ok(None),
+                Err(Failure::Fatal(SourceError::NotFound { .. } | SourceError::Malformed { .. })) => {
+                    return Ok(None);
+                }
                 Err(failure) => attempts.after(failure).await?,
             }
         }

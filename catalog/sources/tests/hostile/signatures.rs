@@ -99,7 +99,8 @@ impl Signed {
             })
             .collect();
         let config = self.blob("application/vnd.oci.image.config.v1+json", b"{}");
-        let manifest = json!({ "schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": layers });
+        let manifest =
+            json!({ "schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": layers });
         self.registry.push_manifest(&self.tag(".sig"), MANIFEST, manifest.to_string().as_bytes());
     }
 
@@ -231,7 +232,8 @@ async fn t22_damaged_and_large_signatures_are_told_and_do_not_hide_others() {
     let lost = json!({ "mediaType": MANIFEST, "digest": sha256(b"lost"), "size": 4, "artifactType": BUNDLE });
     let layer = json!({ "mediaType": BUNDLE, "digest": sha256(b"large"), "size": 1 << 30 });
     let config = signed.blob("application/vnd.oci.empty.v1+json", b"{}");
-    let large = json!({ "schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": [layer] }).to_string();
+    let large =
+        json!({ "schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": [layer] }).to_string();
     signed.registry.push_manifest("none", MANIFEST, large.as_bytes());
     let large = json!({ "mediaType": MANIFEST, "digest": sha256(large.as_bytes()), "size": large.len(), "artifactType": BUNDLE });
     let blob = sha256(fixture("new-rsa").bundles[0].as_bytes());
@@ -268,7 +270,8 @@ async fn t22_a_copy_has_the_signatures_of_the_image() {
         }
     }
     // and nothing is downloaded again
-    let again = copy_signatures(&signed.name(), &signed.digest, &signed.options, &layout).await.expect("copied");
+    let again =
+        copy_signatures(&signed.name(), &signed.digest, &signed.options, &layout).await.expect("copied");
     assert!(again.bytes < copied.bytes, "{} {}", again.bytes, copied.bytes);
     // and an image without signatures has none in the copy, which is no error
     let other = Signed::new().await;

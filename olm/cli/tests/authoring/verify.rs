@@ -1,6 +1,9 @@
 //! T22: `olm catalog verify`, with signatures that cosign made.
 
-use std::{fs, path::{Path, PathBuf}};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -44,7 +47,8 @@ fn layout(root: &Path, signatures: &[&str]) -> String {
         blob(MANIFEST, text.to_string().as_bytes())
     };
     for signature in signatures {
-        let found: Value = serde_json::from_slice(&fs::read(fixture(&format!("{signature}.json"))).unwrap()).unwrap();
+        let found: Value =
+            serde_json::from_slice(&fs::read(fixture(&format!("{signature}.json"))).unwrap()).unwrap();
         for simple in found["simple"].as_array().unwrap() {
             let media_type = "application/vnd.dev.cosign.simplesigning.v1+json";
             let mut layer = blob(media_type, simple["payload"].as_str().unwrap().as_bytes());
@@ -106,7 +110,12 @@ fn t22_verify_says_why_an_image_is_not_signed_as_required_and_ends_with_1() {
         (&["old-other"], &["--key", &key], "OtherImage", "the signature is for another image"),
         (&["new-key"], &["--key", &key, "--trusted-root", &root], "LogEntryMissing", "no transparency log"),
         (&["new-expired"], &identity, "CertificateNotValid", "certificate"),
-        (&["attest", "new-evil", "old-evil"], &identity, "WrongIdentity", "none of 3 signatures counts: signed by"),
+        (
+            &["attest", "new-evil", "old-evil"],
+            &identity,
+            "WrongIdentity",
+            "none of 3 signatures counts: signed by",
+        ),
     ]
     .into_iter()
     .enumerate()
@@ -117,7 +126,10 @@ fn t22_verify_says_why_an_image_is_not_signed_as_required_and_ends_with_1() {
         assert!(ran.err.contains(message) && ran.err.contains("hint: "), "{}", ran.err);
         let ran = olm(&[&["catalog", "verify", &image, "-o", "json"], flags].concat());
         let answer: Value = serde_json::from_str(&ran.out).unwrap();
-        assert_eq!((ran.code, &answer["verified"], &answer["reason"]), (Some(1), &json!(false), &json!(reason)));
+        assert_eq!(
+            (ran.code, &answer["verified"], &answer["reason"]),
+            (Some(1), &json!(false), &json!(reason))
+        );
         assert_eq!(answer["refusals"].as_array().unwrap().len(), signatures.len());
     }
 }
@@ -132,7 +144,11 @@ fn t22_verify_refuses_a_command_line_that_anyone_would_meet() {
         (&["--certificate-oidc-issuer", ISSUER], 2, "--certificate-identity"),
         (&["--certificate-identity", SUBJECT], 2, "--certificate-oidc-issuer: missing"),
         (&["--certificate-identity", SUBJECT, "--key", &key], 2, "cannot be used with"),
-        (&["--certificate-identity-regexp", ".*", "--certificate-oidc-issuer", ISSUER], 2, "matches an empty text"),
+        (
+            &["--certificate-identity-regexp", ".*", "--certificate-oidc-issuer", ISSUER],
+            2,
+            "matches an empty text",
+        ),
         (&["--key", "no-such-file"], 3, "failed to read no-such-file"),
         (&["--key", "Cargo.toml"], 2, "--key: expected a public key in PEM"),
     ] {

@@ -30,8 +30,9 @@ struct Verdict<'a> {
 }
 
 pub async fn run(args: VerifyArgs) -> Result<(), Failure> {
-    let verifier = Verifier::new(&requirement(&args)?)
-        .map_err(|invalid| Failure::new(Code::Usage, format!("{}: {}", flag(invalid.field), invalid.reason)))?;
+    let verifier = Verifier::new(&requirement(&args)?).map_err(|invalid| {
+        Failure::new(Code::Usage, format!("{}: {}", flag(invalid.field), invalid.reason))
+    })?;
     let source = match Named::parse(&args.image)? {
         Named::Source(source @ (Source::Image { .. } | Source::OciLayout { .. })) => source,
         _ => {
@@ -39,7 +40,9 @@ pub async fn run(args: VerifyArgs) -> Result<(), Failure> {
                 .hint("name an image in a registry, HOST/PATH:TAG, or in an OCI layout, oci:DIR:NAME"));
         }
     };
-    let found = signatures(&source, &source::options(&args.registry)?).await.map_err(|error| source::failure(&error))?;
+    let found = signatures(&source, &source::options(&args.registry)?)
+        .await
+        .map_err(|error| source::failure(&error))?;
     let answer = verifier.verify(&found.digest, &found.signatures);
     for problem in &found.problems {
         eprintln!("warning: {}", printable(problem));
