@@ -28,7 +28,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("olm-client", &[]),
     ("olm-version", &[]),
     ("olm-crd", &[]),
-    ("olm-api", &["olm-crd"]),
+    ("olm-api", &["olm-crd", "olm-signatures"]),
     ("olm-constraint", &["olm-version"]),
     ("olm-resolver", &["olm-version", "olm-constraint"]),
     ("olm-bundle", &["olm-api", "olm-version", "olm-constraint", "olm-crd"]),
