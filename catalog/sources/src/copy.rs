@@ -12,6 +12,7 @@ use std::{
 use serde_json::{Value, json};
 
 use crate::{
+    digest::Digest,
     error::SourceError,
     image::{
         Pinned,
@@ -22,8 +23,11 @@ use crate::{
     options::Options,
     reference::Reference,
     registry::{Failures, Repository, places},
+    signatures::{BUNDLE, Roots, referrers_tag, simple_tag},
     source::Revision,
 };
+
+const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 
 /// The annotation that names an image in a layout.
 const NAME: &str = "org.opencontainers.image.ref.name";
@@ -70,10 +74,21 @@ async fn copy_from(
     root: &Path,
 ) -> Result<Copied, SourceError> {
     let repository = Repository::new(http, place)?;
-    let layout = Layout { root: root.to_owned() };
     let first = repository.manifest(&place.identifier(), place.digest.as_ref()).await?;
     let (revision, entry) = (Revision::of(&first.digest), entry(name, &first)?);
-    let mut manifests = vec![first];
+    let bytes = tree(&repository, name, vec![first], root).await?;
+    list(root, name, entry, http.options)?;
+    Ok(Copied { revision, bytes })
+}
+
+/// Copies manifests with all that they list, and says how much was downloaded.
+async fn tree(
+    repository: &Repository<'_>,
+    name: &str,
+    mut manifests: Vec<Pinned>,
+    root: &Path,
+) -> Result<u64, SourceError> {
+    let layout = Layout { root: root.to_owned() };
     let (mut seen, mut bytes) = (0, 0);
     while let Some(manifest) = manifests.pop() {
         seen += 1;
@@ -90,7 +105,7 @@ async fn copy_from(
             }
             Document::Image { config, layers } => {
                 for blob in layers.iter().chain([&config]) {
-                    bytes += copy_blob(&repository, blob, &layout).await?;
+                    bytes += copy_blob(repository, blob, &layout).await?;
                 }
             }
         }
@@ -99,8 +114,92 @@ async fn copy_from(
         write(&path, manifest.bytes())?;
         bytes += manifest.bytes().len() as u64;
     }
-    list(root, name, entry, http.options)?;
-    Ok(Copied { revision, bytes })
+    Ok(bytes)
+}
+
+/// Signatures that were copied.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CopiedSignatures {
+    /// The tags that they have in the layout.
+    pub tags: Vec<String>,
+    /// How much was downloaded.
+    pub bytes: u64,
+}
+
+/// Copies the signatures of an image that was copied, by its digest, in both formats. They lie in the layout under the name
+/// of the image with the tags `sha256-….sig` and `sha256-…`, the tags that a registry has them by where it does not list
+/// referrers.
+///
+/// # Errors
+/// [`SourceError`]; that there are none is not one.
+pub async fn copy_signatures(
+    reference: &str,
+    digest: &str,
+    options: &Options,
+    layout: &Path,
+) -> Result<CopiedSignatures, SourceError> {
+    let parsed: Reference = reference.parse()?;
+    let digest: Digest =
+        digest.parse().map_err(|reason| SourceError::Reference { reference: digest.to_owned(), reason })?;
+    let http = Http::new(options);
+    let mut copied = CopiedSignatures::default();
+    let mut failures = Failures::default();
+    for place in places(&parsed, options)? {
+        match signatures_from(&http, &place, &digest, layout, &mut copied).await {
+            Ok(()) if copied.tags.is_empty() => {}
+            Ok(()) => return Ok(copied),
+            Err(error) => failures.add(&place, error),
+        }
+    }
+    if failures.is_empty() { Ok(copied) } else { Err(failures.into_error(&parsed)) }
+}
+
+async fn signatures_from(
+    http: &Http<'_>,
+    place: &Reference,
+    digest: &Digest,
+    root: &Path,
+    copied: &mut CopiedSignatures,
+) -> Result<(), SourceError> {
+    let repository = Repository::new(http, place)?;
+    let roots = Roots::in_registry(&repository, digest).await?;
+    let mut keep = async |tag: String, manifests: Vec<Pinned>, index: Pinned| {
+        let name = format!("{}:{tag}", place.name());
+        let entry = entry(&name, &index)?;
+        copied.bytes += tree(&repository, &name, manifests, root).await?;
+        let path = Layout { root: root.to_owned() }.path(&index.digest);
+        make_parent(&path)?;
+        write(&path, index.bytes())?;
+        list(root, &name, entry, http.options)?;
+        copied.tags.push(tag);
+        Ok::<(), SourceError>(())
+    };
+    if let Some(simple) = roots.simple {
+        let again = simple.clone();
+        keep(simple_tag(digest), vec![simple], again).await?;
+    }
+    let bundles = roots.bundles;
+    if !bundles.is_empty() {
+        let mut manifests = Vec::new();
+        for bundle in &bundles {
+            manifests.push(repository.manifest(&bundle.digest.to_string(), Some(&bundle.digest)).await?);
+        }
+        let list: Vec<Value> = manifests
+            .iter()
+            .map(|manifest| {
+                Ok(json!({
+                    "mediaType": manifest.media_type()?,
+                    "digest": manifest.digest.to_string(),
+                    "size": manifest.bytes().len(),
+                    "artifactType": BUNDLE,
+                }))
+            })
+            .collect::<Result<_, SourceError>>()?;
+        let index = json!({ "schemaVersion": 2, "mediaType": INDEX, "manifests": list }).to_string();
+        let index = Pinned::new("the index of signatures", index.into_bytes(), None, None)?;
+        keep(referrers_tag(digest), manifests, index).await?;
+    }
+    Ok(())
 }
 
 async fn copy_blob(
@@ -157,7 +256,7 @@ fn list(root: &Path, name: &str, entry: Value, options: &Options) -> Result<(), 
             .map_err(|e| SourceError::malformed(path.display(), e))?,
         false => json!({
             "schemaVersion": 2,
-            "mediaType": "application/vnd.oci.image.index.v1+json",
+            "mediaType": INDEX,
             "manifests": [],
         }),
     };

@@ -2,7 +2,8 @@
 //! not at all.
 //!
 //! - [`fetch`](mod@fetch) reads a catalog, [`bundle`] reads a bundle, of any [`Source`], as [`Options`] say;
-//! - [`copy_image`] copies an image into a folder, for where there is no network;
+//! - [`copy_image`] copies an image into a folder, for where there is no network, and [`copy_signatures`] its signatures;
+//! - [`signatures`](signatures()) finds the signatures of an image, which `olm-signatures` verifies;
 //! - [`Revision`] is what was read; given back, it makes the next fetch a question of a few hundred bytes;
 //! - [`SourceError`] says what failed, why, and what to do;
 //! - [`unpack_tar`] is the part that meets archives of strangers first.
@@ -30,17 +31,19 @@ mod options;
 mod reference;
 mod registry;
 mod retry;
+mod signatures;
 mod source;
 mod stage;
 mod trust;
 mod unpack;
 mod web;
 
-pub use copy::{Copied, copy_image};
+pub use copy::{Copied, CopiedSignatures, copy_image, copy_signatures};
 pub use credentials::Credentials;
 pub use egress::{Egress, Policy};
 pub use error::{Exceeded, SourceError};
 pub use fetch::{bundle, fetch};
 pub use options::{Limits, Mirror, Options, Patience, Proxy, RATIO_FREE_BYTES};
+pub use signatures::{FoundSignatures, signatures};
 pub use source::{Fetched, Revision, Source};
 pub use unpack::{Unpacked, Wanted, unpack_tar};

@@ -73,6 +73,9 @@ pub struct CatalogSourceSpec {
     /// Image pull secrets in the same namespace.
     #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<String>,
+    /// Who must have signed the image (grpc; not upstream). The image is not read otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signed_by: Option<olm_signatures::Requirement>,
     /// Name for humans.
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub display_name: Option<String>,

@@ -105,6 +105,33 @@ impl Registry {
         format!("{}/bundle@{digest}", self.host)
     }
 
+    /// Signs the catalog `cat:latest` as cosign does with a key.
+    pub(crate) fn sign_catalog(&self, key: &rcgen::KeyPair) {
+        use base64::Engine as _;
+        use rcgen::SigningKey as _;
+        let digest = sha256(&self.content().manifests["cat/manifests/latest"]);
+        let payload = json!({"critical": {
+            "identity": {"docker-reference": ""}, "image": {"docker-manifest-digest": digest},
+            "type": "cosign container image signature",
+        }});
+        let payload = payload.to_string().into_bytes();
+        let signature = key.sign(&payload).expect("a signature");
+        let signature = base64::engine::general_purpose::STANDARD.encode(signature);
+        let manifest = json!({
+            "schemaVersion": 2, "mediaType": MANIFEST,
+            "config": { "mediaType": "application/vnd.oci.image.config.v1+json", "digest": sha256(b"{}"), "size": 2 },
+            "layers": [{
+                "mediaType": "application/vnd.dev.cosign.simplesigning.v1+json",
+                "digest": sha256(&payload), "size": payload.len(),
+                "annotations": {"dev.cosignproject.cosign/signature": signature},
+            }],
+        });
+        let mut content = self.content();
+        content.blobs.insert(sha256(&payload), payload);
+        let tag = format!("cat/manifests/{}.sig", digest.replace(':', "-"));
+        content.manifests.insert(tag, manifest.to_string().into_bytes());
+    }
+
     fn push(&self, name: &str, labels: &Value, layer: &[u8]) -> String {
         let config = json!({
             "architecture": "amd64", "os": "linux", "config": { "Labels": labels },

@@ -43,7 +43,12 @@ impl Layout {
             return Err(SourceError::malformed(what, "it is an image, not an index"));
         };
         let Some(reference) = reference else {
-            return match &entries[..] {
+            // Signatures lie beside the images that they are of.
+            let images: Vec<Descriptor> = entries
+                .into_iter()
+                .filter(|entry| !names(entry).iter().any(|name| is_signature(name)))
+                .collect();
+            return match &images[..] {
                 [only] => self.manifest(only, limits),
                 [] => Err(SourceError::malformed(what, "it lists no image")),
                 several if several.iter().all(|entry| names(entry).is_empty()) => Ok(index),
@@ -64,6 +69,17 @@ impl Layout {
                 said: format!(": it holds {}", all_names(&entries)),
             }),
         }
+    }
+
+    /// What has a tag, whatever repository it is of.
+    pub fn tagged(&self, tag: &str, limits: &Limits) -> Result<Option<Pinned>, SourceError> {
+        let path = self.root.join("index.json");
+        let what = path.display().to_string();
+        let index = Pinned::new(&what, read_small(&path, limits)?, None, None)?;
+        let Document::Index(entries) = index.parse()? else { return Ok(None) };
+        let end = format!(":{tag}");
+        let found = entries.iter().find(|entry| names(entry).iter().any(|name| name.ends_with(&end)));
+        found.map(|entry| self.manifest(entry, limits)).transpose()
     }
 
     pub fn manifest(&self, descriptor: &Descriptor, limits: &Limits) -> Result<Pinned, SourceError> {
@@ -99,6 +115,13 @@ impl Layout {
 fn names(entry: &Descriptor) -> Vec<String> {
     let annotations = entry.annotations.iter().flatten();
     annotations.filter(|(key, _)| NAMES.contains(&key.as_str())).map(|(_, name)| name.clone()).collect()
+}
+
+/// Whether a name ends in a tag that cosign gives to signatures: `sha256-….sig`, or `sha256-…` for what refers to an image.
+fn is_signature(name: &str) -> bool {
+    let tag = name.rsplit(':').next().unwrap_or_default();
+    let hex = tag.strip_prefix("sha256-").map(|rest| rest.strip_suffix(".sig").unwrap_or(rest));
+    hex.is_some_and(|hex| hex.len() == 64 && hex.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
 fn all_names(entries: &[Descriptor]) -> String {

@@ -17,6 +17,7 @@ const MOST_LAYERS: usize = 512;
 
 /// A manifest or an index as it was read, with the digest that it is known by from then on: whatever happens
 /// to the tag, the rest is read by digest.
+#[derive(Clone)]
 pub(crate) struct Pinned {
     pub digest: Digest,
     what: String,
@@ -31,6 +32,8 @@ pub(crate) struct Descriptor {
     pub media_type: String,
     pub digest: Digest,
     pub size: u64,
+    #[serde(default)]
+    pub artifact_type: Option<String>,
     #[serde(default)]
     pub platform: Option<Platform>,
     #[serde(default)]
@@ -101,6 +104,10 @@ impl Pinned {
             }
         };
         Ok(Self { digest, what: what.to_owned(), bytes, media_type })
+    }
+
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
     }
 
     pub fn bytes(&self) -> &[u8] {

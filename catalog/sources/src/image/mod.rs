@@ -33,14 +33,14 @@ pub(crate) enum Place<'a> {
 }
 
 impl Place<'_> {
-    fn name(&self) -> String {
+    pub fn name(&self) -> String {
         match self {
             Self::Registry(repository) => repository.name.clone(),
             Self::Layout(layout) => layout.root.display().to_string(),
         }
     }
 
-    async fn manifest(&self, descriptor: &Descriptor, limits: &Limits) -> Result<Pinned, SourceError> {
+    pub async fn manifest(&self, descriptor: &Descriptor, limits: &Limits) -> Result<Pinned, SourceError> {
         match self {
             Self::Registry(repository) => {
                 repository.manifest(&descriptor.digest.to_string(), Some(&descriptor.digest)).await

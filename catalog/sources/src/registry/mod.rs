@@ -71,6 +71,10 @@ impl Failures {
         self.0.push((place.name(), error));
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     pub fn into_error(mut self, reference: &Reference) -> SourceError {
         match (self.0.pop(), self.0.is_empty()) {
             (Some((_, only)), true) => only,
@@ -146,6 +150,66 @@ impl<'a> Repository<'a> {
             net::small_body(response, what, options.limits.manifest_bytes, &options.patience).await?
         };
         Ok(Pinned::new(what, bytes, media_type, promised.as_ref())?)
+    }
+
+    /// A manifest by its tag, where there is one.
+    pub async fn tagged(&self, tag: &str) -> Result<Option<Pinned>, SourceError> {
+        match self.manifest(tag, None).await {
+            Ok(pinned) => Ok(Some(pinned)),
+            Err(SourceError::NotFound { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The index of what refers to a manifest, of one type; `None` where the registry does not keep such a list, as all did
+    /// before OCI 1.1.
+    pub async fn referrers(
+        &self,
+        digest: &Digest,
+        artifact_type: &str,
+    ) -> Result<Option<Pinned>, SourceError> {
+        let what = format!("the referrers of {}@{digest}", self.name);
+        let query: String = form_urlencoded::Serializer::new(String::new())
+            .append_pair("artifactType", artifact_type)
+            .finish();
+        let path = format!("referrers/{digest}?{query}");
+        let mut attempts = Attempts::new(&self.http.options.patience, &what);
+        loop {
+            let answer = async {
+                let response = self.get(Method::GET, &path, &what, None).await?;
+                let options = self.http.options;
+                let bytes =
+                    net::small_body(response, &what, options.limits.manifest_bytes, &options.patience)
+                        .await?;
+                Ok(Pinned::new(&what, bytes, None, None)?)
+            };
+            match answer.await {
+                Ok(pinned) => return Ok(Some(pinned)),
+                // Older ones answer 404, and some 400 or 405.
+                Err(Failure::Fatal(SourceError::NotFound { .. } | SourceError::Malformed { .. })) => {
+                    return Ok(None);
+                }
+                Err(failure) => attempts.after(failure).await?,
+            }
+        }
+    }
+
+    /// Reads a blob into memory, which is as small as its descriptor says, and checks that it is what its digest says.
+    pub async fn small_blob(&self, blob: &Descriptor) -> Result<Vec<u8>, SourceError> {
+        let what = format!("the blob {} of {}", blob.digest, self.name);
+        let path = format!("blobs/{}", blob.digest);
+        let mut attempts = Attempts::new(&self.http.options.patience, &what);
+        loop {
+            let answer = async {
+                let response = self.get(Method::GET, &path, &what, None).await?;
+                let bytes = net::small_body(response, &what, blob.size, &self.http.options.patience).await?;
+                Ok(Pinned::new(&what, bytes, None, Some(&blob.digest))?.into_bytes())
+            };
+            match answer.await {
+                Ok(bytes) => return Ok(bytes),
+                Err(failure) => attempts.after(failure).await?,
+            }
+        }
     }
 
     /// Reads a blob into a file, and checks that it is what its digest says. A broken download goes on where

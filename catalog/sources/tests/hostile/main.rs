@@ -11,6 +11,7 @@ mod faults;
 mod logins;
 mod registry;
 mod scene;
+mod signatures;
 mod web;
 
 use std::fs;

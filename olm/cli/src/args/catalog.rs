@@ -53,6 +53,9 @@ pub enum CatalogCommand {
     /// Copy a catalog and its images for a cluster without a way out.
     #[command(after_help = MIRROR)]
     Mirror(MirrorArgs),
+    /// Verify the signature of an image.
+    #[command(after_help = VERIFY)]
+    Verify(VerifyArgs),
 }
 
 const VALIDATE: &str = "\
@@ -105,6 +108,16 @@ const MIRROR: &str = "\
 Examples:
   olm catalog mirror quay.io/operatorhubio/catalog:latest --to oci:./mirror --packages etcd
   olm catalog mirror ./catalog --to oci:./mirror --images list > images.txt";
+
+const VERIFY: &str = "\
+Examples:
+  olm catalog verify quay.io/acme/catalog:latest --key cosign.pub
+  olm catalog verify quay.io/acme/catalog:latest \\
+    --certificate-identity https://github.com/acme/catalog/.github/workflows/release.yml@refs/heads/main \\
+    --certificate-oidc-issuer https://token.actions.githubusercontent.com
+  olm catalog verify oci:./mirror:quay.io/acme/operator:v1 --key cosign.pub -o json
+
+Exit codes: 0 verified, 1 not signed as required, 3 there is no such image, 10 it could not be found out.";
 
 /// How to reach registries and web servers.
 #[derive(Debug, Clone, Default, ClapArgs)]
@@ -323,13 +336,44 @@ pub struct MirrorArgs {
     /// Only these channels of the packages, separated by commas; a package's default channel always stays.
     #[arg(long, value_delimiter = ',')]
     pub channels: Vec<String>,
-    /// Which images to copy.
+    /// Which images to copy; signatures come along.
     #[arg(long, value_enum, default_value_t)]
     pub images: Images,
     /// Also write DIR/mirror-sets.yaml, which tells a cluster that the images are below this registry.
     #[arg(long, value_name = "HOST/PATH")]
     pub mapping: Option<String>,
     /// Output format: an image a line, or data.
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: Report,
+    #[command(flatten)]
+    pub registry: RegistryArgs,
+}
+
+/// `olm catalog verify`.
+#[derive(Debug, ClapArgs)]
+#[group(id = "signer", required = true, multiple = true, args = ["key", "certificate_identity", "certificate_identity_regexp"])]
+pub struct VerifyArgs {
+    /// Image in a registry or an OCI layout; a catalog's, a bundle's or any other.
+    pub image: String,
+    /// Public key of the signer in PEM, as `cosign generate-key-pair` writes it.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["certificate_identity", "certificate_identity_regexp", "certificate_oidc_issuer", "certificate_oidc_issuer_regexp"])]
+    pub key: Option<PathBuf>,
+    /// Email address or URI of the signer.
+    #[arg(long, value_name = "SUBJECT", conflicts_with = "certificate_identity_regexp")]
+    pub certificate_identity: Option<String>,
+    /// Regular expression that the whole email address or URI of the signer matches.
+    #[arg(long, value_name = "PATTERN")]
+    pub certificate_identity_regexp: Option<String>,
+    /// OpenID Connect issuer that authenticated the signer.
+    #[arg(long, value_name = "URL", conflicts_with = "certificate_oidc_issuer_regexp")]
+    pub certificate_oidc_issuer: Option<String>,
+    /// Regular expression that the whole issuer matches.
+    #[arg(long, value_name = "PATTERN")]
+    pub certificate_oidc_issuer_regexp: Option<String>,
+    /// Sigstore trusted root (trusted_root.json); for an identity, that of the public Sigstore instance when absent.
+    #[arg(long, value_name = "FILE")]
+    pub trusted_root: Option<PathBuf>,
+    /// Output format.
     #[arg(short, long, value_enum, default_value_t)]
     pub output: Report,
     #[command(flatten)]

@@ -8,4 +8,4 @@ mod registry;
 pub use image::{image_of, image_template};
 pub use name::Named;
 pub use open::{Opened, OpenedBundle, blocking, unread};
-pub use registry::options;
+pub use registry::{failure, options};

@@ -14,6 +14,7 @@ mod opm;
 mod plans;
 mod read;
 mod serve;
+mod verify;
 mod why;
 
 use std::{

@@ -51,6 +51,9 @@ pub(crate) struct Record {
     pub(crate) revision: Option<Revision>,
     pub(crate) resolved: Option<String>,
     pub(crate) last_success: Option<Timestamp>,
+    /// Who signed it, where that is required.
+    #[serde(default)]
+    pub(crate) signer: Option<String>,
     /// What of the source could not be made part of the catalog.
     #[serde(default)]
     pub(crate) notes: Vec<String>,

@@ -12,6 +12,7 @@ fn descriptor(platform: Option<(&str, &str)>) -> Descriptor {
         media_type: "application/vnd.oci.image.layer.v1.tar+gzip".into(),
         digest: Digest::of(b"x"),
         size: 1,
+        artifact_type: None,
         platform: platform.map(|(os, architecture)| Platform {
             architecture: architecture.into(),
             os: os.into(),

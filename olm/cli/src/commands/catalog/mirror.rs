@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, fs, path::Path};
 
 use futures::StreamExt as _;
 use olm_catalog::{Catalog, Filter};
-use olm_catalog_sources::{Source, copy_image};
+use olm_catalog_sources::{Source, copy_image, copy_signatures};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -48,6 +48,9 @@ struct Image {
     /// Of what was copied.
     #[serde(skip_serializing_if = "Option::is_none")]
     digest: Option<String>,
+    /// The tags below which its signatures are in the layout.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    signatures: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
 }
@@ -60,6 +63,8 @@ struct Mirrored<'a> {
     digest: &'a str,
     packages: Vec<&'a str>,
     copied: usize,
+    /// How many of them have a signature.
+    signed: usize,
     bytes: u64,
     images: &'a [Image],
 }
@@ -91,6 +96,7 @@ pub async fn run(args: MirrorArgs) -> Result<(), Failure> {
             kind: Kind::Catalog,
             packages: selection.packages.keys().cloned().collect(),
             digest: Some(manifest.digest.clone()),
+            signatures: Vec::new(),
             error: None,
         },
     );
@@ -107,6 +113,7 @@ pub async fn run(args: MirrorArgs) -> Result<(), Failure> {
         digest: &manifest.digest,
         packages: selection.packages.keys().map(String::as_str).collect(),
         copied: images.iter().filter(|image| image.kind != Kind::Catalog && image.digest.is_some()).count(),
+        signed: images.iter().filter(|image| !image.signatures.is_empty()).count(),
         bytes,
         images: &images,
     };
@@ -125,10 +132,11 @@ fn print(mirrored: &Mirrored<'_>, args: &MirrorArgs) -> Result<(), Failure> {
     }
     let layout = printable(&mirrored.layout);
     eprintln!(
-        "{layout}: {}, {} listed, {} copied, {:.1} MB downloaded",
+        "{layout}: {}, {} listed, {} copied, {} of them with signatures, {:.1} MB downloaded",
         count(mirrored.packages.len(), "package"),
         count(mirrored.images.len(), "image"),
         mirrored.copied,
+        mirrored.signed,
         mirrored.bytes as f64 / 1e6,
     );
     if args.mapping.is_some() {
@@ -142,7 +150,7 @@ fn print(mirrored: &Mirrored<'_>, args: &MirrorArgs) -> Result<(), Failure> {
         let error = image.error.as_deref().unwrap_or_default();
         eprintln!("error: {}: {}", printable(&image.image), printable(error));
     }
-    Err(Failure::new(Code::Unexpected, format!("{} could not be copied", count(failed.len(), "image")))
+    Err(Failure::new(Code::Unexpected, format!("{} could not be copied whole", count(failed.len(), "image")))
         .hint("the same command again copies what is missing; --images=list copies nothing and lists all"))
 }
 
@@ -202,6 +210,7 @@ fn images(selection: &Selection) -> Vec<Image> {
             kind,
             packages,
             digest: None,
+            signatures: Vec::new(),
             error: None,
         })
         .collect();
@@ -209,15 +218,24 @@ fn images(selection: &Selection) -> Vec<Image> {
     images
 }
 
-/// Copies every image; what cannot be is noted with its reason, and the others are copied all the same.
+/// Copies every image with its signatures; what cannot be is noted with its reason, and the others are copied all the same.
 async fn copy(args: &MirrorArgs, images: &mut [Image]) -> Result<u64, Failure> {
     let options = options(&args.registry)?;
     let jobs = images.iter_mut().map(|image| async {
         match copy_image(&image.image, &options, &args.to).await {
             Ok(copied) => {
-                eprintln!("copied {} ({} new bytes)", printable(&image.image), copied.bytes);
-                image.digest = Some(copied.revision.digest);
-                copied.bytes
+                let digest = copied.revision.digest;
+                let mut bytes = copied.bytes;
+                match copy_signatures(&image.image, &digest, &options, &args.to).await {
+                    Ok(signatures) => {
+                        bytes += signatures.bytes;
+                        image.signatures = signatures.tags;
+                    }
+                    Err(error) => image.error = Some(format!("its signatures were not copied: {error}")),
+                }
+                eprintln!("copied {} ({bytes} new bytes)", printable(&image.image));
+                image.digest = Some(digest);
+                bytes
             }
             // What failed is told at the end, where it is not overlooked.
             Err(error) => {

@@ -9,6 +9,7 @@ mod render;
 mod reporter;
 mod serve;
 mod validate;
+mod verify;
 
 pub use graph::draw;
 
@@ -33,6 +34,7 @@ pub async fn run(args: CatalogCommandArgs) -> Result<(), Failure> {
         CatalogCommand::Diff(args) => diff::run(args).await.map_err(Failure::unanswered),
         CatalogCommand::Serve(args) => serve::run(args).await,
         CatalogCommand::Mirror(args) => mirror::run(args).await,
+        CatalogCommand::Verify(args) => verify::run(args).await.map_err(Failure::unanswered),
     }
 }
 

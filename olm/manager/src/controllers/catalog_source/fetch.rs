@@ -13,6 +13,7 @@ use kube::{Api, Client, ResourceExt};
 use olm_api::catalog_source::ConfigMapReference;
 use olm_catalog::{Catalog, StoreError, build};
 use olm_catalog_sources::{Fetched, Revision, Source, SourceError};
+use olm_signatures::{Requirement, Verifier};
 use sha2::{Digest, Sha256};
 
 use super::source::Wanted;
@@ -43,6 +44,8 @@ pub(super) struct Got {
     /// For people: what exactly was read.
     pub(super) resolved: Option<String>,
     pub(super) config_map: Option<ConfigMapReference>,
+    /// Who signed it, where that is required.
+    pub(super) signer: Option<String>,
     /// What of the source could not be made part of the catalog.
     pub(super) notes: Vec<String>,
     /// Of the files that were read.
@@ -75,9 +78,30 @@ impl Job {
                 got.resolved = got.revision.as_ref().map(|revision| pinned(reference, &revision.digest));
                 Ok(got)
             }
+            Wanted::Signed { image, by } => self.signed(image, by).await,
             Wanted::Address(address) => self.fetch(&Source::Grpc { address: address.clone() }).await,
             Wanted::Http(url) => self.fetch(&Source::Http { url: url.clone() }).await,
         }
+    }
+
+    /// Verifies an image, and reads what was verified: whatever becomes of the tag meanwhile, by its digest.
+    async fn signed(&self, reference: &str, by: &Requirement) -> Result<Got, Problem> {
+        let granted = self.access.options().await.map_err(|error| self.failed("InvalidOptions", error))?;
+        let source = Source::Image { reference: reference.to_owned() };
+        let found = olm_catalog_sources::signatures(&source, &granted.options)
+            .await
+            .map_err(|error| self.failed(error.code(), granted.explain(&error.to_string())))?;
+        let verifier =
+            Verifier::new(by).map_err(|wrong| self.failed("SpecInvalidError", wrong.to_string()))?;
+        let verified = verifier.verify(&found.digest, &found.signatures).map_err(|refused| {
+            let unread = found.problems.first().map(|problem| format!("; {problem}")).unwrap_or_default();
+            let hint = refused.reason.hint();
+            self.failed(refused.reason.name(), format!("{}: {refused}{unread}; hint: {hint}", found.image))
+        })?;
+        let mut got = self.fetch(&Source::Image { reference: found.image }).await?;
+        got.resolved = Some(pinned(reference, &found.digest));
+        got.signer = Some(verified.signer.to_string());
+        Ok(got)
     }
 
     async fn config_map(&self, name: &str) -> Result<Got, Problem> {

@@ -38,7 +38,7 @@ pub(super) fn interval(spec: &CatalogSourceSpec, wanted: &Wanted) -> (Option<Dur
     let every = match wanted {
         _ if wanted.is_fixed() => None,
         // As upstream: an image without an interval is read once.
-        Wanted::Image(_) | Wanted::Shipped => every,
+        Wanted::Image(_) | Wanted::Signed { .. } | Wanted::Shipped => every,
         Wanted::Address(_) | Wanted::Http(_) => every.or(Some(DEFAULT)),
         Wanted::ConfigMap(_) | Wanted::Directory(_) => every.or(Some(LOCAL)),
     };

@@ -70,6 +70,8 @@ pub(super) struct View {
     /// The content is what an earlier spec named.
     pub(super) outdated: bool,
     pub(super) resolved: Option<String>,
+    /// Who signed it, where that is required.
+    pub(super) signer: Option<String>,
     pub(super) config_map: Option<ConfigMapReference>,
     pub(super) notes: Vec<String>,
     pub(super) bytes: u64,
@@ -324,6 +326,7 @@ impl Track {
         self.record.last_success = Some(time);
         self.config_map = got.config_map.or(self.config_map.take());
         self.record.resolved = got.resolved.or(self.record.resolved.take());
+        self.record.signer = got.signer;
         let news = got.catalog.is_some() || self.record.revision != got.revision;
         self.record.revision = got.revision;
         if let Some(catalog) = got.catalog {
@@ -336,13 +339,15 @@ impl Track {
     }
 
     fn view(&self, now: Instant) -> View {
-        let Record { resolved, notes, bytes, last_success, .. } = self.record.clone();
+        let Record { resolved, signer, notes, bytes, last_success, .. } = self.record.clone();
+        let outdated = self.catalog.is_some() && self.record.identity != self.identity;
         View {
             catalog: self.catalog.clone(),
             problem: self.problem.clone(),
             running: self.running.is_some(),
-            outdated: self.catalog.is_some() && self.record.identity != self.identity,
+            outdated,
             resolved,
+            signer: signer.filter(|_| !outdated),
             config_map: self.config_map.clone(),
             notes,
             bytes,

@@ -97,7 +97,11 @@ async fn reconcile(source: Arc<CatalogSource>, ctx: Arc<Ctx>) -> Result<Action, 
     let image = template.as_ref().and_then(Template::resolved);
     let wanted = Wanted::of(&source.spec, image).and_then(|wanted| wanted.allowed_in(&key.0, &ctx.namespace));
     let access = Access::new(ctx.client.clone(), ctx.registries.clone(), &key.0, &source.spec.secrets);
-    let (view, interval_problem) = look(&source, &wanted, &access, &ctx).await;
+    let (mut view, interval_problem) = look(&source, &wanted, &access, &ctx).await;
+    if view.outdated && matches!(wanted, Ok(Wanted::Signed { .. })) {
+        // What was read before a signature was required may not have one.
+        view.catalog = None;
+    }
 
     ctx.catalogs.put(&key.0, &key.1, entry(&source, &view, access, &ctx));
     let known = status::Known {

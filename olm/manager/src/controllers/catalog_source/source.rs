@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use olm_api::{CatalogSourceSpec, catalog_source};
+use olm_signatures::{Requirement, Verifier};
 use sha2::{Digest, Sha256};
 
 use crate::{
@@ -17,6 +18,8 @@ pub(super) enum Wanted {
     Shipped,
     /// An image in a registry.
     Image(String),
+    /// An image that must be signed.
+    Signed { image: String, by: Box<Requirement> },
     /// A running catalog server.
     Address(String),
     /// A ConfigMap in the namespace of the CatalogSource.
@@ -37,6 +40,18 @@ impl Wanted {
         let missing = |field: &str| {
             invalid(format!("spec.{field} unset: it must be set for sourcetype: {}", spec.source_type))
         };
+        if let Some(by) = &spec.signed_by {
+            let image = image.map(str::to_owned).or(text(&spec.image));
+            return match image.filter(|_| spec.source_type == catalog_source::SOURCE_GRPC) {
+                Some(image) if image != SHIPPED_CATALOG_IMAGE => match Verifier::new(by) {
+                    Ok(_) => Ok(Self::Signed { image, by: Box::new(by.clone()) }),
+                    Err(wrong) => Err(invalid(format!("spec.signedBy.{wrong}"))),
+                },
+                _ => Err(invalid(
+                    "spec.signedBy: only an image in a registry is signed; expected spec.image".into(),
+                )),
+            };
+        }
         match spec.source_type.as_str() {
             catalog_source::SOURCE_GRPC => {
                 let image = image.map(str::to_owned).or(text(&spec.image));
@@ -96,7 +111,7 @@ impl Wanted {
     pub(super) fn is_fixed(&self) -> bool {
         match self {
             Self::Shipped => true,
-            Self::Image(image) => image.contains('@'),
+            Self::Image(image) | Self::Signed { image, .. } => image.contains('@'),
             _ => false,
         }
     }
@@ -140,6 +155,45 @@ mod tests {
         assert_eq!(Wanted::of(&http, None), Ok(Wanted::Http("https://example.com/all".into())));
         let directory = CatalogSourceSpec { directory: some("/srv/cat"), ..spec("directory") };
         assert_eq!(Wanted::of(&directory, None), Ok(Wanted::Directory("/srv/cat".into())));
+    }
+
+    #[test]
+    fn t22_an_image_that_must_be_signed_is_another_source_and_nothing_else_can_be() {
+        let by = |key: &str| Some(Requirement { key: Some(key.into()), ..Requirement::default() });
+        let key = rcgen::KeyPair::generate().unwrap();
+        let other = rcgen::KeyPair::generate().unwrap();
+        let signed = |key: &str| CatalogSourceSpec {
+            image: Some("quay.io/x/cat:v1".into()),
+            signed_by: by(key),
+            ..spec("grpc")
+        };
+        let identity = |spec: &CatalogSourceSpec| Wanted::of(spec, None).unwrap().identity(&[]);
+        let unsigned = CatalogSourceSpec { signed_by: None, ..signed("") };
+        let identities = [
+            identity(&signed(&key.public_key_pem())),
+            identity(&signed(&other.public_key_pem())),
+            identity(&unsigned),
+        ];
+        assert!(identities[0] != identities[1] && identities[0] != identities[2]);
+        let message = |spec: &CatalogSourceSpec| Wanted::of(spec, None).unwrap_err().message;
+        assert!(message(&signed("x")).starts_with("spec.signedBy.key: expected a public key in PEM"));
+        let nobody = CatalogSourceSpec { signed_by: Some(Requirement::default()), ..signed("") };
+        assert_eq!(message(&nobody), "spec.signedBy.key: expected a key or an identity");
+        for unsignable in [
+            CatalogSourceSpec {
+                url: Some("https://example.com/all".into()),
+                signed_by: by(&key.public_key_pem()),
+                ..spec("http")
+            },
+            CatalogSourceSpec {
+                address: Some("a:1".into()),
+                signed_by: by(&key.public_key_pem()),
+                ..spec("grpc")
+            },
+            CatalogSourceSpec { image: Some(SHIPPED_CATALOG_IMAGE.into()), ..signed(&key.public_key_pem()) },
+        ] {
+            assert!(message(&unsignable).starts_with("spec.signedBy: only an image in a registry is signed"));
+        }
     }
 
     #[test]

@@ -72,7 +72,7 @@ pub(super) fn status(
         created_at: status.registry_service.as_ref().and_then(|s| s.created_at.clone()).or(Some(Time(now))),
     });
 
-    let is_image = matches!(wanted, Some(Wanted::Image(_)));
+    let is_image = matches!(wanted, Some(Wanted::Image(_) | Wanted::Signed { .. }));
     if !is_image {
         status.latest_image_registry_poll = None;
     } else if let Some(look) = view.last_look {
@@ -105,7 +105,7 @@ pub(super) fn status(
 
     let generation = source.metadata.generation;
     status.observed_generation = generation;
-    for type_ in ["Stale", "TemplatesHaveResolved", "ResolvedImage"] {
+    for type_ in ["Signed", "Stale", "TemplatesHaveResolved", "ResolvedImage"] {
         status.conditions.retain(|condition| condition.type_ != type_ || kept(type_, known));
     }
     let mut set = |mut new: Condition| {
@@ -130,6 +130,9 @@ pub(super) fn status(
         (Some(Problem { code, message, .. }), None) => {
             set(Condition::new("Ready", false, *code, message.clone()))
         }
+    }
+    if let Some((signed, reason, message)) = signed(known) {
+        set(Condition::new("Signed", signed, reason, message));
     }
     if let Some((reason, message)) = stale(view) {
         set(Condition::new("Stale", true, reason, message));
@@ -177,9 +180,20 @@ pub(super) fn status(
 /// Whether a condition that is not always there has something to say.
 fn kept(type_: &str, known: &Known<'_>) -> bool {
     match type_ {
+        "Signed" => signed(known).is_some(),
         "Stale" => stale(known.view).is_some(),
         "TemplatesHaveResolved" => known.template.is_some(),
         _ => known.template.is_some_and(|template| template.resolved().is_some()),
+    }
+}
+
+/// Who signed what is served; only where the spec requires it.
+fn signed(known: &Known<'_>) -> Option<(bool, &'static str, String)> {
+    let Some(Wanted::Signed { .. }) = known.wanted else { return None };
+    match (&known.view.catalog, &known.view.signer, &known.view.problem) {
+        (Some(_), Some(signer), _) => Some((true, "Verified", format!("signed by {signer}"))),
+        (_, _, Some(problem)) => Some((false, problem.code, problem.message.clone())),
+        _ => None,
     }
 }
 
@@ -246,6 +260,23 @@ mod tests {
     fn condition_of(status: &CatalogSourceStatus, type_: &str) -> Option<(bool, String)> {
         let found = condition::find(&status.conditions, type_)?;
         Some((found.is_true(), found.reason.clone().unwrap_or_default()))
+    }
+
+    #[test]
+    fn t22_the_status_says_who_signed_and_why_an_image_is_not_served() {
+        let wanted = Wanted::Signed { image: "quay.io/x/cat:v1".into(), by: Box::default() };
+        let of = |view: &View| {
+            let status = status(&source(), &known(view, Some(&wanted)), "olm", at(1));
+            let signed = condition::find(&status.conditions, "Signed").cloned().unwrap();
+            (signed.is_true(), signed.reason.unwrap(), signed.message.unwrap())
+        };
+        let good = View { signer: Some("key sha256:1".into()), ..view(None) };
+        assert_eq!(of(&good), (true, "Verified".into(), "signed by key sha256:1".into()));
+        let problem = Problem::new("RegistryServerError", "WrongKey", "not signed with the required key");
+        let bad = View { catalog: None, problem: Some(problem), ..view(None) };
+        assert_eq!(of(&bad), (false, "WrongKey".into(), "not signed with the required key".into()));
+        let none = status(&source(), &known(&view(None), Some(&image())), "olm", at(1));
+        assert!(condition::find(&none.conditions, "Signed").is_none());
     }
 
     #[test]

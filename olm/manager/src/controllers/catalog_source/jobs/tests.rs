@@ -108,6 +108,50 @@ async fn an_image_is_polled_by_digest_and_read_when_it_changed() {
 }
 
 #[tokio::test]
+async fn t22_an_image_is_read_only_when_it_is_signed_as_required() {
+    // given a catalog that must be signed, and is not
+    let world = World::new().await;
+    let reference = world.registry.push_catalog(&catalog("a", "1.0.0"));
+    let (key, other) = (rcgen::KeyPair::generate().unwrap(), rcgen::KeyPair::generate().unwrap());
+    let by = olm_signatures::Requirement { key: Some(key.public_key_pem()), ..Default::default() };
+    let wanted = Wanted::Signed { image: reference.clone(), by: Box::new(by) };
+    let code = |code: &'static str| {
+        move |view: &View| view.problem.as_ref().is_some_and(|problem| problem.code == code)
+    };
+    let request = || {
+        // Failures are looked into again after seconds; another secret begins anew.
+        let mut request = world.request("cat", wanted.clone());
+        request.secrets = vec![world.registry.asked("").to_string()];
+        request
+    };
+    let again = async |seen: &dyn Fn(&View) -> bool| {
+        let request = request();
+        let secrets = request.secrets.clone();
+        let mut view = world.jobs.look(request).await;
+        while !seen(&view) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            let mut request = world.request("cat", wanted.clone());
+            request.secrets.clone_from(&secrets);
+            view = world.jobs.look(request).await;
+        }
+        view
+    };
+    let view = again(&code("NotSigned")).await;
+    assert!(view.catalog.is_none());
+    // when it is signed with another key, then it is not read either
+    world.registry.sign_catalog(&other);
+    assert!(again(&code("WrongKey")).await.catalog.is_none());
+    // when it is signed, then it is read and the signer is known
+    world.registry.sign_catalog(&key);
+    let view = world.until("cat", wanted.clone(), has("a")).await;
+    assert!(view.signer.unwrap().starts_with("key sha256:") && view.resolved.unwrap().contains("@sha256:"));
+    // when the tag moves to an image without a signature, then the verified one goes on being served
+    world.registry.push_catalog(&catalog("b", "1.0.0"));
+    let view = world.until("cat", wanted.clone(), code("NotSigned")).await;
+    assert!(has("a")(&view) && !has("b")(&view));
+}
+
+#[tokio::test]
 async fn a_registry_that_refuses_leaves_the_last_good_copy_and_the_reason() {
     // given a catalog that is served
     let world = World::new().await;

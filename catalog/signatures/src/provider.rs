@@ -1,0 +1,91 @@
+//! Cryptography for `sigstore-verify` by ring, the one provider of this workspace.
+
+use std::sync::Once;
+
+use p256::ecdsa::signature::hazmat::PrehashVerifier as _;
+use ring::{digest, signature};
+use sigstore_verify::{
+    crypto::{CryptoProvider, Error, HashContext, Result, SigningScheme, install_default_provider},
+    types::HashAlgorithm,
+};
+
+/// Has the library use ring from now on. To be called before anything of the library is.
+pub fn install() {
+    static ONCE: Once = Once::new();
+    // That another provider is installed already does not happen: the library is used by this crate alone.
+    ONCE.call_once(|| _ = install_default_provider(&Ring));
+}
+
+#[derive(Debug)]
+struct Ring;
+
+struct Hash(digest::Context);
+
+impl HashContext for Hash {
+    fn update(&mut self, data: &[u8]) {
+        self.0.update(data);
+    }
+
+    fn finalize(self: Box<Self>) -> Vec<u8> {
+        self.0.finish().as_ref().to_vec()
+    }
+}
+
+fn invalid(scheme: SigningScheme) -> Error {
+    Error::Verification(format!("{} signature invalid", scheme.name()))
+}
+
+fn unsupported(scheme: SigningScheme) -> Error {
+    Error::UnsupportedAlgorithm(format!("{} signatures are not supported here", scheme.name()))
+}
+
+impl CryptoProvider for Ring {
+    fn hash(&self, algorithm: HashAlgorithm) -> Result<Box<dyn HashContext>> {
+        let algorithm = match algorithm {
+            HashAlgorithm::Sha2256 => &digest::SHA256,
+            HashAlgorithm::Sha2384 => &digest::SHA384,
+            HashAlgorithm::Sha2512 => &digest::SHA512,
+            other => return Err(Error::UnsupportedAlgorithm(format!("cannot compute {other} digests"))),
+        };
+        Ok(Box::new(Hash(digest::Context::new(algorithm))))
+    }
+
+    fn verify_raw(&self, scheme: SigningScheme, key: &[u8], data: &[u8], signature: &[u8]) -> Result<()> {
+        let algorithm: &dyn signature::VerificationAlgorithm = match scheme {
+            SigningScheme::EcdsaP256Sha256 => &signature::ECDSA_P256_SHA256_ASN1,
+            SigningScheme::EcdsaP256Sha384 => &signature::ECDSA_P256_SHA384_ASN1,
+            SigningScheme::EcdsaP384Sha256 => &signature::ECDSA_P384_SHA256_ASN1,
+            SigningScheme::EcdsaP384Sha384 => &signature::ECDSA_P384_SHA384_ASN1,
+            SigningScheme::Ed25519 => &signature::ED25519,
+            SigningScheme::RsaPssSha256 => &signature::RSA_PSS_2048_8192_SHA256,
+            SigningScheme::RsaPssSha384 => &signature::RSA_PSS_2048_8192_SHA384,
+            SigningScheme::RsaPssSha512 => &signature::RSA_PSS_2048_8192_SHA512,
+            SigningScheme::RsaPkcs1Sha256 => &signature::RSA_PKCS1_2048_8192_SHA256,
+            SigningScheme::RsaPkcs1Sha384 => &signature::RSA_PKCS1_2048_8192_SHA384,
+            SigningScheme::RsaPkcs1Sha512 => &signature::RSA_PKCS1_2048_8192_SHA512,
+            _ => return Err(unsupported(scheme)),
+        };
+        signature::UnparsedPublicKey::new(algorithm, key).verify(data, signature).map_err(|_| invalid(scheme))
+    }
+
+    fn verify_prehashed(
+        &self,
+        scheme: SigningScheme,
+        key: &[u8],
+        digest: &[u8],
+        signature: &[u8],
+    ) -> Result<()> {
+        let verified = match scheme {
+            SigningScheme::EcdsaP256Sha256 | SigningScheme::EcdsaP256Sha384 => {
+                p256::ecdsa::VerifyingKey::from_sec1_bytes(key)
+                    .and_then(|key| key.verify_prehash(digest, &p256::ecdsa::Signature::from_der(signature)?))
+            }
+            SigningScheme::EcdsaP384Sha256 | SigningScheme::EcdsaP384Sha384 => {
+                p384::ecdsa::VerifyingKey::from_sec1_bytes(key)
+                    .and_then(|key| key.verify_prehash(digest, &p384::ecdsa::Signature::from_der(signature)?))
+            }
+            _ => return Err(unsupported(scheme)),
+        };
+        verified.map_err(|_| invalid(scheme))
+    }
+}

@@ -1,0 +1,215 @@
+//! Finding the signatures of an image, where cosign puts them.
+
+use std::fs;
+
+use olm_signatures::{MOST_BYTES, MOST_SIGNATURES, Signature};
+
+use crate::{
+    digest::Digest,
+    error::SourceError,
+    image::{
+        Pinned, Place,
+        layout::Layout,
+        manifest::{Descriptor, Document},
+    },
+    net::Http,
+    options::Options,
+    reference::Reference,
+    registry::{Failures, Repository, places},
+    source::Source,
+};
+
+/// The type of a signature in the format of cosign 3.
+pub(crate) const BUNDLE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
+/// How the types of all versions of the format start.
+const BUNDLES: &str = "application/vnd.dev.sigstore.bundle";
+/// What cosign 3 lists its signatures as where the registry does not list referrers by itself.
+const EMPTY: &str = "application/vnd.oci.empty.v1+json";
+/// The type of a signature in the format of cosign 1 and 2.
+const SIMPLE: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
+
+/// What was found of signatures of an image. Nothing of it was checked but digests.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FoundSignatures {
+    /// The image by its digest, whatever its tag stands for now: `quay.io/org/name@sha256:…`.
+    pub image: String,
+    /// Its digest. An image for several platforms has the digest of its index.
+    pub digest: String,
+    /// Of all places that were asked, in the order in which they were.
+    pub signatures: Vec<Signature>,
+    /// What could not be read. An image that is not signed without it may be signed with it.
+    pub problems: Vec<String>,
+}
+
+/// Finds the signatures of an image, in both formats and in each mirror as well as in the origin.
+///
+/// # Errors
+/// [`SourceError`], where there is no such image, or where no place could be asked for its signatures. That an image has none
+/// is not an error.
+pub async fn signatures(source: &Source, options: &Options) -> Result<FoundSignatures, SourceError> {
+    match source {
+        Source::Image { reference } => of_image(&reference.parse()?, options).await,
+        Source::OciLayout { path, reference } => {
+            let layout = Layout { root: path.clone() };
+            let image = layout.resolve(reference.as_deref(), &options.limits)?;
+            let roots = Roots::in_layout(&layout, &image.digest, options)?;
+            let image_name = format!("{}@{}", path.display(), image.digest);
+            let mut found = FoundSignatures::of(image_name, &image.digest);
+            found.read(&Place::Layout(layout), roots, options).await?;
+            Ok(found)
+        }
+        other => Err(SourceError::unsupported(
+            other,
+            "only images are signed; name one in a registry or an OCI layout",
+        )),
+    }
+}
+
+async fn of_image(reference: &Reference, options: &Options) -> Result<FoundSignatures, SourceError> {
+    let http = Http::new(options);
+    let places = places(reference, options)?;
+    let digest = resolve(&http, reference, &places).await?;
+    let mut found = FoundSignatures::of(format!("{}@{digest}", reference.name()), &digest);
+    let mut failures = Failures::default();
+    let mut asked = 0;
+    for place in &places {
+        let answer = async {
+            let repository = Repository::new(&http, place)?;
+            let roots = Roots::in_registry(&repository, &digest).await?;
+            found.read(&Place::Registry(&repository), roots, options).await
+        };
+        match answer.await {
+            Ok(()) => asked += 1,
+            Err(error) => {
+                found.problems.push(error.to_string());
+                failures.add(place, error);
+            }
+        }
+    }
+    if asked == 0 { Err(failures.into_error(reference)) } else { Ok(found) }
+}
+
+/// The digest of the image that would be pulled now. From here on the tag does not matter.
+async fn resolve(
+    http: &Http<'_>,
+    reference: &Reference,
+    places: &[Reference],
+) -> Result<Digest, SourceError> {
+    let mut failures = Failures::default();
+    for place in places {
+        let repository = Repository::new(http, place)?;
+        match repository.manifest(&place.identifier(), place.digest.as_ref()).await {
+            Ok(pinned) => return Ok(pinned.digest),
+            Err(error) => failures.add(place, error),
+        }
+    }
+    Err(failures.into_error(reference))
+}
+
+/// The tag of signatures in the format of cosign 1 and 2.
+pub(crate) fn simple_tag(digest: &Digest) -> String {
+    format!("{}-{}.sig", digest.algorithm(), digest.hex())
+}
+
+/// The tag of the list of referrers, in registries that do not make it by themselves.
+pub(crate) fn referrers_tag(digest: &Digest) -> String {
+    format!("{}-{}", digest.algorithm(), digest.hex())
+}
+
+/// Where the signatures of an image hang.
+pub(crate) struct Roots {
+    /// The image with the tag `sha256-….sig`.
+    pub simple: Option<Pinned>,
+    /// The referrers that are bundles, or may be.
+    pub bundles: Vec<Descriptor>,
+}
+
+impl Roots {
+    pub async fn in_registry(repository: &Repository<'_>, digest: &Digest) -> Result<Self, SourceError> {
+        let simple = repository.tagged(&simple_tag(digest)).await?;
+        let index = match repository.referrers(digest, BUNDLE).await? {
+            Some(index) => Some(index),
+            None => repository.tagged(&referrers_tag(digest)).await?,
+        };
+        Ok(Self { simple, bundles: bundles(index)? })
+    }
+
+    fn in_layout(layout: &Layout, digest: &Digest, options: &Options) -> Result<Self, SourceError> {
+        let simple = layout.tagged(&simple_tag(digest), &options.limits)?;
+        let index = layout.tagged(&referrers_tag(digest), &options.limits)?;
+        Ok(Self { simple, bundles: bundles(index)? })
+    }
+}
+
+/// Those that call themselves bundles first.
+fn bundles(index: Option<Pinned>) -> Result<Vec<Descriptor>, SourceError> {
+    let Some(index) = index else { return Ok(Vec::new()) };
+    let Document::Index(mut entries) = index.parse()? else { return Ok(Vec::new()) };
+    let is_bundle =
+        |entry: &Descriptor| entry.artifact_type.as_deref().is_some_and(|of| of.starts_with(BUNDLES));
+    entries.retain(|entry| is_bundle(entry) || entry.artifact_type.as_deref().is_none_or(|of| of == EMPTY));
+    entries.sort_by_key(|entry| !is_bundle(entry));
+    entries.truncate(MOST_SIGNATURES);
+    Ok(entries)
+}
+
+impl FoundSignatures {
+    fn of(image: String, digest: &Digest) -> Self {
+        Self { image, digest: digest.to_string(), ..Self::default() }
+    }
+
+    /// Reads the signatures of one place. One that cannot be read does not keep the others from being so.
+    async fn read(&mut self, place: &Place<'_>, roots: Roots, options: &Options) -> Result<(), SourceError> {
+        if let Some(simple) = roots.simple
+            && let Document::Image { layers, .. } = simple.parse()?
+        {
+            for layer in layers.iter().filter(|layer| layer.media_type == SIMPLE).take(MOST_SIGNATURES) {
+                let annotations = layer.annotations.clone().unwrap_or_default();
+                let payload = small(place, layer).await;
+                self.keep(payload.map(|payload| Signature::Simple { payload, annotations }));
+            }
+        }
+        for bundle in roots.bundles {
+            let layers =
+                match place.manifest(&bundle, &options.limits).await.and_then(|manifest| manifest.parse()) {
+                    Ok(Document::Image { layers, .. }) => layers,
+                    Ok(Document::Index(_)) => continue,
+                    Err(error) => {
+                        self.problems.push(error.to_string());
+                        continue;
+                    }
+                };
+            // A bundle is the only layer of its manifest.
+            if let Some(layer) = layers.iter().find(|layer| layer.media_type.starts_with(BUNDLES)) {
+                let json = small(place, layer).await;
+                self.keep(json.map(|json| Signature::Bundle { json }));
+            }
+        }
+        Ok(())
+    }
+
+    /// Mirrors have the same signatures as the origin.
+    fn keep(&mut self, signature: Result<Signature, SourceError>) {
+        match signature {
+            Ok(signature) if self.signatures.contains(&signature) => {}
+            Ok(signature) => self.signatures.push(signature),
+            Err(error) => self.problems.push(error.to_string()),
+        }
+    }
+}
+
+/// The content of a blob that is as small as a signature.
+async fn small(place: &Place<'_>, blob: &Descriptor) -> Result<Vec<u8>, SourceError> {
+    if blob.size > MOST_BYTES as u64 {
+        let what = format!("the signature {} of {}", blob.digest, place.name());
+        let reason = format!("it has {} bytes, more than the {MOST_BYTES} that are read", blob.size);
+        return Err(SourceError::malformed(what, reason));
+    }
+    match place {
+        Place::Registry(repository) => repository.small_blob(blob).await,
+        Place::Layout(layout) => {
+            let path = layout.blob(blob)?;
+            fs::read(&path).map_err(SourceError::io("read", path))
+        }
+    }
+}
