@@ -15,6 +15,7 @@ use serde::Serialize;
 use crate::{
     api_server::{self, Identity, Token},
     app::App,
+    audit,
     client::{ClientAddress, cookie_name, is_secure},
     error::WebError,
     openid,
@@ -83,9 +84,11 @@ impl FromRequestParts<Arc<App>> for Caller {
             let key = session::hash(&token.get());
             let from = ClientAddress::from_request_parts(parts, app).await?;
             let (client, identity) = app.who_is(from, &token).await?;
+            note(parts, &identity);
             return Ok(Self { client, identity, session: None, key, wants_json, theme, path });
         }
         let session = valid_session(app, headers).await?;
+        note(parts, &session.identity);
         Ok(Self {
             client: session.client.clone(),
             identity: session.identity.clone(),
@@ -95,6 +98,13 @@ impl FromRequestParts<Arc<App>> for Caller {
             theme,
             path,
         })
+    }
+}
+
+/// For the audit log.
+fn note(parts: &Parts, identity: &Identity) {
+    if let Some(user) = parts.extensions.get::<audit::User>() {
+        user.is(&identity.name);
     }
 }
 

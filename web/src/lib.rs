@@ -12,6 +12,7 @@
 mod api_server;
 mod app;
 mod assets;
+mod audit;
 mod caller;
 mod catalogs;
 mod client;

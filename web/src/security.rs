@@ -9,7 +9,7 @@ use axum::{
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
 
-use crate::{app::App, client::is_secure, error::WebError, session};
+use crate::{app::App, audit, client::is_secure, error::WebError, session};
 
 /// Nothing but our own files, no inline anything.
 pub(crate) const CSP: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
@@ -45,22 +45,25 @@ impl AllowedHosts {
 pub(crate) async fn guard(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
     let id = RequestId(session::hex(&rand::random::<[u8; 6]>()));
     let is_probe = matches!(request.uri().path(), "/healthz" | "/readyz");
+    let user = audit::User::default();
     request.extensions_mut().insert(id.clone());
+    request.extensions_mut().insert(user.clone());
     let context = crate::error::Context::of(&app, &request);
     let secure = is_secure(&app, request.headers());
     // The kubelet probes by pod address; those answers say nothing.
     let refusal = if is_probe { None } else { refuse(&app, &request) };
     let method = request.method().clone();
-    let path = request.uri().path().to_owned();
+    let uri = request.uri().clone();
     let mut response = match refusal {
         Some(error) => error.render(&context),
         None => next.run(request).await,
     };
     // Handlers return errors bare; here it is known who asks, and for what.
     if let Some(error) = response.extensions_mut().remove::<WebError>() {
-        tracing::info!(request = %id.0, %method, path, status = error.status.as_u16(), error = %error.why, "refused");
+        tracing::info!(request = %id.0, %method, path = uri.path(), status = error.status.as_u16(), error = %error.why, "refused");
         response = error.render(&context);
     }
+    audit::log(&user, &method, &uri, response.status(), &id.0);
     add_headers(response.headers_mut(), &id, secure);
     response
 }

@@ -1,0 +1,50 @@
+//! The audit log of the console: which user looked at a plan, and which user changed what. Lines of the log with the target `olm::audit`.
+
+use std::sync::{Arc, OnceLock};
+
+use http::{Method, StatusCode, Uri};
+
+/// The user of a request, once it is known: [`Caller`](crate::caller::Caller) writes it.
+#[derive(Clone, Default)]
+pub(crate) struct User(Arc<OnceLock<String>>);
+
+impl User {
+    pub(crate) fn is(&self, name: &str) {
+        let _ = self.0.set(name.to_owned());
+    }
+}
+
+/// Whether a request changes something or shows a plan. Pure.
+fn counts(method: &Method, path: &str) -> bool {
+    let plan = path.starts_with("/install/")
+        || path.starts_with("/installed/")
+            && ["/plan", "/change", "/rollback", "/uninstall"].iter().any(|page| path.ends_with(page));
+    *method != Method::GET && *method != Method::HEAD && path != "/theme" || plan
+}
+
+/// Writes the line of a request that was answered.
+pub(crate) fn log(user: &User, method: &Method, uri: &Uri, status: StatusCode, request: &str) {
+    let Some(user) = user.0.get() else { return };
+    if counts(method, uri.path()) {
+        let action = if *method == Method::GET { "view" } else { "change" };
+        let (path, status) = (uri.path_and_query().map_or(uri.path(), |path| path.as_str()), status.as_u16());
+        tracing::info!(target: "olm::audit", action, user, program = "olm.console", %method, path, status, request);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plans_and_changes_count_and_other_pages_do_not() {
+        for path in ["/install/olm.community/etcd", "/installed/ns/etcd/plan", "/installed/ns/etcd/uninstall"] {
+            assert!(counts(&Method::GET, path), "{path}");
+        }
+        for path in ["/catalog", "/installed", "/installed/ns/etcd", "/instances/etcds/ns/plan", "/login"] {
+            assert!(!counts(&Method::GET, path), "{path}");
+        }
+        assert!(counts(&Method::POST, "/instances/new/etcdclusters"));
+        assert!(!counts(&Method::POST, "/theme"));
+    }
+}
