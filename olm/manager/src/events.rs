@@ -54,6 +54,12 @@ pub(crate) const REASONS: &[Reason] = &[
         "ApproverLacksRights",
         "The approval is taken back: the approver does not hold rights that the plan uses or grants.",
     ),
+    warning("InstallPlan", "PolicyDenies", "An InstallPolicy does not allow it; an approval is taken back."),
+    warning(
+        "InstallPlan",
+        "SecondApproverNeeded",
+        "The approval is recorded as the first of two; another user has to approve.",
+    ),
     warning("InstallPlan", "PlanUnknown", "No Subscription of ours made it, so it is not carried out."),
     warning(
         "InstallPlan",

@@ -21,6 +21,7 @@ mod owner;
 mod permissions;
 mod plan;
 mod planned;
+mod policy;
 mod preflight;
 mod quantity;
 mod reserved;
@@ -49,6 +50,7 @@ pub use plan::{
 pub use preflight::{
     Access, FactsNeeded, KindNeeded, Rule, kinds_needed, namespaces_to_ask, roles_needed, services_needed,
 };
+pub use policy::{Judged, Policies, Right, rights_of};
 pub use reserved::{Installed, is_reserved, reserved};
 pub use schema::plan_schema;
 pub use uninstall::{

@@ -1,6 +1,6 @@
 //! Admission policies by which the API server records who asks and who approves.
 //!
-//! * `olm-requests` (mutating): a Subscription, OperatorGroup or ClusterServiceVersion carries the name and the groups of the user who
+//! * `olm-requests` (mutating): a Subscription, OperatorGroup, ClusterServiceVersion or InstallPolicy carries the name and the groups of the user who
 //!   last changed its `spec`, or an annotation that decides something. Any other change of these annotations records its author too,
 //!   so that no name can be forged.
 //! * `olm-approvals` (validating and mutating): an InstallPlan carries the name and the groups of the user who approved it, and what the
@@ -105,7 +105,7 @@ pub fn objects(namespace: &str) -> Vec<Value> {
     );
     out.extend(mutating(
         REQUESTS,
-        &["subscriptions", "operatorgroups", "clusterserviceversions"],
+        &["subscriptions", "operatorgroups", "clusterserviceversions", "installpolicies"],
         json!([
             { "name": "by-others", "expression": format!("request.userInfo.username != '{manager}'") },
             { "name": "changes", "expression": changes },
@@ -118,7 +118,7 @@ pub fn objects(namespace: &str) -> Vec<Value> {
 /// The rules for all writes of an InstallPlan: Kubernetes 1.30 and newer.
 fn approvals(manager: &str) -> [Value; 2] {
     let (by, groups) = (names::ANNOTATION_APPROVED_BY, names::ANNOTATION_APPROVED_BY_GROUPS);
-    let kept = [names::ANNOTATION_CONTENT_DIGEST, names::ANNOTATION_PLAN_ALONG]
+    let kept = [names::ANNOTATION_CONTENT_DIGEST, names::ANNOTATION_PLAN_ALONG, names::ANNOTATION_FIRST_APPROVAL]
         .map(|key| format!("{} == {}", annotation("object", key), annotation("oldObject", key)));
     let same = [("planDigest", "''"), ("clusterServiceVersionNames", "[]")]
         .map(|(name, none)| format!("{} == {}", field("object", name, none), field("oldObject", name, none)));
