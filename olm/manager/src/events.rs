@@ -103,6 +103,11 @@ pub(crate) const REASONS: &[Reason] = &[
         "AuthorLacksRights",
         "Its rights do not follow the OperatorGroup: its author, or that of the group, does not hold them.",
     ),
+    warning(
+        "ClusterServiceVersion",
+        "PolicyDenies",
+        "Its rights do not follow the OperatorGroup: an InstallPolicy denies them.",
+    ),
     normal("ClusterServiceVersion", "RequirementsUnknown", "Requirements are about to be looked at."),
     normal(
         "ClusterServiceVersion",

@@ -258,10 +258,11 @@ impl Plan {
             let finding = Finding::new(FindingCode::DependencyMissing, &self.bundle, text);
             self.findings.push(finding.fix(format!("olm why {} -n {}", self.package, self.namespace)));
         }
+        let approve = format!("olm approve {} -n {}", self.package, self.namespace);
         for one in &along {
             // Who approves the one approves the others.
             let second = one.plan.findings.iter().filter(|f| f.code == FindingCode::SecondApproverNeeded);
-            let second = second.map(|f| Finding { subject: one.entry.bundle.name.clone(), ..f.clone() });
+            let second = second.map(|f| Finding { subject: one.entry.bundle.name.clone(), ..f.clone() }.fix(&approve));
             self.findings.extend(second);
             self.lending.retain(|policy| one.plan.lending.contains(policy));
         }

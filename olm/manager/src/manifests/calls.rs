@@ -69,7 +69,7 @@ pub(crate) const CALLS: &[Call] = &[
     call(
         "operators.coreos.com",
         &["installpolicies"],
-        &["get", "list", "watch"],
+        &["list", "watch"],
         "What may be installed where. No right to change them.",
     ),
     call(

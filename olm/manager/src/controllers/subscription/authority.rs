@@ -61,6 +61,11 @@ pub(super) async fn follow(
     if plan.spec.approved || !requested || (said.is_some() && said == why) {
         return Ok(Arc::clone(plan));
     }
+    let approved_once = plan.annotations().contains_key(names::ANNOTATION_FIRST_APPROVAL);
+    if approved_once && needed.as_ref().is_some_and(|needed| needed.first.is_none()) {
+        // It waits for the second of two approvers, whatever the author lacks.
+        return Ok(Arc::clone(plan));
+    }
     let (namespace, name) = (plan.namespace().unwrap_or_default(), plan.name_any());
     let mut patch = json!({
         "metadata": {
