@@ -163,7 +163,8 @@ fn t05_an_operator_group_does_not_widen_what_a_policy_denies() {
     run(async {
         // given a policy that denies Secrets of the whole cluster, and an operator that reads those of its namespace
         let world = World::bare().await?;
-        let denied = json!({ "verbs": ["*"], "apiGroups": [""], "resources": ["secrets"], "scope": "Cluster" });
+        let denied =
+            json!({ "verbs": ["*"], "apiGroups": [""], "resources": ["secrets"], "scope": "Cluster" });
         world.apply(&policy("no-secrets", json!({ "deny": { "rights": [denied] } }))).await?;
         world.publish("catalog", &Catalog::chain(&[&curious("1.0.0")])).await?;
         world.namespace("ns").await?;
@@ -219,9 +220,13 @@ fn the_author_of_a_policy_lends_rights_as_long_as_the_author_holds_them() {
         world.allow("pat", "", &[rule(&["*"], &["*"], &["*"])]).await?;
         let pat = world.client_of(Identity::user("pat", []));
         let catalogs = json!([{ "namespace": "olm", "name": "catalog" }]);
-        let mut dev = policy("dev", json!({ "allow": [{ "catalogs": catalogs, "packages": ["a"], "authority": "Policy" }] }));
+        let mut dev = policy(
+            "dev",
+            json!({ "allow": [{ "catalogs": catalogs, "packages": ["a"], "authority": "Policy" }] }),
+        );
         // whose name is written does not count
-        dev["metadata"]["annotations"] = json!({ "olm.requestedBy": "admin", "olm.requestedByGroups": "system:masters" });
+        dev["metadata"]["annotations"] =
+            json!({ "olm.requestedBy": "admin", "olm.requestedByGroups": "system:masters" });
         let made = world.create_as(&pat, &dev).await?;
         ensure!(text(&made, "/metadata/annotations/olm.requestedBy") == "pat", "{made}");
         let _manager = world.manager("manager-0")?;
@@ -240,7 +245,8 @@ fn the_author_of_a_policy_lends_rights_as_long_as_the_author_holds_them() {
         }
         world.publish("catalog", &Catalog::chain(&[&first, &second])).await?;
         let (_, needed) = waits(&world, &[]).await?;
-        for part in ["user jane does not hold", "the author of InstallPolicy dev lacks rights too: user pat"] {
+        for part in ["user jane does not hold", "the author of InstallPolicy dev lacks rights too: user pat"]
+        {
             ensure!(needed.contains(part), "{part}: {needed}");
         }
         world.csv("ns", "a.v1.0.0", "Succeeded").await.map(drop)
@@ -268,8 +274,16 @@ fn rights_are_lent_for_the_own_namespace_and_for_the_named_catalog_alone() {
 
         // and so does the same package of a catalog of the editor's
         world.publish_in("ns", "catalog", &[&op("1.0.0")]).await?;
-        world.patch_as(&jane, ("OperatorGroup", "ns", "own"), &json!({ "spec": { "targetNamespaces": ["ns"] } })).await?;
-        world.patch_as(&jane, ("Subscription", "ns", "a"), &json!({ "spec": { "sourceNamespace": "ns" } })).await?;
+        world
+            .patch_as(
+                &jane,
+                ("OperatorGroup", "ns", "own"),
+                &json!({ "spec": { "targetNamespaces": ["ns"] } }),
+            )
+            .await?;
+        world
+            .patch_as(&jane, ("Subscription", "ns", "a"), &json!({ "spec": { "sourceNamespace": "ns" } }))
+            .await?;
         let (_, needed) = waits(&world, &[&plan]).await?;
         ensure!(needed.contains("user jane does not hold"), "{needed}");
         not_installed(&world, "ns").await
@@ -301,14 +315,19 @@ fn t21_high_rights_take_the_approval_of_two_users() {
         // when one user approves it, once and again, then it waits for another
         for _ in 0..2 {
             approve(&world, &jane, plan).await?;
-            let taken = |plan: &Value| plan["spec"]["approved"] == false && text(plan, FIRST).contains("jane");
+            let taken =
+                |plan: &Value| plan["spec"]["approved"] == false && text(plan, FIRST).contains("jane");
             let taken = world.until("InstallPlan", "ns", plan, taken).await?;
-            ensure!(text(&taken, "/metadata/annotations/olm.approvalNeeded").contains("another user"), "{taken}");
+            ensure!(
+                text(&taken, "/metadata/annotations/olm.approvalNeeded").contains("another user"),
+                "{taken}"
+            );
         }
         world.event("ns", plan, "SecondApproverNeeded").await?;
         world.quiet().await?;
         not_installed(&world, "ns").await?;
-        let pending = world.condition("Subscription", "ns", "a", "InstallPlanPending", "RequiresApproval").await?;
+        let pending =
+            world.condition("Subscription", "ns", "a", "InstallPlanPending", "RequiresApproval").await?;
         ensure!(text(&pending, "/message").contains("InstallPolicy four-eyes"), "{pending}");
 
         // when another one does, it is applied
@@ -356,7 +375,9 @@ fn a_dependency_that_a_policy_does_not_allow_is_not_installed_along() {
         let _manager = world.manager("manager-0")?;
         world.home("ns").await?;
         world.subscribe("ns", "a").await?;
-        let why = world.condition("Subscription", "ns", "a", "ResolutionFailed", "ConstraintsNotSatisfiable").await?;
+        let why = world
+            .condition("Subscription", "ns", "a", "ResolutionFailed", "ConstraintsNotSatisfiable")
+            .await?;
         ensure!(text(&why, "/message").contains("b"), "{why}");
         not_installed(&world, "ns").await?;
         ensure!(world.names("Subscription", "ns").await? == ["a"], "something came along");
@@ -376,9 +397,7 @@ fn a_malformed_policy_is_refused_with_the_field() {
             entry.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
             json!({ "allow": [entry] })
         };
-        let selector = |expression: Value| {
-            json!({ "approvals": { "high": 2 }, "namespaceSelector": { "matchExpressions": [expression] } })
-        };
+        let selector = |expression: Value| json!({ "approvals": { "high": 2 }, "namespaceSelector": { "matchExpressions": [expression] } });
         let right = |right: Value| json!({ "deny": { "rights": [right] } });
         let catalog = json!([{ "namespace": "olm", "name": "community" }]);
         for (spec, field) in [
@@ -390,10 +409,16 @@ fn a_malformed_policy_is_refused_with_the_field() {
             (entry(json!({ "packages": ["a b"] })), "spec.allow[0].packages[0]"),
             (entry(json!({ "channels": [""] })), "spec.allow[0].channels[0]"),
             (entry(json!({ "catalogs": [{ "name": "community" }] })), "spec.allow[0].catalogs[0].namespace"),
-            (entry(json!({ "catalogs": [{ "name": "c", "namespace": "*" }] })), "spec.allow[0].catalogs[0].namespace"),
+            (
+                entry(json!({ "catalogs": [{ "name": "c", "namespace": "*" }] })),
+                "spec.allow[0].catalogs[0].namespace",
+            ),
             (entry(json!({ "authority": "Admin" })), "spec.allow[0].authority"),
             (entry(json!({ "authority": "Policy" })), "needs both catalogs and packages"),
-            (json!({ "allow": [{ "catalogs": catalog, "authority": "Policy" }] }), "needs both catalogs and packages"),
+            (
+                json!({ "allow": [{ "catalogs": catalog, "authority": "Policy" }] }),
+                "needs both catalogs and packages",
+            ),
             (
                 entry(json!({ "authority": "Policy", "catalogs": [{ "namespace": "olm", "name": "*" }] })),
                 "the names of catalogs have no `*`",
@@ -402,16 +427,25 @@ fn a_malformed_policy_is_refused_with_the_field() {
             (right(json!({ "verbs": [] })), "spec.deny.rights[0].verbs"),
             (right(json!({ "verbs": ["get"] })), "spec.deny.rights[0]"),
             (right(json!({ "verbs": ["get"], "apiGroups": [""] })), "spec.deny.rights[0]"),
-            (right(json!({ "verbs": ["get"], "nonResourceURLs": ["metrics"] })), "spec.deny.rights[0].nonResourceURLs[0]"),
+            (
+                right(json!({ "verbs": ["get"], "nonResourceURLs": ["metrics"] })),
+                "spec.deny.rights[0].nonResourceURLs[0]",
+            ),
             (json!({ "approvals": { "high": 3 } }), "spec.approvals.high"),
             (json!({ "approvals": {} }), "spec.approvals.high"),
-            (selector(json!({ "key": "a", "operator": "Is" })), "spec.namespaceSelector.matchExpressions[0].operator"),
+            (
+                selector(json!({ "key": "a", "operator": "Is" })),
+                "spec.namespaceSelector.matchExpressions[0].operator",
+            ),
             (selector(json!({ "key": "a", "operator": "In" })), "spec.namespaceSelector.matchExpressions[0]"),
             (
                 selector(json!({ "key": "a", "operator": "Exists", "values": ["b"] })),
                 "spec.namespaceSelector.matchExpressions[0]",
             ),
-            (selector(json!({ "key": "a b", "operator": "Exists" })), "spec.namespaceSelector.matchExpressions[0].key"),
+            (
+                selector(json!({ "key": "a b", "operator": "Exists" })),
+                "spec.namespaceSelector.matchExpressions[0].key",
+            ),
         ] {
             let refused = world.create(&policy("wrong", spec.clone())).await;
             let refused = refused.err().map(|error| format!("{error:#}")).unwrap_or_default();
@@ -451,7 +485,8 @@ fn the_effect_of_a_policy_is_shown_before_it_is_applied() {
         world.installed("ns", "a", "a.v1.0.0").await?;
         world.subscribe_with("ns", "b", |spec| spec["installPlanApproval"] = "Manual".into()).await?;
         world.waiting_plan("ns", &[]).await?;
-        let catalogs = [Catalog::chain(&[&op("1.0.0")]).and_chain(&[&high("b", "1.0.0")]).served_as("olm", "catalog")];
+        let catalogs =
+            [Catalog::chain(&[&op("1.0.0")]).and_chain(&[&high("b", "1.0.0")]).served_as("olm", "catalog")];
         let test = async |client: &Client, namespace: Option<&str>, spec: Value| {
             let new = vec![serde_json::from_value(policy("new", spec))?];
             anyhow::Ok(ops::test_policies(client, namespace, &catalogs, new).await?)
@@ -461,7 +496,12 @@ fn the_effect_of_a_policy_is_shown_before_it_is_applied() {
         };
 
         // then each policy shows what it would do
-        let tested = test(&world.client, None, json!({ "allow": [{ "packages": ["b"] }], "approvals": { "high": 2 } })).await?;
+        let tested = test(
+            &world.client,
+            None,
+            json!({ "allow": [{ "packages": ["b"] }], "approvals": { "high": 2 } }),
+        )
+        .await?;
         ensure!(
             results(&tested)
                 == [
@@ -481,7 +521,10 @@ fn the_effect_of_a_policy_is_shown_before_it_is_applied() {
         let tested = test(&jane, Some("ns"), json!({ "allow": [{ "packages": ["b"] }] })).await?;
         let first = results(&tested).into_iter().next().context("an effect")?;
         ensure!(first == ("a".to_owned(), Subject::Installed, Verdict::Denied), "{tested:?}");
-        ensure!(tested.not_checked.iter().any(|what| what.contains("no right to list installpolicies")), "{tested:?}");
+        ensure!(
+            tested.not_checked.iter().any(|what| what.contains("no right to list installpolicies")),
+            "{tested:?}"
+        );
 
         // and nothing was changed
         ensure!(world.names("InstallPolicy", "").await?.is_empty());

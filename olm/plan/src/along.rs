@@ -262,7 +262,8 @@ impl Plan {
         for one in &along {
             // Who approves the one approves the others.
             let second = one.plan.findings.iter().filter(|f| f.code == FindingCode::SecondApproverNeeded);
-            let second = second.map(|f| Finding { subject: one.entry.bundle.name.clone(), ..f.clone() }.fix(&approve));
+            let second =
+                second.map(|f| Finding { subject: one.entry.bundle.name.clone(), ..f.clone() }.fix(&approve));
             self.findings.extend(second);
             self.lending.retain(|policy| one.plan.lending.contains(policy));
         }

@@ -47,10 +47,10 @@ pub use plan::{
     API_VERSION, Cause, DependencyView, FieldDiff, Level, Op, PermissionDelta, PermissionRule, PhaseObjects,
     Plan, PlanAction, PlannedObject, RejectedView, Reversible, Why,
 };
+pub use policy::{Judged, Policies, Right, rights_of};
 pub use preflight::{
     Access, FactsNeeded, KindNeeded, Rule, kinds_needed, namespaces_to_ask, roles_needed, services_needed,
 };
-pub use policy::{Judged, Policies, Right, rights_of};
 pub use reserved::{Installed, is_reserved, reserved};
 pub use schema::plan_schema;
 pub use uninstall::{

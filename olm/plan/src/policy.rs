@@ -161,7 +161,9 @@ impl Policies {
             let mut entries = entries.filter(|entry| entry.authority == PlanAuthority::Policy);
             // The API server refuses entries that lend to any catalog or package.
             entries.any(|entry| {
-                entry.catalogs.is_some() && entry.packages.is_some() && allowed(entry).matches(catalog, package, channel)
+                entry.catalogs.is_some()
+                    && entry.packages.is_some()
+                    && allowed(entry).matches(catalog, package, channel)
             })
         };
         self.held.iter().filter(|_| self.selected).filter(lends).map(AsRef::as_ref).collect()
@@ -184,11 +186,19 @@ impl Policies {
         }
         out.extend(self.denied(judged.rights));
         if let Some((policy, high)) = self.second_approver().filter(|_| judged.high > 0) {
-            let rights = if judged.high == 1 { "1 HIGH right".to_owned() } else { format!("{} HIGH rights", judged.high) };
+            let rights = if judged.high == 1 {
+                "1 HIGH right".to_owned()
+            } else {
+                format!("{} HIGH rights", judged.high)
+            };
             let text = format!(
                 "the plan grants {rights} and InstallPolicy {policy} asks for {high} different approvers (spec.approvals.high)"
             );
-            out.push(Finding::new(FindingCode::SecondApproverNeeded, format!("InstallPolicy {policy}"), text));
+            out.push(Finding::new(
+                FindingCode::SecondApproverNeeded,
+                format!("InstallPolicy {policy}"),
+                text,
+            ));
         }
         out
     }
@@ -198,10 +208,13 @@ impl Policies {
         let mut out = Vec::new();
         for policy in &self.held {
             let denied = policy.spec.deny.iter().flat_map(|deny| &deny.rights);
-            let denied: Vec<(usize, Rule, bool)> =
-                denied.enumerate().map(|(at, right)| (at, rule(right), right.scope == RightScope::Cluster)).collect();
+            let denied: Vec<(usize, Rule, bool)> = denied
+                .enumerate()
+                .map(|(at, right)| (at, rule(right), right.scope == RightScope::Cluster))
+                .collect();
             for right in rights {
-                let counts: Vec<_> = denied.iter().filter(|(.., cluster)| right.cluster || !cluster).collect();
+                let counts: Vec<_> =
+                    denied.iter().filter(|(.., cluster)| right.cluster || !cluster).collect();
                 if counts.is_empty() {
                     continue;
                 }

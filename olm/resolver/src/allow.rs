@@ -123,7 +123,10 @@ mod tests {
         assert!(allows("team", "mine", "cert-manager", "beta"));
         assert!(!allows("olm", "community", "vault", "stable"));
         let text = |package, channel| list.refusal(&CatalogRef::new("olm", "community"), package, channel);
-        assert_eq!(text("etcd", "beta"), "InstallPolicy dev does not allow channel beta of package etcd (spec.allow)");
+        assert_eq!(
+            text("etcd", "beta"),
+            "InstallPolicy dev does not allow channel beta of package etcd (spec.allow)"
+        );
         assert!(text("vault", "beta").contains("package vault of catalog olm/community"));
     }
 }

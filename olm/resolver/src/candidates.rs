@@ -78,7 +78,9 @@ pub(crate) fn candidates<'a>(ctx: &Context<'a>, request: &Request) -> Result<Can
         }
         match ctx.excluded(&candidate.place) {
             // a policy may allow it in another channel
-            Some(reason) if ruled_out.insert(bundle.name.as_str()) => excluded.push((candidate.place, reason)),
+            Some(reason) if ruled_out.insert(bundle.name.as_str()) => {
+                excluded.push((candidate.place, reason))
+            }
             Some(_) => {}
             None => {
                 seen.insert(bundle.name.as_str());

@@ -48,7 +48,8 @@ async fn test(global: &Global, args: PolicyTestArgs) -> Result<(), Failure> {
 /// The policies of a file. Their fields are checked as the API server checks them, and unknown ones are an error.
 fn read(path: &Path) -> Result<Vec<InstallPolicy>, Failure> {
     let wrong = |text: String| Failure::new(Code::Usage, format!("{}: {text}", path.display()));
-    let content = std::fs::read_to_string(path).map_err(|error| wrong(format!("failed to read it: {error}")))?;
+    let content =
+        std::fs::read_to_string(path).map_err(|error| wrong(format!("failed to read it: {error}")))?;
     parse(&content).map_err(wrong)
 }
 
@@ -77,7 +78,9 @@ fn policy(mut object: Value) -> Result<InstallPolicy, String> {
         return Err("metadata.name: expected the name of the InstallPolicy".into());
     };
     let crd = olm_api::crds().into_iter().find(|crd| crd.spec.names.kind == "InstallPolicy");
-    let crd = crd.and_then(|crd| serde_json::to_value(crd).ok()).and_then(|crd| olm_crd::definition::parse(&crd).ok());
+    let crd = crd
+        .and_then(|crd| serde_json::to_value(crd).ok())
+        .and_then(|crd| olm_crd::definition::parse(&crd).ok());
     let crd = crd.ok_or("the schema of InstallPolicies cannot be read")?;
     let schema = &crd.storage().schema;
     let of = |text: String| format!("InstallPolicy {name}: {text}");
@@ -153,7 +156,8 @@ mod tests {
 
     use super::*;
 
-    const POLICY: &str = "apiVersion: operators.coreos.com/v1alpha1\nkind: InstallPolicy\nmetadata: {name: dev}\n";
+    const POLICY: &str =
+        "apiVersion: operators.coreos.com/v1alpha1\nkind: InstallPolicy\nmetadata: {name: dev}\n";
 
     #[test]
     fn a_file_with_a_mistake_is_refused_with_the_field() {
@@ -170,7 +174,9 @@ mod tests {
         }
         assert!(parse("kind: Pod\n").unwrap_err().contains("expected objects of kind InstallPolicy"));
         assert!(parse("").is_err());
-        let two = format!("{POLICY}spec: {{approvals: {{high: 2}}}}\n---\n{POLICY}spec: {{allow: [{{packages: ['*']}}]}}\n");
+        let two = format!(
+            "{POLICY}spec: {{approvals: {{high: 2}}}}\n---\n{POLICY}spec: {{allow: [{{packages: ['*']}}]}}\n"
+        );
         assert_eq!(parse(&two).unwrap().len(), 2);
     }
 
@@ -187,11 +193,23 @@ mod tests {
         let tested = PolicyTest {
             policies: vec![TestedPolicy { name: "dev".into(), replaces: false, namespaces: Some(2) }],
             effects: vec![
-                effect("vault", Subject::Installed, Verdict::Denied, "InstallPolicy dev does not allow package vault of catalog olm/community (spec.allow)"),
-                effect("cert", Subject::Requested, Verdict::SecondApprover, "the plan grants 1 HIGH right and InstallPolicy dev asks for 2 different approvers (spec.approvals.high)"),
+                effect(
+                    "vault",
+                    Subject::Installed,
+                    Verdict::Denied,
+                    "InstallPolicy dev does not allow package vault of catalog olm/community (spec.allow)",
+                ),
+                effect(
+                    "cert",
+                    Subject::Requested,
+                    Verdict::SecondApprover,
+                    "the plan grants 1 HIGH right and InstallPolicy dev asks for 2 different approvers (spec.approvals.high)",
+                ),
                 effect("etcd", Subject::Installed, Verdict::Allowed, ""),
             ],
-            not_checked: vec!["namespaces other than team-a: no right to list Subscriptions in all namespaces".into()],
+            not_checked: vec![
+                "namespaces other than team-a: no right to list Subscriptions in all namespaces".into(),
+            ],
         };
         insta::assert_snapshot!(text(&tested, true));
     }

@@ -118,8 +118,9 @@ pub fn objects(namespace: &str) -> Vec<Value> {
 /// The rules for all writes of an InstallPlan: Kubernetes 1.30 and newer.
 fn approvals(manager: &str) -> [Value; 2] {
     let (by, groups) = (names::ANNOTATION_APPROVED_BY, names::ANNOTATION_APPROVED_BY_GROUPS);
-    let kept = [names::ANNOTATION_CONTENT_DIGEST, names::ANNOTATION_PLAN_ALONG, names::ANNOTATION_FIRST_APPROVAL]
-        .map(|key| format!("{} == {}", annotation("object", key), annotation("oldObject", key)));
+    let kept =
+        [names::ANNOTATION_CONTENT_DIGEST, names::ANNOTATION_PLAN_ALONG, names::ANNOTATION_FIRST_APPROVAL]
+            .map(|key| format!("{} == {}", annotation("object", key), annotation("oldObject", key)));
     let same = [("planDigest", "''"), ("clusterServiceVersionNames", "[]")]
         .map(|(name, none)| format!("{} == {}", field("object", name, none), field("oldObject", name, none)));
     let spec = json!({

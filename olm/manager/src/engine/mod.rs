@@ -178,9 +178,10 @@ pub(crate) async fn change_to(
     let chosen = ChosenBundle {
         catalog: source.reference.clone(),
         package: spec.name.clone(),
-        channel: spec.channel.clone().unwrap_or_else(|| {
-            policies::channel_of(&package, bundle, &source.reference, &snapshot.policies)
-        }),
+        channel: spec
+            .channel
+            .clone()
+            .unwrap_or_else(|| policies::channel_of(&package, bundle, &source.reference, &snapshot.policies)),
         name: bundle.to_owned(),
         version: entry.version.clone(),
     };

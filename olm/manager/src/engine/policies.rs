@@ -33,11 +33,7 @@ pub(crate) async fn list(client: &Client) -> Fact<Vec<Arc<InstallPolicy>>> {
 }
 
 /// Those of the policies that hold in a namespace.
-pub(crate) async fn among(
-    client: &Client,
-    all: Vec<Arc<InstallPolicy>>,
-    namespace: &str,
-) -> Fact<Policies> {
+pub(crate) async fn among(client: &Client, all: Vec<Arc<InstallPolicy>>, namespace: &str) -> Fact<Policies> {
     if all.is_empty() {
         return Fact::Known(Policies::default());
     }

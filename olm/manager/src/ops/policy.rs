@@ -7,10 +7,7 @@ use std::{
 
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::Namespace;
-use kube::{
-    Api, Client, ResourceExt,
-    api::ListParams,
-};
+use kube::{Api, Client, ResourceExt, api::ListParams};
 use olm_api::{ClusterServiceVersion, InstallPolicy, OperatorGroup, Subscription};
 use olm_plan::{Fact, Finding, FindingCode, Judged, Policies, rights_of};
 use olm_resolver::{CatalogRef, Code};
@@ -111,7 +108,9 @@ pub async fn test_policies(
     let own = client.default_namespace().to_owned();
     let world = match World::read(client, namespace).await {
         Err(Error::Forbidden { .. }) if namespace.is_none() => {
-            not_checked.push(format!("namespaces other than {own}: no right to list Subscriptions in all namespaces"));
+            not_checked.push(format!(
+                "namespaces other than {own}: no right to list Subscriptions in all namespaces"
+            ));
             World::read(client, Some(&own)).await?
         }
         read => read?,
@@ -137,16 +136,20 @@ pub async fn test_policies(
     for view in &views {
         let Some(labels) = labels.get(&namespace_of(view)) else { continue };
         let held = Policies::of(all.iter().cloned(), Some(labels));
-        effects.extend(view.csv.as_ref().and_then(|csv| installed(view, csv, &world.groups, &held, &mut not_checked)));
+        effects.extend(
+            view.csv.as_ref().and_then(|csv| installed(view, csv, &world.groups, &held, &mut not_checked)),
+        );
         let open = view.csv.is_none() || view.plan.is_some();
         let leaves = |s: &&Subscription| s.metadata.deletion_timestamp.is_none();
         if let Some(subscription) = view.subscription.as_ref().filter(leaves).filter(|_| open) {
             requested.push((subscription.clone(), held));
         }
     }
-    let planned = stream::iter(requested.into_iter().map(|(subscription, held)| async move {
-        request(client, catalogs, subscription, held).await
-    }));
+    let planned = stream::iter(
+        requested
+            .into_iter()
+            .map(|(subscription, held)| async move { request(client, catalogs, subscription, held).await }),
+    );
     for answer in planned.buffered(PLANS).collect::<Vec<_>>().await {
         match answer {
             Ok(effect) => effects.push(effect),
@@ -170,15 +173,18 @@ type Labels = BTreeMap<String, BTreeMap<String, String>>;
 async fn labels(client: &Client, wanted: BTreeSet<String>, not_checked: &mut Vec<String>) -> (Labels, bool) {
     let api = Api::<Namespace>::all(client.clone());
     if let Ok(all) = api.list_metadata(&ListParams::default()).await {
-        let labels = all.items.into_iter().map(|namespace| (namespace.name_any(), namespace.labels().clone()));
+        let labels =
+            all.items.into_iter().map(|namespace| (namespace.name_any(), namespace.labels().clone()));
         return (labels.collect(), true);
     }
     let mut labels = Labels::new();
     for name in wanted {
         match api.get_metadata(&name).await {
             Ok(namespace) => drop(labels.insert(name, namespace.labels().clone())),
-            Err(error) => not_checked
-                .push(format!("namespace {name}: failed to read its labels: {}", crate::resources::short(&error))),
+            Err(error) => not_checked.push(format!(
+                "namespace {name}: failed to read its labels: {}",
+                crate::resources::short(&error)
+            )),
         }
     }
     (labels, false)

@@ -8,9 +8,9 @@ use std::fmt::Debug;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Resource, core::PartialObjectMeta};
 use olm_api::{
-    CatalogSource, ClusterServiceVersion, ClusterServiceVersionSpec, InstallPlan, InstallPlanSpec, InstallPolicy,
-    OLMConfig, OperatorCondition, OperatorConditionSpec, OperatorGroup, Subscription, SubscriptionSpec, condition,
-    csv::CsvPhase, install_plan::InstallPlanPhase,
+    CatalogSource, ClusterServiceVersion, ClusterServiceVersionSpec, InstallPlan, InstallPlanSpec,
+    InstallPolicy, OLMConfig, OperatorCondition, OperatorConditionSpec, OperatorGroup, Subscription,
+    SubscriptionSpec, condition, csv::CsvPhase, install_plan::InstallPlanPhase,
 };
 use serde::{Serialize, de::DeserializeOwned};
 

@@ -39,7 +39,11 @@ fn binding(kind: &str, to: (&str, &str)) -> Value {
 fn judge(policies: &Policies, package: &str, channel: &str, rights: &[Right], high: usize) -> Vec<String> {
     let catalog = CatalogRef::new("olm", "community");
     let judged = Judged { catalog: &catalog, package, channel, rights, high };
-    policies.findings(&judged).into_iter().map(|finding| format!("{}: {}", finding.code, finding.text)).collect()
+    policies
+        .findings(&judged)
+        .into_iter()
+        .map(|finding| format!("{}: {}", finding.code, finding.text))
+        .collect()
 }
 
 #[test]
@@ -98,7 +102,11 @@ fn every_policy_must_allow_the_package() {
 fn a_denied_right_is_found_in_whatever_grants_a_part_of_it() {
     let secrets = json!({ "verbs": ["*"], "apiGroups": [""], "resources": ["secrets"] });
     let cases = [
-        (secrets.clone(), json!({ "verbs": ["get"], "apiGroups": [""], "resources": ["pods", "secrets"] }), true),
+        (
+            secrets.clone(),
+            json!({ "verbs": ["get"], "apiGroups": [""], "resources": ["pods", "secrets"] }),
+            true,
+        ),
         (secrets.clone(), json!({ "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"] }), true),
         (
             secrets.clone(),
@@ -145,8 +153,10 @@ fn the_scope_of_a_denied_right_and_roles_of_others() {
     let secrets = json!({ "verbs": ["get"], "apiGroups": [""], "resources": ["secrets"] });
     let mut cluster = secrets.clone();
     cluster["scope"] = json!("Cluster");
-    let (any, cluster) =
-        (held(&[json!({ "deny": { "rights": [secrets] } })]), held(&[json!({ "deny": { "rights": [cluster] } })]));
+    let (any, cluster) = (
+        held(&[json!({ "deny": { "rights": [secrets] } })]),
+        held(&[json!({ "deny": { "rights": [cluster] } })]),
+    );
     let found = |policies: &Policies, objects: &[Value]| policies.denied(&rights_of(objects)).len();
     let (own, all) = (role("Role", json!([secrets])), role("ClusterRole", json!([secrets])));
     assert_eq!((found(&any, &[own.clone()]), found(&cluster, &[own.clone()])), (1, 0));
@@ -172,8 +182,10 @@ fn high_rights_take_two_approvers_where_a_policy_says_so() {
     assert_eq!(judge(&policies, "etcd", "a", &[], 0), [""; 0]);
     assert_eq!(
         judge(&policies, "etcd", "a", &[], 3),
-        ["SecondApproverNeeded: the plan grants 3 HIGH rights and InstallPolicy p1 asks for 2 different approvers \
-          (spec.approvals.high)"]
+        [
+            "SecondApproverNeeded: the plan grants 3 HIGH rights and InstallPolicy p1 asks for 2 different approvers \
+          (spec.approvals.high)"
+        ]
     );
 }
 
@@ -181,9 +193,8 @@ fn high_rights_take_two_approvers_where_a_policy_says_so() {
 fn only_an_entry_that_names_catalogs_and_packages_lends_rights() {
     let entry = |entry: Value| held(&[json!({ "allow": [entry] })]);
     let catalogs = json!([{ "namespace": "olm", "name": "community" }]);
-    let lends = |policies: &Policies| {
-        !policies.lending(&CatalogRef::new("olm", "community"), "etcd", "a").is_empty()
-    };
+    let lends =
+        |policies: &Policies| !policies.lending(&CatalogRef::new("olm", "community"), "etcd", "a").is_empty();
     assert!(lends(&entry(json!({ "catalogs": catalogs, "packages": ["etcd"], "authority": "Policy" }))));
     assert!(!lends(&entry(json!({ "catalogs": catalogs, "packages": ["etcd"] }))));
     assert!(!lends(&entry(json!({ "packages": ["etcd"], "authority": "Policy" }))));
@@ -207,7 +218,12 @@ fn words(of: &'static [&'static str]) -> impl Strategy<Value = Vec<&'static str>
 }
 
 fn rules() -> impl Strategy<Value = Value> {
-    (words(&["get", "list", "*"]), words(&["", "apps", "*"]), words(&["pods", "pods/exec", "*/exec", "secrets", "*"]), any::<bool>())
+    (
+        words(&["get", "list", "*"]),
+        words(&["", "apps", "*"]),
+        words(&["pods", "pods/exec", "*/exec", "secrets", "*"]),
+        any::<bool>(),
+    )
         .prop_map(|(verbs, groups, resources, named)| {
             let mut rule = json!({ "verbs": verbs, "apiGroups": groups, "resources": resources });
             if named {
@@ -218,11 +234,12 @@ fn rules() -> impl Strategy<Value = Value> {
 }
 
 fn specs() -> impl Strategy<Value = Value> {
-    let entry = (words(&["etcd", "e*", "kafka"]), prop::option::of(words(&["stable", "alpha"])))
-        .prop_map(|(packages, channels)| match channels {
+    let entry = (words(&["etcd", "e*", "kafka"]), prop::option::of(words(&["stable", "alpha"]))).prop_map(
+        |(packages, channels)| match channels {
             Some(channels) => json!({ "packages": packages, "channels": channels }),
             None => json!({ "packages": packages }),
-        });
+        },
+    );
     prop_oneof![
         prop::collection::vec(entry, 1..3).prop_map(|allow| json!({ "allow": allow })),
         prop::collection::vec(rules(), 1..3).prop_map(|rights| json!({ "deny": { "rights": rights } })),

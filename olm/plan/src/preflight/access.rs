@@ -88,7 +88,9 @@ impl Rule {
         let resources = |own: &str, other: &str| covers_resource(own, other) || covers_resource(other, own);
         let objects = common(&self.groups, &other.groups, same)
             && common(&self.resources, &other.resources, resources)
-            && (self.names.is_empty() || other.names.is_empty() || common(&self.names, &other.names, |a, b| a == b));
+            && (self.names.is_empty()
+                || other.names.is_empty()
+                || common(&self.names, &other.names, |a, b| a == b));
         objects || common(&self.urls, &other.urls, paths)
     }
 

@@ -19,7 +19,9 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
         return;
     }
     let chosen = &input.resolved.chosen;
-    let rights = rights_of(input.rendered.into_iter().flat_map(|rendered| rendered.objects()).map(|(_, object)| object));
+    let rights = rights_of(
+        input.rendered.into_iter().flat_map(|rendered| rendered.objects()).map(|(_, object)| object),
+    );
     let judged = Judged {
         catalog: &chosen.catalog,
         package: &chosen.package,
@@ -54,6 +56,7 @@ pub(crate) fn lending(context: &Context<'_>) -> BTreeSet<String> {
     let (input, chosen) = (context.input, &context.input.resolved.chosen);
     let own = input.target_namespaces.iter().all(|target| target == input.namespace);
     let policies = input.facts.policies.known().filter(|_| own && !input.target_namespaces.is_empty());
-    let lending = policies.map(|policies| policies.lending(&chosen.catalog, &chosen.package, &chosen.channel));
+    let lending =
+        policies.map(|policies| policies.lending(&chosen.catalog, &chosen.package, &chosen.channel));
     lending.into_iter().flatten().map(ResourceExt::name_any).collect()
 }

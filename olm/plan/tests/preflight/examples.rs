@@ -96,7 +96,10 @@ pub(crate) const EXAMPLES: &[(FindingCode, Example)] = &[
         world.findings()
     }),
     (FindingCode::PolicyDenies, || {
-        held_to(json!({ "deny": { "rights": [{ "verbs": ["*"], "apiGroups": [""], "resources": ["nodes"] }] } })).findings()
+        held_to(
+            json!({ "deny": { "rights": [{ "verbs": ["*"], "apiGroups": [""], "resources": ["nodes"] }] } }),
+        )
+        .findings()
     }),
     (FindingCode::SecondApproverNeeded, || held_to(json!({ "approvals": { "high": 2 } })).findings()),
     (FindingCode::ReservedObject, || objects::owning("installplans", "operators.coreos.com").findings()),

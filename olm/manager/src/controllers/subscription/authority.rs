@@ -26,7 +26,11 @@ pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
 /// What keeps a plan that needs no other approval than the request from being approved: rights that the author lacks, or the
 /// approval of a second user. `None` where there is nothing, or the plan needs an approval anyway.
-pub(super) async fn needed(observed: &Observed<'_>, plan: &Plan, ctx: &Ctx) -> Result<Option<Missing>, Error> {
+pub(super) async fn needed(
+    observed: &Observed<'_>,
+    plan: &Plan,
+    ctx: &Ctx,
+) -> Result<Option<Missing>, Error> {
     if !plan_object::is_requested(observed, plan) {
         return Ok(None);
     }
