@@ -56,8 +56,8 @@ fn a_package_that_a_policy_does_not_allow_waits_in_the_namespaces_that_the_polic
         }
         let label = |value: Value| json!({ "metadata": { "labels": { "tenant": value } } });
         world.patch("Namespace", "", "ns", &label("true".into())).await?;
-        world.publish_in("ns", "other", &[&op("1.0.0")]).await?;
         let _manager = world.manager("manager-0")?;
+        world.publish_in("ns", "other", &[&op("1.0.0")]).await?;
 
         // when the package is asked for, by the name of the bundle too
         world.subscribe_with("ns", "a", |spec| spec["startingCSV"] = "a.v1.0.0".into()).await?;
