@@ -1,7 +1,12 @@
 //! InstallPolicy (not upstream): what may be installed in the namespaces that it selects, and on whose rights.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use kube::CustomResource;
+use kube::{
+    CustomResource,
+    core::{Selector, SelectorExt},
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -56,6 +61,15 @@ pub struct InstallPolicySpec {
     /// How many users must approve.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approvals: Option<Approvals>,
+}
+
+impl InstallPolicy {
+    /// Whether it holds in a namespace with these labels.
+    pub fn selects(&self, labels: &BTreeMap<String, String>) -> bool {
+        let Some(selector) = self.spec.namespace_selector.clone() else { return true };
+        // The API server refuses selectors that cannot be read.
+        Selector::try_from(selector).map_or(true, |selector| selector.matches(labels))
+    }
 }
 
 /// Packages that may be installed. A field that is absent matches everything; in names, `*` stands for any characters.

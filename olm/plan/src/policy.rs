@@ -5,10 +5,6 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use kube::{
-    ResourceExt,
-    core::{Selector, SelectorExt},
-};
 use olm_api::{
     InstallPolicy,
     install_policy::{AllowedPackages, DeniedRight, PlanAuthority, RightScope},
@@ -128,9 +124,9 @@ fn everything() -> Rule {
 impl Policies {
     /// Those that select a namespace. Where its labels are not known, all hold and none lends rights.
     pub fn of(all: impl IntoIterator<Item = Arc<InstallPolicy>>, labels: Option<&Labels>) -> Self {
-        let selects = |policy: &Arc<InstallPolicy>| labels.is_none_or(|labels| selects(policy, labels));
+        let selects = |policy: &Arc<InstallPolicy>| labels.is_none_or(|labels| policy.selects(labels));
         let mut held: Vec<_> = all.into_iter().filter(selects).collect();
-        held.sort_by_key(|policy| policy.name_any());
+        held.sort_by_key(|policy| name_of(policy));
         Self { held, selected: labels.is_some() }
     }
 
@@ -218,7 +214,7 @@ impl Policies {
                 if counts.is_empty() {
                     continue;
                 }
-                let name = policy.name_any();
+                let name = name_of(policy);
                 match &right.grants {
                     Granted::Of(role) => out.push(denies(
                         &name,
@@ -249,7 +245,7 @@ impl Policies {
     /// What is against a ClusterServiceVersion that no plan brought. It comes from no catalog, so no list allows it.
     pub fn by_hand(&self, rights: &[Right]) -> Vec<Finding> {
         let lists = self.held.iter().filter(|policy| policy.spec.allow.is_some()).map(|policy| {
-            let name = policy.name_any();
+            let name = name_of(policy);
             let text = format!(
                 "InstallPolicy {name} allows packages of catalogs only (spec.allow), and the ClusterServiceVersion was written by hand"
             );
@@ -262,21 +258,19 @@ impl Policies {
     fn second_approver(&self) -> Option<(String, i32)> {
         let asks = |policy: &Arc<InstallPolicy>| {
             let high = policy.spec.approvals.as_ref()?.high.filter(|high| *high > 1)?;
-            Some((policy.name_any(), high))
+            Some((name_of(policy), high))
         };
         self.held.iter().find_map(asks)
     }
 }
 
-fn selects(policy: &InstallPolicy, labels: &Labels) -> bool {
-    let Some(selector) = policy.spec.namespace_selector.clone() else { return true };
-    // The API server refuses selectors that cannot be read.
-    Selector::try_from(selector).map_or(true, |selector| selector.matches(labels))
+fn name_of(policy: &InstallPolicy) -> String {
+    policy.metadata.name.clone().unwrap_or_default()
 }
 
 fn allowlist(policy: &InstallPolicy) -> Option<Allowlist> {
     let entries = policy.spec.allow.as_ref()?.iter().map(allowed).collect();
-    Some(Allowlist { policy: policy.name_any(), entries })
+    Some(Allowlist { policy: name_of(policy), entries })
 }
 
 fn allowed(entry: &AllowedPackages) -> Allowed {

@@ -60,7 +60,7 @@ fn a_namespace_is_held_to_every_policy_that_selects_it() {
         ]
     };
     let held = |list: &[(&str, &str)]| -> Vec<String> {
-        Policies::of(all(), Some(&labels(list))).iter().map(|policy| policy.name_any()).collect()
+        Policies::of(all(), Some(&labels(list))).iter().map(|policy| name_of(policy)).collect()
     };
     assert_eq!(held(&[]), ["all"]);
     assert_eq!(held(&[("stage", "dev")]), ["all", "dev"]);

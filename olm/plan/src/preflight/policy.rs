@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use kube::ResourceExt;
 use olm_api::names;
 use olm_resolver::Action;
 
@@ -58,5 +57,5 @@ pub(crate) fn lending(context: &Context<'_>) -> BTreeSet<String> {
     let policies = input.facts.policies.known().filter(|_| own && !input.target_namespaces.is_empty());
     let lending =
         policies.map(|policies| policies.lending(&chosen.catalog, &chosen.package, &chosen.channel));
-    lending.into_iter().flatten().map(ResourceExt::name_any).collect()
+    lending.into_iter().flatten().filter_map(|policy| policy.metadata.name.clone()).collect()
 }
