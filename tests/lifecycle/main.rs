@@ -26,6 +26,7 @@ mod otherwise;
 mod ownership;
 mod packages;
 mod plans;
+mod policies;
 mod pulled;
 mod removal;
 mod reserved;

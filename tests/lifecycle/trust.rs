@@ -12,12 +12,12 @@ use crate::{a_crd, approvals, op, run, scenario};
 const NEEDED: &str = "/metadata/annotations/olm.approvalNeeded";
 const BY: &str = "/metadata/annotations/olm.requestedBy";
 
-fn rule(groups: &[&str], resources: &[&str], verbs: &[&str]) -> Value {
+pub(crate) fn rule(groups: &[&str], resources: &[&str], verbs: &[&str]) -> Value {
     json!({ "apiGroups": groups, "resources": resources, "verbs": verbs })
 }
 
 /// A user who may do with the manager's kinds, ConfigMaps and workloads what they like, in one namespace.
-async fn tenant(world: &World, user: &str, namespace: &str) -> Result<Client> {
+pub(crate) async fn tenant(world: &World, user: &str, namespace: &str) -> Result<Client> {
     let all = ["get", "list", "watch", "create", "update", "patch", "delete"];
     let rules = [
         rule(&["operators.coreos.com"], &["*"], &all),
@@ -28,7 +28,7 @@ async fn tenant(world: &World, user: &str, namespace: &str) -> Result<Client> {
     Ok(world.client_of(Identity::user(user, ["tenants"])))
 }
 
-fn group(namespace: &str, targets: &[&str]) -> Value {
+pub(crate) fn group(namespace: &str, targets: &[&str]) -> Value {
     json!({ "apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup",
         "metadata": { "name": "own", "namespace": namespace }, "spec": { "targetNamespaces": targets } })
 }
@@ -39,13 +39,13 @@ fn greedy(version: &str) -> Operator {
 }
 
 /// A tenant's request, with an OperatorGroup of the tenant's.
-async fn requested(world: &World, tenant: &Client, targets: &[&str]) -> Result<()> {
+pub(crate) async fn requested(world: &World, tenant: &Client, targets: &[&str]) -> Result<()> {
     world.create_as(tenant, &group("ns", targets)).await?;
     world.create_as(tenant, &World::subscription("ns", "a")).await.map(drop)
 }
 
 /// The plan that waits, and for which rights.
-async fn waits(world: &World, but: &[&str]) -> Result<(String, String)> {
+pub(crate) async fn waits(world: &World, but: &[&str]) -> Result<(String, String)> {
     let plan = world.waiting_plan("ns", but).await?;
     let name = text(&plan, "/metadata/name").to_owned();
     let plan = world.until("InstallPlan", "ns", &name, |plan| !text(plan, NEEDED).is_empty()).await?;

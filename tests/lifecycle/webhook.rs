@@ -105,7 +105,11 @@ async fn script(world: &World) -> Result<Vec<String>> {
         "metadata": { "name": "own", "namespace": "ns" } }))
     .await?;
     create(jane, op("1.0.0").manifest("ns")).await?;
+    create(jane, json!({ "apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPolicy",
+        "metadata": { "name": "own" }, "spec": {} }))
+    .await?;
     create(jane, plan("one", json!({}), json!({}))).await?;
+    create(jane, plan("second", json!({ "olm.firstApproval": "bob" }), json!({}))).await?;
     create(jane, plan("digest", json!({ "olm.contentDigest": "d" }), json!({}))).await?;
     create(jane, plan("forged", json!({ "olm.approvedBy": "admin" }), json!({}))).await?;
     create(jane, plan("groups", json!({ "olm.approvedByGroups": "system:masters" }), json!({}))).await?;

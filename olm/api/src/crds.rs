@@ -10,8 +10,8 @@ use kube::CustomResourceExt;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    CatalogSource, ClusterServiceVersion, InstallPlan, OLMConfig, Operator, OperatorCondition, OperatorGroup,
-    Subscription,
+    CatalogSource, ClusterServiceVersion, InstallPlan, InstallPolicy, OLMConfig, Operator, OperatorCondition,
+    OperatorGroup, Subscription,
 };
 
 /// All our CRDs, in the order in which users meet them.
@@ -28,6 +28,7 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
         finish(OperatorCondition::crd(), &[Older { version: "v1", without: &["/spec/conditions"] }]),
         finish(Operator::crd(), &[]),
         finish(OLMConfig::crd(), &[]),
+        finish(InstallPolicy::crd(), &[]),
     ]
 }
 

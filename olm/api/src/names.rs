@@ -81,7 +81,7 @@ pub const ANNOTATION_ROLLBACK_TO: &str = "olm.rollbackTo";
 pub const ANNOTATION_APPROVED_BY: &str = "olm.approvedBy";
 /// Annotation on InstallPlan: the groups of who approved it, one a line (ours; recorded by the API server, as they were then).
 pub const ANNOTATION_APPROVED_BY_GROUPS: &str = "olm.approvedByGroups";
-/// Annotation on Subscription, OperatorGroup and ClusterServiceVersion: the user who last changed what is asked for (ours; recorded by
+/// Annotation on Subscription, OperatorGroup, ClusterServiceVersion and InstallPolicy: the user who last changed what is asked for (ours; recorded by
 /// the API server, see docs/security.md). A ClusterServiceVersion of an approved plan has none.
 pub const ANNOTATION_REQUESTED_BY: &str = "olm.requestedBy";
 /// Annotation beside [`ANNOTATION_REQUESTED_BY`]: the groups of that user, one a line (ours; recorded by the API server, as they were
@@ -90,6 +90,8 @@ pub const ANNOTATION_REQUESTED_BY_GROUPS: &str = "olm.requestedByGroups";
 /// Annotation on InstallPlan: digest of what is applied, by which a plan that was begun is recognised (ours; the manager alone writes
 /// it).
 pub const ANNOTATION_CONTENT_DIGEST: &str = "olm.contentDigest";
+/// Annotation on InstallPlan: the first of two approvals that an InstallPolicy asks for, as JSON (ours; the manager alone writes it).
+pub const ANNOTATION_FIRST_APPROVAL: &str = "olm.firstApproval";
 /// Annotation on InstallPlan: the rights for which the plan waits for an approver who holds them (ours).
 pub const ANNOTATION_APPROVAL_NEEDED: &str = "olm.approvalNeeded";
 

@@ -54,6 +54,12 @@ pub(crate) const REASONS: &[Reason] = &[
         "ApproverLacksRights",
         "The approval is taken back: the approver does not hold rights that the plan uses or grants.",
     ),
+    warning("InstallPlan", "PolicyDenies", "An InstallPolicy does not allow it; an approval is taken back."),
+    warning(
+        "InstallPlan",
+        "SecondApproverNeeded",
+        "The approval is recorded as the first of two; another user has to approve.",
+    ),
     warning("InstallPlan", "PlanUnknown", "No Subscription of ours made it, so it is not carried out."),
     warning(
         "InstallPlan",
@@ -96,6 +102,11 @@ pub(crate) const REASONS: &[Reason] = &[
         "ClusterServiceVersion",
         "AuthorLacksRights",
         "Its rights do not follow the OperatorGroup: its author, or that of the group, does not hold them.",
+    ),
+    warning(
+        "ClusterServiceVersion",
+        "PolicyDenies",
+        "Its rights do not follow the OperatorGroup: an InstallPolicy denies them.",
     ),
     normal("ClusterServiceVersion", "RequirementsUnknown", "Requirements are about to be looked at."),
     normal(

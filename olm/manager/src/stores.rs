@@ -16,9 +16,11 @@ use futures::{FutureExt, future::BoxFuture};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client, ResourceExt, core::PartialObjectMeta, runtime::watcher::Config};
 use olm_api::{
-    ClusterServiceVersion, InstallPlan, OperatorCondition, OperatorGroup, Subscription,
+    ClusterServiceVersion, InstallPlan, InstallPolicy, OperatorCondition, OperatorGroup, Subscription,
     install_plan::InstallPlanPhase, names,
 };
+
+use olm_plan::Policies;
 
 use crate::{lists::lists, metadata::metadata_only};
 pub(crate) use kept::{Kept, Parts, text};
@@ -47,6 +49,7 @@ pub(crate) struct Stores {
     pub(crate) conditions: Kind<OperatorCondition>,
     /// Keyed by the labels that say to which OperatorGroups and Operators they belong.
     pub(crate) namespaces: Kind<PartialObjectMeta<Namespace>>,
+    pub(crate) policies: Kind<InstallPolicy>,
 }
 
 impl Default for Stores {
@@ -69,13 +72,19 @@ impl Default for Stores {
                 |namespace| namespace.metadata.annotations = None,
                 memberships,
             ),
+            policies: Kind::new(
+                everything(),
+                |policy: &mut InstallPolicy| trim::tools(&mut policy.metadata),
+                |_| Vec::new(),
+            )
+            .optional(),
         }
     }
 }
 
 impl Stores {
     /// What keeps each of them current, for as long as it is polled. To read a page of a list is work of its own: each is for a task.
-    pub(crate) fn feeds(self: &Arc<Self>, client: &Client) -> [BoxFuture<'static, ()>; 6] {
+    pub(crate) fn feeds(self: &Arc<Self>, client: &Client) -> [BoxFuture<'static, ()>; 7] {
         fn feed<K: Kept>(
             stores: &Arc<Stores>,
             kind: fn(&Stores) -> &Kind<K>,
@@ -93,6 +102,7 @@ impl Stores {
             feed(self, |stores| &stores.groups, Api::all(client.clone())),
             feed(self, |stores| &stores.conditions, Api::all(client.clone())),
             feed(self, |stores| &stores.namespaces, Api::all(lean)),
+            feed(self, |stores| &stores.policies, Api::all(client.clone())),
         ]
     }
 
@@ -119,7 +129,18 @@ impl Stores {
             self.groups.filled(),
             self.conditions.filled(),
             self.namespaces.filled(),
+            self.policies.filled(),
         );
+    }
+
+    /// The policies that hold in a namespace.
+    pub(crate) fn policies_in(&self, namespace: &str) -> Policies {
+        let all = self.policies.all();
+        if all.is_empty() {
+            return Policies::default();
+        }
+        let namespace = self.namespaces.get("", namespace);
+        Policies::of(all, namespace.as_ref().map(|namespace| namespace.labels()))
     }
 }
 

@@ -258,6 +258,15 @@ impl Plan {
             let finding = Finding::new(FindingCode::DependencyMissing, &self.bundle, text);
             self.findings.push(finding.fix(format!("olm why {} -n {}", self.package, self.namespace)));
         }
+        let approve = format!("olm approve {} -n {}", self.package, self.namespace);
+        for one in &along {
+            // Who approves the one approves the others.
+            let second = one.plan.findings.iter().filter(|f| f.code == FindingCode::SecondApproverNeeded);
+            let second =
+                second.map(|f| Finding { subject: one.entry.bundle.name.clone(), ..f.clone() }.fix(&approve));
+            self.findings.extend(second);
+            self.lending.retain(|policy| one.plan.lending.contains(policy));
+        }
         self.findings.sort_by_key(|finding| finding.severity);
         let entries: Vec<AlongRef> = along.iter().map(|a| a.entry.clone()).collect();
         self.subscribe(&entries, approval);
@@ -322,6 +331,10 @@ fn in_the_way(one: &Along, namespace: &str, taken: &BTreeSet<String>) -> Option<
             bundle.package, bundle.channel
         );
         return Some(Finding::new(FindingCode::DependencyMissing, &bundle.name, text).fix(fix));
+    }
+    if let Some(denied) = one.plan.findings.iter().find(|f| f.code == FindingCode::PolicyDenies) {
+        let text = format!("{} is needed by {by}: {}", bundle.name, denied.text);
+        return Some(Finding { text, ..denied.clone() });
     }
     let blocking = one.plan.findings.iter().find(|f| f.severity == Severity::Block)?;
     let text = format!(

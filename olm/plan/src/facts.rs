@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::object::ObjectRef;
 use crate::permissions::CatalogRisk;
+use crate::policy::Policies;
 use crate::preflight::Access;
 
 /// Something that may not be known.
@@ -71,6 +72,8 @@ pub struct ClusterFacts {
     pub ready_services: BTreeMap<(String, String), Fact<bool>>,
     /// Whether PriorityClasses exist.
     pub priority_classes: BTreeMap<String, Fact<bool>>,
+    /// The InstallPolicies that hold in the operator's namespace.
+    pub policies: Fact<Policies>,
     /// Objects of the plan that may be there, and that whoever asks may not read.
     pub unreadable: BTreeSet<ObjectRef>,
 }

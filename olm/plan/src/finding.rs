@@ -114,6 +114,10 @@ codes! {
     /// The authority in whose name the plan would be applied lacks rights that it uses or grants; it waits for an approver who holds
     /// them.
     ApproverLacksRights: Warn,
+    /// An InstallPolicy does not allow the bundle, or denies a right that it contains.
+    PolicyDenies: Block,
+    /// An InstallPolicy asks for a second approver.
+    SecondApproverNeeded: Warn,
     /// An object of the bundle is reserved: it belongs to olm or to Kubernetes.
     ReservedObject: Block,
     /// A CRD of the bundle belongs to somebody else.

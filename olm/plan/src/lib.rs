@@ -21,6 +21,7 @@ mod owner;
 mod permissions;
 mod plan;
 mod planned;
+mod policy;
 mod preflight;
 mod quantity;
 mod reserved;
@@ -46,6 +47,7 @@ pub use plan::{
     API_VERSION, Cause, DependencyView, FieldDiff, Level, Op, PermissionDelta, PermissionRule, PhaseObjects,
     Plan, PlanAction, PlannedObject, RejectedView, Reversible, Why,
 };
+pub use policy::{Judged, Policies, Right, rights_of};
 pub use preflight::{
     Access, FactsNeeded, KindNeeded, Rule, kinds_needed, namespaces_to_ask, roles_needed, services_needed,
 };

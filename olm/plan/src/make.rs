@@ -19,7 +19,7 @@ use crate::owner::{Owner, owner_in, owner_of};
 use crate::permissions;
 use crate::plan::{API_VERSION, DependencyView, Plan, PlanAction, RejectedView, Reversible, Why};
 use crate::planned::{Cause, Op, PlannedObject};
-use crate::preflight::{Context, bundle_names, demands, findings, removed_stored_versions};
+use crate::preflight::{Context, bundle_names, demands, findings, lending, removed_stored_versions};
 use crate::reserved::is_reserved;
 
 /// The objects that [`make_plan`] has to know the live state of.
@@ -112,7 +112,7 @@ pub fn make_plan(input: &PlanInput<'_>, live: &Live) -> Plan {
         reversible: &reversible,
     };
     let mut findings = findings(&context);
-    let demands = demands(&context);
+    let (demands, lending) = (demands(&context), lending(&context));
     findings.extend(too_large(&longest));
     findings.sort_by_key(|finding| finding.severity);
     locate(&mut findings, &objects);
@@ -147,6 +147,7 @@ pub fn make_plan(input: &PlanInput<'_>, live: &Live) -> Plan {
         parts,
         content,
         demands,
+        lending,
         manifests: wanted.into_iter().map(|(_, reference, manifest)| (reference, manifest)).collect(),
         objects,
     }

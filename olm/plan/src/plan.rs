@@ -1,6 +1,6 @@
 //! The plan and its JSON.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use olm_bundle::{Manifest, Phase};
 use olm_resolver::{Code, group_by_cause, version_span};
@@ -91,6 +91,9 @@ pub struct Plan {
     /// What applying it demands of the authority in whose name it is applied. Not part of the JSON: the findings tell what is lacking.
     #[serde(skip)]
     pub demands: Demands,
+    /// Names of the InstallPolicies whose authors lend their rights to it. Not part of the JSON: it holds for those who make the plan.
+    #[serde(skip)]
+    pub lending: BTreeSet<String>,
     /// The manifests to apply, by reference. Not part of the JSON: they may hold secrets.
     #[serde(skip)]
     pub(crate) manifests: BTreeMap<ObjectRef, Manifest>,

@@ -68,19 +68,27 @@ pub(crate) fn candidates<'a>(ctx: &Context<'a>, request: &Request) -> Result<Can
         (Some(installed), _) => successors(ctx, request, package, &channels, installed)?,
     };
     let mut allowed = Vec::new();
-    let mut excluded = Vec::new();
-    let mut seen = HashSet::new();
+    let mut excluded: Vec<(Place<'a>, Excluded)> = Vec::new();
+    let (mut seen, mut ruled_out) = (HashSet::new(), HashSet::new());
     for candidate in listed {
         let bundle = candidate.place.bundle;
         let same = request.installed.as_ref().is_some_and(|i| i.name == bundle.name);
-        if same || skipped(bundle) || !seen.insert(bundle.name.as_str()) {
+        if same || skipped(bundle) || seen.contains(bundle.name.as_str()) {
             continue;
         }
         match ctx.excluded(&candidate.place) {
-            Some(reason) => excluded.push((candidate.place, reason)),
-            None => allowed.push(candidate),
+            // a policy may allow it in another channel
+            Some(reason) if ruled_out.insert(bundle.name.as_str()) => {
+                excluded.push((candidate.place, reason))
+            }
+            Some(_) => {}
+            None => {
+                seen.insert(bundle.name.as_str());
+                allowed.push(candidate);
+            }
         }
     }
+    excluded.retain(|(place, _)| !seen.contains(place.bundle.name.as_str()));
     // what its catalog calls deprecated comes after everything else; a stable sort keeps the order otherwise
     allowed.sort_by_key(|candidate| candidate.place.bundle.deprecated.is_some());
     Ok(Candidates { package, channels, allowed, excluded })

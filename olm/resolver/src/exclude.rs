@@ -3,6 +3,7 @@
 use olm_constraint::Rule;
 use olm_version::{Version, precedence};
 
+use crate::allow::Allowlist;
 use crate::code::Code;
 use crate::context::{Context, name_of, namespace_of};
 use crate::explain::Fix;
@@ -80,6 +81,14 @@ impl<'a> Context<'a> {
     }
 
     fn against_policy(&self, place: &Place<'_>) -> Option<Excluded> {
+        let forbids = |list: &&Allowlist| !list.allows(place.catalog, place.package, place.channel);
+        if let Some(list) = self.facts.allow.iter().filter(forbids).min_by_key(|list| &list.policy) {
+            let text = list.refusal(place.catalog, place.package, place.channel);
+            return Some(Excluded::new(Code::ForbiddenByPolicy, text).with_fix(
+                "ask a cluster administrator to allow it",
+                format!("kubectl get installpolicy {} -o yaml", list.policy),
+            ));
+        }
         let subject = place.bundle.subject(place.package);
         let broken = self.facts.policy.iter().filter(|rule| !rule.met_by(&subject)).min()?;
         let text = match &broken.message {

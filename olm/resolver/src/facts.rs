@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use olm_constraint::{Constraint, Gvk, Property, Subject};
 use olm_version::Version;
 
+use crate::allow::Allowlist;
+
 /// What the cluster has.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
@@ -18,6 +20,8 @@ pub struct Facts {
     pub installed: Vec<Installed>,
     /// What every bundle that is chosen must meet, whoever asks for it. It does not touch what is installed.
     pub policy: Vec<Constraint>,
+    /// Every bundle that is chosen must be on each of these lists. They do not touch what is installed.
+    pub allow: Vec<Allowlist>,
 }
 
 /// One served API.

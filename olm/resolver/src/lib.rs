@@ -4,6 +4,7 @@
 //! [`Facts`] (what the cluster has) give a [`Resolution`]: for every request what was chosen, or an [`Explanation`] of
 //! why nothing can be.
 
+mod allow;
 mod candidates;
 mod code;
 mod components;
@@ -29,6 +30,7 @@ mod text;
 mod universe;
 mod why;
 
+pub use allow::{Allowed, Allowlist};
 pub use code::Code;
 pub use explain::{Explanation, Fix, Node};
 pub use facts::{ApiFact, Facts, Installed};

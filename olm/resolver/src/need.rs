@@ -104,7 +104,7 @@ impl<'a> Context<'a> {
             (*id != parent, std::cmp::Reverse(priority), !own, &id.name, &id.namespace)
         });
         let mut found = Vec::new();
-        let mut seen = HashSet::new();
+        let (mut seen, mut ruled_out) = (HashSet::new(), HashSet::new());
         for catalog in catalogs {
             let packages = sources
                 .iter()
@@ -118,14 +118,23 @@ impl<'a> Context<'a> {
             });
             for (catalog, package, channel) in channels {
                 for place in ordered_places(catalog, package, channel) {
-                    if need.met_by(&place.bundle.subject(place.package))
-                        && seen.insert((catalog, place.package, place.bundle.name.as_str()))
-                    {
-                        found.push((place, self.excluded_as_dependency(&place)));
+                    let key = (catalog, place.package, place.bundle.name.as_str());
+                    if !need.met_by(&place.bundle.subject(place.package)) || seen.contains(&key) {
+                        continue;
+                    }
+                    match self.excluded_as_dependency(&place) {
+                        // a policy may allow it in another channel
+                        Some(reason) if ruled_out.insert(key) => found.push((place, Some(reason))),
+                        Some(_) => {}
+                        None => {
+                            seen.insert(key);
+                            found.push((place, None));
+                        }
                     }
                 }
             }
         }
+        found.retain(|(place, excluded)| excluded.is_none() || !seen.contains(&place.key()));
         found
     }
 }

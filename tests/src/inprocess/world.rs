@@ -48,6 +48,7 @@ const KINDS: &[(&str, &str, &str, &str)] = &[
     ("OperatorCondition", "operators.coreos.com", "v2", "operatorconditions"),
     ("Operator", "operators.coreos.com", "v1", "operators"),
     ("OLMConfig", "operators.coreos.com", "v1", "olmconfigs"),
+    ("InstallPolicy", "operators.coreos.com", "v1alpha1", "installpolicies"),
     ("CustomResourceDefinition", "apiextensions.k8s.io", "v1", "customresourcedefinitions"),
     ("APIService", "apiregistration.k8s.io", "v1", "apiservices"),
     ("Deployment", "apps", "v1", "deployments"),

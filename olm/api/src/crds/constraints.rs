@@ -2,6 +2,8 @@
 //!
 //! In a path, `N` stands for the elements of a list.
 
+mod policy;
+
 use serde_json::{Value, json};
 
 /// Fields that must be there. Only of what users write: status is written by controllers that know their own types, and what is
@@ -28,6 +30,12 @@ const REQUIRED: &[(&str, &str, &[&str])] = &[
         "/spec/conditions/N",
         &["lastTransitionTime", "message", "reason", "status", "type"],
     ),
+    ("InstallPolicy", "", &["spec"]),
+    ("InstallPolicy", "/spec/namespaceSelector/matchExpressions/N", &["key", "operator"]),
+    ("InstallPolicy", "/spec/allow/N/catalogs/N", &["namespace", "name"]),
+    ("InstallPolicy", "/spec/deny", &["rights"]),
+    ("InstallPolicy", "/spec/deny/rights/N", &["verbs"]),
+    ("InstallPolicy", "/spec/approvals", &["high"]),
 ];
 
 /// Puts the tables into the schema of a kind.
@@ -87,6 +95,7 @@ fn keywords(kind: &str) -> Vec<(String, Value)> {
             "/spec/features/packageServerSyncInterval",
             json!({ "pattern": r"^([0-9]+(\.[0-9]+)?(s|m|h))+$" }),
         )],
+        "InstallPolicy" => return policy::keywords(),
         _ => Vec::new(),
     };
     list.into_iter().map(|(path, keywords)| (path.to_owned(), keywords)).collect()

@@ -7,6 +7,7 @@ mod console;
 mod operators;
 mod own;
 mod plan;
+mod policy;
 mod servers;
 mod settings;
 
@@ -20,6 +21,7 @@ pub use console::*;
 pub use operators::*;
 pub use own::*;
 pub use plan::*;
+pub use policy::*;
 pub use servers::*;
 pub use settings::*;
 
@@ -143,6 +145,8 @@ pub enum Command {
     Uninstall(UninstallArgs),
     /// Check a cluster: the manager, catalogs, plans, operators, and what was left behind.
     Doctor(DoctorArgs),
+    /// Test InstallPolicies, which say what may be installed where.
+    Policy(PolicyArgs),
     /// Check, make, read, serve and mirror catalogs.
     Catalog(CatalogCommandArgs),
     /// Check and render bundles.
@@ -196,7 +200,7 @@ impl Command {
             Self::Catalog(_) => true,
             Self::Bundle(args) => !matches!(args.command, BundleCommand::Run(_)),
             Self::Search(_) | Self::Show(_) | Self::Plan(_) | Self::Why(_) | Self::Graph(_) => true,
-            Self::Diff(_) | Self::Explain(_) => true,
+            Self::Diff(_) | Self::Explain(_) | Self::Policy(_) => true,
             _ => false,
         }
     }

@@ -16,6 +16,7 @@ mod install;
 mod list;
 mod manager;
 mod plan;
+mod policy;
 mod progress;
 mod rollback;
 mod search;
@@ -88,6 +89,7 @@ async fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Token(args) => up::token(args).await,
         #[cfg(feature = "devcluster")]
         Command::Dev(args) => dev::run(&global, args).await,
+        Command::Policy(args) => policy::run(&global, args).await,
         Command::Catalog(args) => catalog::run(args).await,
         Command::Bundle(args) => bundle::run(&global, args).await,
         Command::Own(args) => self_manage::run(&global, args).await,

@@ -5,20 +5,21 @@
 
 pub mod policies;
 mod review;
+pub(crate) mod second;
 pub(crate) mod webhook;
 
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::{Api, Client, ResourceExt, api::PostParams};
 use olm_api::{InstallPlan, OperatorGroup, names};
-use olm_plan::{AccessRequest, Demands, Who};
+use olm_plan::{AccessRequest, Demands, Plan, Who};
 use tokio::sync::OnceCell;
 
-use crate::context::Error;
+use crate::{context::Error, stores::Stores};
 
 /// A user or an account, as the API server recorded it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Authority {
-    user: String,
+    pub(crate) user: String,
     groups: Vec<String>,
 }
 
@@ -106,19 +107,53 @@ impl Authorities {
 
     /// Whether a plan may be applied in the name of a user. Where the OperatorGroup names an account, that account is the authority: the API
     /// server checks its rights with every write. Who names an account must be able to use it.
+    ///
+    /// `lenders` are the authors of InstallPolicies that lend their rights to the plan.
     pub(crate) async fn permits_plan(
         &self,
         named: &Named,
         demands: &Demands,
         what: &Asking<'_>,
         group: Option<&OperatorGroup>,
+        lenders: &[Lender],
     ) -> Result<Permission, Error> {
         let account = group.and_then(|group| Some((group, group.spec.service_account_name.as_deref()?)));
-        let Some((group, account)) = account else { return self.permits(named, demands, Some(what)).await };
+        let Some((group, account)) = account else {
+            let own = self.permits(named, demands, Some(what)).await?;
+            return match (own, named) {
+                (Permission::Waits(why), Named::By(_)) => self.lent(why, demands, lenders).await,
+                (own, _) => Ok(own),
+            };
+        };
         match Authority::requested(group) {
             Some(author) => self.may_use(&author, group, account).await,
             None => Ok(Permission::Granted),
         }
+    }
+
+    /// Whether a lender holds what a requester lacks.
+    async fn lent(
+        &self,
+        mut why: String,
+        demands: &Demands,
+        lenders: &[Lender],
+    ) -> Result<Permission, Error> {
+        for Lender { policy, author } in lenders {
+            let Some(author) = author else {
+                why += &format!(
+                    "; InstallPolicy {policy} has no recorded author who could lend rights: {}",
+                    record("InstallPolicy", "", policy)
+                );
+                continue;
+            };
+            match self.permits(&Named::By(author.clone()), demands, None).await? {
+                Permission::Granted => return Ok(Permission::Granted),
+                Permission::Waits(lacks) => {
+                    why += &format!("; the author of InstallPolicy {policy} lacks rights too: {lacks}");
+                }
+            }
+        }
+        Ok(Permission::Waits(why))
     }
 
     /// Whether what a user wrote may be applied with the rights that an OperatorGroup gives: those of its account, or the user's own.
@@ -164,7 +199,7 @@ impl Authorities {
     }
 
     /// The user as whom the manager is known to the API server.
-    async fn own_name(&self) -> Result<&String, Error> {
+    pub(crate) async fn own_name(&self) -> Result<&String, Error> {
         self.own
             .get_or_try_init(|| async {
                 let api = Api::<SelfSubjectReview>::all(self.client.clone());
@@ -200,6 +235,23 @@ impl Authorities {
     }
 }
 
+/// The author of an InstallPolicy that lends its author's rights.
+pub(crate) struct Lender {
+    policy: String,
+    author: Option<Authority>,
+}
+
+impl Lender {
+    /// Those who lend their rights to a plan.
+    pub(crate) fn of(plan: &Plan, stores: &Stores) -> Vec<Self> {
+        let lender = |policy: &String| {
+            let found = stores.policies.get("", policy)?;
+            Some(Self { policy: policy.clone(), author: Authority::requested(found.as_ref()) })
+        };
+        plan.lending.iter().filter_map(lender).collect()
+    }
+}
+
 /// The object that asks for a change.
 pub(crate) struct Asking<'a> {
     pub(crate) kind: &'a str,
@@ -221,8 +273,9 @@ impl Asking<'_> {
 /// The command that records the caller as the author of an object: whatever value is written, the API server stores the name of the
 /// requester there.
 pub(crate) fn record(kind: &str, namespace: &str, name: &str) -> String {
+    let place = if namespace.is_empty() { String::new() } else { format!(" -n {namespace}") };
     format!(
-        "kubectl annotate {} {name} -n {namespace} {}=me --overwrite",
+        "kubectl annotate {} {name}{place} {}=me --overwrite",
         kind.to_lowercase(),
         names::ANNOTATION_REQUESTED_BY
     )

@@ -1,6 +1,6 @@
 //! Admission policies by which the API server records who asks and who approves.
 //!
-//! * `olm-requests` (mutating): a Subscription, OperatorGroup or ClusterServiceVersion carries the name and the groups of the user who
+//! * `olm-requests` (mutating): a Subscription, OperatorGroup, ClusterServiceVersion or InstallPolicy carries the name and the groups of the user who
 //!   last changed its `spec`, or an annotation that decides something. Any other change of these annotations records its author too,
 //!   so that no name can be forged.
 //! * `olm-approvals` (validating and mutating): an InstallPlan carries the name and the groups of the user who approved it, and what the
@@ -28,10 +28,12 @@ pub(super) const DECISIONS: [&str; 4] = [
 ];
 
 /// Annotations of an InstallPlan that only the manager writes.
-pub(super) const CONTENT: [&str; 2] = [names::ANNOTATION_CONTENT_DIGEST, names::ANNOTATION_PLAN_ALONG];
+pub(super) const CONTENT: [&str; 3] =
+    [names::ANNOTATION_CONTENT_DIGEST, names::ANNOTATION_PLAN_ALONG, names::ANNOTATION_FIRST_APPROVAL];
 
 /// The kinds whose authors are recorded.
-pub(super) const REQUESTED: [&str; 3] = ["subscriptions", "operatorgroups", "clusterserviceversions"];
+pub(super) const REQUESTED: [&str; 4] =
+    ["subscriptions", "operatorgroups", "clusterserviceversions", "installpolicies"];
 
 /// Whether the request is the one that approves.
 pub(super) const APPROVES: &str = "object.spec.approved && (oldObject == null || !oldObject.spec.approved)";

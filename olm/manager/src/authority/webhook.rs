@@ -35,7 +35,7 @@ pub(crate) fn objects(namespace: &str) -> Vec<Value> {
             "timeoutSeconds": 10,
             "rules": [{
                 "apiGroups": [names::GROUP], "apiVersions": ["*"], "resources": resources,
-                "operations": ["CREATE", "UPDATE"], "scope": "Namespaced",
+                "operations": ["CREATE", "UPDATE"],
             }],
             // Without a manager, the API server still removes finalizers and the manager's own account still writes.
             "matchConditions": conditions,

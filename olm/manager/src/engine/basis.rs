@@ -7,6 +7,7 @@ use std::{
 
 use kube::Resource;
 use olm_api::Subscription;
+use olm_plan::Policies;
 
 use super::Snapshot;
 use crate::catalogs::LoadedCatalog;
@@ -28,6 +29,8 @@ impl Basis {
         versions(&snapshot.groups, &mut objects);
         versions(&snapshot.conditions, &mut objects);
         snapshot.kubernetes.hash(&mut objects);
+        let policies = snapshot.policies.known().into_iter().flat_map(Policies::iter);
+        versions(&policies.map(Arc::clone).collect::<Vec<_>>(), &mut objects);
         // Subscriptions are looked at for what they ask for; what became of it is in the versions of the rest.
         for other in &snapshot.subscriptions {
             let meta = &other.metadata;

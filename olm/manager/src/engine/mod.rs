@@ -9,6 +9,7 @@ mod basis;
 mod channel;
 pub(crate) mod installed;
 pub mod offline;
+pub(crate) mod policies;
 mod prepared;
 mod refusal;
 mod request;
@@ -27,7 +28,7 @@ use std::{
 use kube::{Client, ResourceExt};
 use olm_api::{ClusterServiceVersion, Subscription, names};
 use olm_bundle::Bundle;
-use olm_plan::{AlongRef, Plan};
+use olm_plan::{AlongRef, Fact, Plan, Policies};
 use olm_resolver::{Action, ChosenBundle, Request, Resolved, resolve_one};
 
 pub(crate) use basis::Basis;
@@ -75,9 +76,20 @@ pub async fn preview(
     catalogs: &[LoadedCatalog],
     subscription: &Subscription,
 ) -> Result<Plan, Refusal> {
+    let policies = policies::read(client, &request::namespace(subscription)).await;
+    preview_under(client, catalogs, subscription, policies).await
+}
+
+/// The same under other InstallPolicies than those of the cluster.
+pub(crate) async fn preview_under(
+    client: &Client,
+    catalogs: &[LoadedCatalog],
+    subscription: &Subscription,
+    policies: Fact<Policies>,
+) -> Result<Plan, Refusal> {
     let resources = Resources::new(client.clone());
     let namespace = request::namespace(subscription);
-    let snapshot = Snapshot::read(&resources, &namespace).await?.asked_by_user();
+    let snapshot = Snapshot::read(&resources, &namespace).await?.asked_by_user().held_to(policies);
     let sight = Sight::of(&namespace, home(), &snapshot.groups);
     in_sight(subscription, &sight)?;
     let catalogs = &sight.among(catalogs);
@@ -103,7 +115,9 @@ pub async fn explain(
 ) -> Result<Resolved, Refusal> {
     let resources = Resources::new(client.clone());
     let namespace = request::namespace(subscription);
-    let snapshot = Snapshot::read(&resources, &namespace).await?;
+    let (snapshot, policies) =
+        tokio::join!(Snapshot::read(&resources, &namespace), policies::read(client, &namespace));
+    let snapshot = snapshot?.held_to(policies);
     let sight = Sight::of(&namespace, home(), &snapshot.groups);
     in_sight(subscription, &sight)?;
     choose(&resources, &sight.among(catalogs), subscription, &snapshot).await
@@ -164,7 +178,10 @@ pub(crate) async fn change_to(
     let chosen = ChosenBundle {
         catalog: source.reference.clone(),
         package: spec.name.clone(),
-        channel: spec.channel.clone().unwrap_or_else(|| package.default_channel.clone()),
+        channel: spec
+            .channel
+            .clone()
+            .unwrap_or_else(|| policies::channel_of(&package, bundle, &source.reference, &snapshot.policies)),
         name: bundle.to_owned(),
         version: entry.version.clone(),
     };

@@ -12,7 +12,7 @@ use olm_api::{
     csv::{ApiServiceDescription, CrdDescription},
     names,
 };
-use olm_plan::{Live, ObjectRef, installed_of};
+use olm_plan::{Fact, Live, ObjectRef, Policies, installed_of};
 use olm_resolver::{ApiFact, Facts, Gvk, Installed, Package, Request, Universe, Version};
 use serde_json::{Value, json};
 
@@ -37,6 +37,8 @@ pub(crate) struct Snapshot {
     pub(crate) conditions: Vec<Arc<OperatorCondition>>,
     pub(crate) subscriptions: Vec<Arc<Subscription>>,
     pub(crate) kubernetes: Option<Version>,
+    /// The InstallPolicies that hold in the namespace.
+    pub(crate) policies: Fact<Policies>,
     pub(super) asker: Asker,
     /// What the resolver is told of the versions; the same for all Subscriptions of the namespace.
     pub(super) installed: OnceLock<Vec<Installed>>,
@@ -75,6 +77,7 @@ impl Snapshot {
             && same(&self.conditions, &other.conditions)
             && same(&self.subscriptions, &other.subscriptions)
             && self.kubernetes == other.kubernetes
+            && self.policies == other.policies
     }
 
     /// The operators that are installed, as the resolver knows them.
@@ -95,6 +98,7 @@ impl Snapshot {
             conditions: stores.conditions.in_namespace(namespace),
             subscriptions: stores.subscriptions.in_namespace(namespace),
             kubernetes: kubernetes(resources).await,
+            policies: Fact::Known(stores.policies_in(namespace)),
             asker: Asker::Installer,
             installed: OnceLock::new(),
         }
@@ -118,9 +122,15 @@ impl Snapshot {
             conditions: conditions?,
             subscriptions: subscriptions?,
             kubernetes,
+            policies: Fact::NotAsked,
             asker: Asker::Installer,
             installed: OnceLock::new(),
         })
+    }
+
+    /// The same with the policies that hold in the namespace.
+    pub(crate) fn held_to(self, policies: Fact<Policies>) -> Self {
+        Self { policies, ..self }
     }
 
     /// The same, read by somebody who wants to know what a plan would do, and does not carry it out.
@@ -221,6 +231,7 @@ pub(super) async fn facts(
         installed: snapshot.installed_facts().to_vec(),
         openshift: if limited { openshift(resources).await? } else { None },
         policy: Vec::new(),
+        allow: snapshot.policies.known().map(Policies::allowlists).unwrap_or_default(),
     })
 }
 

@@ -95,6 +95,7 @@ pub(super) async fn work_out(
         from_channel: channel::before(subscription, &snapshot.subscriptions, package, &resolved),
         catalog_risk: Some(CatalogRisk::of(&source.catalog)),
         owned_crds: Fact::Known(owned_by_others(snapshot, &resolved)),
+        policies: snapshot.policies.clone(),
         ..ClusterFacts::default()
     };
     let subscription_name = subscription.name_any();

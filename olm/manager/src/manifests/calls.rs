@@ -67,6 +67,12 @@ pub(crate) const CALLS: &[Call] = &[
         "Owner references to them that block their deletion, where the cluster checks that.",
     ),
     call(
+        "operators.coreos.com",
+        &["installpolicies"],
+        &["list", "watch"],
+        "What may be installed where. No right to change them.",
+    ),
+    call(
         "apiextensions.k8s.io",
         &["customresourcedefinitions"],
         &["get", "list", "watch", "create", "update", "patch"],

@@ -78,6 +78,7 @@ pub(super) fn personas() -> [Value; 3] {
         "clusterserviceversions",
         "operatorgroups",
         "operatorconditions",
+        "installpolicies",
     ];
     let packages =
         rule(&["packages.operators.coreos.com"], &["packagemanifests", "packagemanifests/icon"], &look);

@@ -11,6 +11,7 @@ mod install;
 mod instances;
 mod list;
 mod overview;
+mod policy;
 mod revisions;
 mod settings;
 mod status;
@@ -27,6 +28,7 @@ pub use install::{InstallRequest, InstallResult, install, preview_install, wante
 pub use instances::{Instance, list_instances, list_instances_of};
 pub use list::{Installed, find_installed, list_installed};
 pub use overview::{Overview, overview};
+pub use policy::{Effect, PolicyTest, Subject, TestedPolicy, Verdict, test_policies};
 pub(crate) use revisions::approval;
 pub use revisions::{Approval, Revision, RolledBack, history, preview_rollback, rollback};
 pub use settings::{Foreseen, Setting, Wish, preview_set, set};

@@ -8,9 +8,9 @@ use std::fmt::Debug;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Resource, core::PartialObjectMeta};
 use olm_api::{
-    CatalogSource, ClusterServiceVersion, ClusterServiceVersionSpec, InstallPlan, InstallPlanSpec, OLMConfig,
-    OperatorCondition, OperatorConditionSpec, OperatorGroup, Subscription, SubscriptionSpec, condition,
-    csv::CsvPhase, install_plan::InstallPlanPhase,
+    CatalogSource, ClusterServiceVersion, ClusterServiceVersionSpec, InstallPlan, InstallPlanSpec,
+    InstallPolicy, OLMConfig, OperatorCondition, OperatorConditionSpec, OperatorGroup, Subscription,
+    SubscriptionSpec, condition, csv::CsvPhase, install_plan::InstallPlanPhase,
 };
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -67,7 +67,7 @@ macro_rules! kept_as_they_are {
     )*};
 }
 
-kept_as_they_are!(OperatorGroup, PartialObjectMeta<Namespace>, CatalogSource, OLMConfig);
+kept_as_they_are!(OperatorGroup, PartialObjectMeta<Namespace>, CatalogSource, OLMConfig, InstallPolicy);
 
 /// Kinds with metadata, a specification and a status.
 macro_rules! kept_in_parts {

@@ -35,6 +35,8 @@ pub(crate) struct Kind<K: Kept> {
     filled: watch::Sender<bool>,
     selected: watcher::Config,
     trim: fn(&mut K),
+    /// Whether there are no objects where the API server does not serve the kind.
+    optional: bool,
 }
 
 /// The side that changes.
@@ -80,7 +82,13 @@ impl<K: Kept> Kind<K> {
             filled: watch::Sender::new(false),
             selected,
             trim,
+            optional: false,
         }
+    }
+
+    /// For a kind that the API server may not serve: then there are no objects of it.
+    pub(crate) fn optional(self) -> Self {
+        Self { optional: true, ..self }
     }
 
     /// Follows the objects until it is dropped.
@@ -89,6 +97,12 @@ impl<K: Kept> Kind<K> {
         while let Some(event) = events.next().await {
             match event {
                 Ok(event) => self.take(event),
+                Err(watcher::Error::InitialListFailed(kube::Error::Api(status)))
+                    if self.optional && status.is_not_found() =>
+                {
+                    self.take(Event::Init);
+                    self.take(Event::InitDone);
+                }
                 Err(error) => {
                     tracing::warn!(kind = &*K::kind(&()), %error, "watch failed; it is tried again")
                 }
@@ -218,6 +232,11 @@ impl<K: Kept> Kind<K> {
     /// Where those of a namespace are.
     pub(crate) fn references_in(&self, namespace: &str) -> Vec<ObjectRef<K>> {
         self.shelf().names(namespace).map(|name| reference(namespace, name)).collect()
+    }
+
+    /// Whether there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.shelf().places().next().is_none()
     }
 
     /// Where all of them are.

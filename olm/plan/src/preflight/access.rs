@@ -75,6 +75,25 @@ impl Rule {
         parts
     }
 
+    /// Whether something is granted by both. A named object is part of all objects.
+    pub(crate) fn overlaps(&self, other: &Self) -> bool {
+        let common = |own: &[String], others: &[String], overlap: fn(&str, &str) -> bool| {
+            own.iter().any(|own| others.iter().any(|other| overlap(own, other)))
+        };
+        let same = |own: &str, other: &str| own == "*" || other == "*" || own == other;
+        if !common(&self.verbs, &other.verbs, same) {
+            return false;
+        }
+        let paths = |own: &str, other: &str| covers_url(own, other) || covers_url(other, own);
+        let resources = |own: &str, other: &str| covers_resource(own, other) || covers_resource(other, own);
+        let objects = common(&self.groups, &other.groups, same)
+            && common(&self.resources, &other.resources, resources)
+            && (self.names.is_empty()
+                || other.names.is_empty()
+                || common(&self.names, &other.names, |a, b| a == b));
+        objects || common(&self.urls, &other.urls, paths)
+    }
+
     /// Whether it gives all that a part of another rule gives.
     fn covers(&self, part: &Self) -> bool {
         let verb = part.verbs.first().map_or("", String::as_str);

@@ -14,6 +14,7 @@ mod namespace;
 mod needed;
 mod pod;
 mod pod_security;
+mod policy;
 mod priority_class;
 mod quota;
 mod report;
@@ -39,6 +40,7 @@ pub use access::{Access, Rule};
 pub(crate) use crd::removed_stored_versions;
 pub(crate) use json::{plural, some_of};
 pub use needed::{FactsNeeded, KindNeeded, kinds_needed, namespaces_to_ask, roles_needed, services_needed};
+pub(crate) use policy::lending;
 pub(crate) use report::MOST_NAMED;
 use report::Report;
 pub(crate) use rights::demands;
@@ -91,6 +93,7 @@ const CHECKS: &[fn(&Context<'_>, &mut Report)] = &[
     namespace::check,
     apis::check,
     rights::check,
+    policy::check,
     crd::check,
     reserved::check,
     collision::check,

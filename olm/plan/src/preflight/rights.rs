@@ -61,7 +61,16 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
 
 /// Whether the plan would need another approver if the caller requested it.
 fn approver(context: &Context<'_>, user: &Principal, report: &mut Report) {
+    let lending = super::lending(context);
     match demands(context).judge(&user.access) {
+        Some(Verdict::Lacking(_)) if !lending.is_empty() => {
+            let policies: Vec<&str> = lending.iter().map(String::as_str).collect();
+            let what = format!(
+                "whether the author of InstallPolicy {} holds the rights that you lack",
+                policies.join(" or ")
+            );
+            report.not_checked(what, "the manager asks the API server when it makes the plan");
+        }
         Some(Verdict::Lacking(missing)) => {
             let approve = format!(
                 "olm approve {} -n {}",

@@ -158,6 +158,7 @@ pub fn make_uninstall_plan(input: &UninstallInput<'_>, live: &Live) -> Plan {
         along: Vec::new(),
         parts,
         content,
+        lending: Default::default(),
         demands: Default::default(),
         manifests: Default::default(),
         objects,

@@ -1,10 +1,13 @@
 //! One example of each code.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
-use olm_api::subscription::DeletionPolicy;
+use olm_api::{InstallPolicy, subscription::DeletionPolicy};
 use olm_bundle::RenderError;
-use olm_plan::{Fact, Finding, FindingCode, Operand, UninstallInput, Who, make_uninstall_plan};
+use olm_plan::{Fact, Finding, FindingCode, Operand, Policies, UninstallInput, Who, make_uninstall_plan};
 use olm_resolver::{ChosenBundle, Dependency, Gvk, Need, SatisfiedBy, Version};
 use serde_json::{Value, json};
 
@@ -12,6 +15,16 @@ use crate::world::{World, allow, config, crd, manager, namespace, pod, principal
 use crate::{around, crds, objects, rights};
 
 type Example = fn() -> Vec<Finding>;
+
+/// An operator that may patch nodes, in a namespace with a policy.
+pub(crate) fn held_to(spec: Value) -> World {
+    let mut world = World::install(vec![], |csv| {
+        allow(csv, json!({ "apiGroups": [""], "resources": ["nodes"], "verbs": ["patch"] }));
+    });
+    let policy = InstallPolicy::new("dev", serde_json::from_value(spec).unwrap());
+    world.facts.policies = Fact::Known(Policies::of([Arc::new(policy)], Some(&BTreeMap::new())));
+    world
+}
 
 pub(crate) const EXAMPLES: &[(FindingCode, Example)] = &[
     (FindingCode::UnsupportedInstallMode, || {
@@ -82,6 +95,13 @@ pub(crate) const EXAMPLES: &[(FindingCode, Example)] = &[
         world.facts.user = principal(Who::You, rights::all_but_granting());
         world.findings()
     }),
+    (FindingCode::PolicyDenies, || {
+        held_to(
+            json!({ "deny": { "rights": [{ "verbs": ["*"], "apiGroups": [""], "resources": ["nodes"] }] } }),
+        )
+        .findings()
+    }),
+    (FindingCode::SecondApproverNeeded, || held_to(json!({ "approvals": { "high": 2 } })).findings()),
     (FindingCode::ReservedObject, || objects::owning("installplans", "operators.coreos.com").findings()),
     (FindingCode::CrdOwnedByOther, || {
         let mut world = World::install(vec![], |_| {});

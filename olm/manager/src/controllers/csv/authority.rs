@@ -1,9 +1,10 @@
 //! A version that was written or edited by hand may do what its author may: every write for it is within the author's rights. One that
 //! an approved plan brought has no author on record, and its rights were proved with the plan.
+//! InstallPolicies hold for both.
 
 use kube::ResourceExt;
 use olm_api::{ClusterServiceVersion, OperatorGroup, names};
-use olm_plan::Demands;
+use olm_plan::{Demands, Finding, FindingCode, Policies, rights_of};
 use serde_json::Value;
 
 use super::observe::subscription_of;
@@ -20,7 +21,21 @@ pub(super) async fn of_version<'a>(
     ctx: &Ctx,
 ) -> Result<(), Error> {
     let Some(author) = Authority::requested(csv) else { return Ok(()) };
+    let manifests: Vec<_> = manifests.into_iter().collect();
+    if !manifests.is_empty() {
+        let rights = rights_of(manifests.iter().map(|(manifest, _)| *manifest));
+        allow(&policies(csv, ctx).by_hand(&rights))?;
+    }
     permit(author, group, manifests, ctx).await
+}
+
+fn policies(csv: &ClusterServiceVersion, ctx: &Ctx) -> Policies {
+    ctx.stores.policies_in(&csv.namespace().unwrap_or_default())
+}
+
+fn allow(findings: &[Finding]) -> Result<(), Error> {
+    let texts: Vec<&str> = findings.iter().map(|finding| finding.text.as_str()).collect();
+    if texts.is_empty() { Ok(()) } else { Err(Error::NotPermitted(texts.join("; "))) }
 }
 
 /// That the author of a Subscription's `spec.config` may change these Deployments: it can make their pods run anything.
@@ -36,13 +51,18 @@ pub(super) async fn of_config<'a>(
     permit(author, group, deployments.into_iter().map(|(deployment, _)| (deployment, true)), ctx).await
 }
 
-/// That the author of a group's targets may give an operator its rights there.
+/// That the author of a group's targets may give an operator its rights there, and that policies allow them.
 pub(super) async fn of_targets(
     csv: &ClusterServiceVersion,
     group: Option<&OperatorGroup>,
     rights: &[Value],
     ctx: &Ctx,
 ) -> Result<(), Error> {
+    let allowed = allow(&policies(csv, ctx).denied(&rights_of(rights)));
+    if let Err(Error::NotPermitted(why)) = &allowed {
+        ctx.event(csv, true, FindingCode::PolicyDenies.as_str(), why).await;
+    }
+    allowed?;
     let authors = [Authority::requested(csv), group.and_then(Authority::requested)];
     for author in authors.into_iter().flatten() {
         let checked = permit(author, group, rights.iter().map(|object| (object, false)), ctx).await;

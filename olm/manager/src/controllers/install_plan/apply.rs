@@ -143,13 +143,19 @@ pub(super) async fn apply(
     Ok(Progress::Done)
 }
 
-/// That the approval was not withdrawn since the last phase.
+/// That the approval was not withdrawn since the last phase, and that the InstallPolicies are those that it was checked against.
 fn still_approved(job: &Job<'_>, ctx: &Ctx) -> Result<(), Error> {
-    if authority::is_still_approved(job.plan, ctx) {
-        return Ok(());
+    let object = || format!("InstallPlan {}", job.plan.name_any());
+    if !authority::is_still_approved(job.plan, ctx) {
+        let text = "is not approved any more; what was applied so far stays".into();
+        return Err(Error::NotReady { object: object(), text });
     }
-    let object = format!("InstallPlan {}", job.plan.name_any());
-    Err(Error::NotReady { object, text: "is not approved any more; what was applied so far stays".into() })
+    let policies = ctx.stores.policies_in(&job.change.plan.namespace);
+    if job.snapshot.policies.known() != Some(&policies) {
+        let text = "is checked again: InstallPolicies changed; what was applied so far stays".into();
+        return Err(Error::NotReady { object: object(), text });
+    }
+    Ok(())
 }
 
 /// The author of a Subscription that is installed along is the approver of the plan that creates it.

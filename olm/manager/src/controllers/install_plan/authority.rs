@@ -1,24 +1,30 @@
-//! Whether the authority of an approved plan holds the rights that it takes; an approval that does not suffice is taken back.
+//! Whether the authority of an approved plan holds the rights that it takes, and whether policies allow it; an approval that does not
+//! suffice is taken back.
 
 use kube::{
     Api, ResourceExt,
     api::{Patch, PatchParams},
 };
 use olm_api::{InstallPlan, Subscription, install_plan::InstallPlanPhase, names};
-use olm_plan::Plan;
+use olm_plan::{FindingCode, Plan};
 use serde_json::json;
 
 use crate::{
     audit,
-    authority::{Asking, Authority, Named, Permission},
+    authority::{
+        Asking, Authority, Lender, Named, Permission,
+        second::{self, Missing},
+    },
     context::{Ctx, Error},
     engine::Snapshot,
     limits::{TEXT, truncate},
     runner::Action,
 };
 
-/// Reason of the event and the condition.
-const REASON: &str = "ApproverLacksRights";
+/// Reasons of events.
+const LACKS: FindingCode = FindingCode::ApproverLacksRights;
+const SECOND: FindingCode = FindingCode::SecondApproverNeeded;
+const DENIED: FindingCode = FindingCode::PolicyDenies;
 
 /// What was found about a plan.
 pub(super) enum Authorized {
@@ -45,19 +51,35 @@ pub(super) async fn prove(
     let asking = Asking { kind: "Subscription", namespace: &namespace, name: &name };
     let named = ctx.authorities.of_plan(plan, subscription).await?;
     let group = snapshot.groups.iter().map(AsRef::as_ref).min_by_key(|group| group.name_any());
-    match ctx.authorities.permits_plan(&named, &change.demands, &asking, group).await? {
-        Permission::Granted => Ok(Authorized::Yes(match named {
-            Named::By(authority) => Some(authority),
-            Named::NoRecord => None,
-        })),
-        Permission::Waits(why) => take_back(plan, &truncate(&why, TEXT), ctx).await.map(Authorized::No),
+    let lenders = Lender::of(change, &ctx.stores);
+    let permission = ctx.authorities.permits_plan(&named, &change.demands, &asking, group, &lenders).await?;
+    if let Permission::Waits(why) = permission {
+        return take_back(plan, LACKS, &Missing { why, first: None }, ctx).await.map(Authorized::No);
     }
+    if let Some(missing) = second::missing(&named, Some(plan), change, ctx).await? {
+        return take_back(plan, SECOND, &missing, ctx).await.map(Authorized::No);
+    }
+    Ok(Authorized::Yes(match named {
+        Named::By(authority) => Some(authority),
+        Named::NoRecord => None,
+    }))
+}
+
+/// Takes back the approval of a plan that a policy denies.
+pub(super) async fn deny(plan: &InstallPlan, why: &str, ctx: &Ctx) -> Result<Action, Error> {
+    take_back(plan, DENIED, &Missing { why: why.to_owned(), first: None }, ctx).await
 }
 
 /// Waits for another approval.
-async fn take_back(plan: &InstallPlan, why: &str, ctx: &Ctx) -> Result<Action, Error> {
+async fn take_back(
+    plan: &InstallPlan,
+    reason: FindingCode,
+    missing: &Missing,
+    ctx: &Ctx,
+) -> Result<Action, Error> {
+    let why = &truncate(&missing.why, TEXT);
     let (namespace, name) = (plan.namespace().unwrap_or_default(), plan.name_any());
-    let patch = json!({
+    let mut patch = json!({
         "metadata": {
             "resourceVersion": plan.resource_version(),
             "annotations": {
@@ -68,6 +90,9 @@ async fn take_back(plan: &InstallPlan, why: &str, ctx: &Ctx) -> Result<Action, E
         },
         "spec": { "approved": false },
     });
+    if let Some(first) = &missing.first {
+        patch["metadata"]["annotations"][names::ANNOTATION_FIRST_APPROVAL] = first.annotation().into();
+    }
     let written = Api::<InstallPlan>::namespaced(ctx.client.clone(), &namespace)
         .patch(&name, &PatchParams::default(), &Patch::Merge(&patch))
         .await
@@ -75,7 +100,7 @@ async fn take_back(plan: &InstallPlan, why: &str, ctx: &Ctx) -> Result<Action, E
     ctx.stores.plans.wrote(written.clone());
     // The status that says what it waits for is written when this is seen.
     audit::taken_back(plan, why);
-    ctx.event(&written, true, REASON, why).await;
+    ctx.event(&written, true, reason.as_str(), why).await;
     Ok(Action::await_change())
 }
 

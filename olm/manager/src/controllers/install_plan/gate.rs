@@ -20,8 +20,9 @@ pub(super) struct Held {
 }
 
 /// Findings that are asked about again when a plan is carried on: what it wrote already is no reason to stop, a CRD that
-/// would lose data or an object of olm is.
+/// would lose data, an object of olm or a policy is.
 const ALWAYS: &[FindingCode] = &[
+    FindingCode::PolicyDenies,
     FindingCode::ReservedObject,
     FindingCode::CrdStoredVersionRemoved,
     FindingCode::CrdScopeChanged,
@@ -71,6 +72,13 @@ pub(super) fn may_go_on(
     };
     let message = blocking.iter().map(text).collect::<Vec<_>>().join("; ");
     Err(Held { reason: first.code.to_string(), message })
+}
+
+/// What InstallPolicies have against a plan.
+pub(super) fn denied(change: &Change) -> Option<String> {
+    let denies = change.plan.findings.iter().filter(|finding| finding.code == FindingCode::PolicyDenies);
+    let texts: Vec<&str> = denies.map(|finding| finding.text.as_str()).collect();
+    (!texts.is_empty()).then(|| texts.join("; "))
 }
 
 /// Whether the pause only holds from that version on.

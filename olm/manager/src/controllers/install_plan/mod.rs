@@ -25,7 +25,8 @@ use kube::{Resource, ResourceExt, runtime::reflector::ObjectRef};
 use olm_api::{
     Condition, InstallPlan, InstallPlanStatus, Subscription, condition, install_plan::InstallPlanPhase, names,
 };
-use olm_plan::AlongRef;
+use olm_plan::{AlongRef, Fact};
+use olm_resolver::Code;
 use tokio_stream::wrappers::WatchStream;
 use tokio_util::sync::CancellationToken;
 
@@ -49,7 +50,7 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
         move |namespace: Option<String>| at_work(stores.plans.in_namespace(&namespace.unwrap_or_default()))
     };
     let (csvs, conditions, subscriptions) = (waiting(&stores), waiting(&stores), waiting(&stores));
-    let open = Arc::clone(&stores);
+    let (open, held) = (Arc::clone(&stores), Arc::clone(&stores));
     let catalogs = WatchStream::from_changes(ctx.catalogs.changes())
         .flat_map(move |_| stream::iter(at_work(open.plans.keyed(OPEN_PLANS))));
     // A kind that was missing may be served now.
@@ -63,6 +64,7 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
         .controller()
         .reconcile_on(kinds)
         .reconcile_on(stores.versions.wakes(move |csv| csvs(csv.namespace())))
+        .reconcile_on(stores.policies.wakes(move |_| at_work(held.plans.keyed(OPEN_PLANS))))
         .reconcile_on(stores.conditions.wakes(move |condition| conditions(condition.namespace())))
         .reconcile_on(stores.subscriptions.wakes(move |subscription| subscriptions(subscription.namespace())))
         .reconcile_on(catalogs);
@@ -148,6 +150,10 @@ async fn reconcile(plan: Arc<InstallPlan>, ctx: Arc<Ctx>) -> Result<Action, Erro
     };
     let change = match change {
         Ok(change) => change,
+        // No user can approve what a policy does not allow.
+        Err(refusal) if approved && refusal.code() == Code::ForbiddenByPolicy.as_str() => {
+            return authority::deny(&plan, &refusal.message(), &ctx).await;
+        }
         Err(refusal) => return waiting(&plan, &ctx, refusal).await,
     };
 
@@ -161,6 +167,9 @@ async fn reconcile(plan: Arc<InstallPlan>, ctx: Arc<Ctx>) -> Result<Action, Erro
         plan.spec.plan_digest.as_deref().filter(|digest| *digest != change.plan.digest)
     {
         return changed(&plan, &ctx, &changed::how(&plan, digest, &change.plan)).await;
+    }
+    if let Some(why) = approved.then(|| gate::denied(&change)).flatten() {
+        return authority::deny(&plan, &why, &ctx).await;
     }
     if let Err(held) = gate::may_go_on(begun, &change, &subscription, &snapshot) {
         return hold_back(&plan, &ctx, &held).await;
@@ -373,5 +382,6 @@ async fn seen(
         }
     }
     let snapshot = Snapshot::read(&ctx.resources, &namespace).await?;
+    let snapshot = snapshot.held_to(Fact::Known(ctx.stores.policies_in(&namespace)));
     Ok(ours(&snapshot).map(|subscription| (snapshot, subscription)))
 }

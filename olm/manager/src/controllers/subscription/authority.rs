@@ -1,5 +1,5 @@
 //! Whether the author of a Subscription may have what it asks for: a plan that exceeds the author's rights waits for an
-//! approver who holds them.
+//! approver who holds them, and one that policies want approved by two users for the other one.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,7 +13,10 @@ use serde_json::json;
 
 use super::{decide::Observed, plan_object};
 use crate::{
-    authority::{Asking, Authorities, Permission},
+    authority::{
+        Asking, Authorities, Lender, Permission,
+        second::{self, Missing},
+    },
     context::{Ctx, Error},
     limits::{TEXT, truncate},
 };
@@ -21,9 +24,13 @@ use crate::{
 /// How soon a plan goes on when its author was given the rights that it takes.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
-/// The rights that the author lacks for a plan that needs no other approval; `None` where there are none, or the plan needs
-/// an approval anyway.
-pub(super) async fn needed(observed: &Observed<'_>, plan: &Plan, ctx: &Ctx) -> Result<Option<String>, Error> {
+/// What keeps a plan that needs no other approval than the request from being approved: rights that the author lacks, or the
+/// approval of a second user. `None` where there is nothing, or the plan needs an approval anyway.
+pub(super) async fn needed(
+    observed: &Observed<'_>,
+    plan: &Plan,
+    ctx: &Ctx,
+) -> Result<Option<Missing>, Error> {
     if !plan_object::is_requested(observed, plan) {
         return Ok(None);
     }
@@ -33,10 +40,12 @@ pub(super) async fn needed(observed: &Observed<'_>, plan: &Plan, ctx: &Ctx) -> R
     let named = Authorities::of_request(subscription);
     let groups = ctx.stores.groups.in_namespace(&namespace);
     let group = groups.iter().map(AsRef::as_ref).min_by_key(|group| group.name_any());
-    Ok(match ctx.authorities.permits_plan(&named, &plan.demands, &asking, group).await? {
-        Permission::Granted => None,
-        Permission::Waits(why) => Some(truncate(&why, TEXT)),
-    })
+    let lenders = Lender::of(plan, &ctx.stores);
+    let missing = match ctx.authorities.permits_plan(&named, &plan.demands, &asking, group, &lenders).await? {
+        Permission::Granted => second::missing(&named, None, plan, ctx).await?,
+        Permission::Waits(why) => Some(Missing { why, first: None }),
+    };
+    Ok(missing.map(|missing| Missing { why: truncate(&missing.why, TEXT), ..missing }))
 }
 
 /// Whether a plan waits for an approver with more rights.
@@ -48,21 +57,30 @@ pub(super) fn waits(plan: &InstallPlan) -> bool {
 pub(super) async fn follow(
     plan: &Arc<InstallPlan>,
     requested: bool,
-    needed: Option<String>,
+    needed: Option<Missing>,
     ctx: &Ctx,
 ) -> Result<Arc<InstallPlan>, Error> {
     let said = plan.annotations().get(names::ANNOTATION_APPROVAL_NEEDED);
-    if plan.spec.approved || !requested || (said.is_some() && said == needed.as_ref()) {
+    let why = needed.as_ref().map(|needed| &needed.why);
+    if plan.spec.approved || !requested || (said.is_some() && said == why) {
+        return Ok(Arc::clone(plan));
+    }
+    let approved_once = plan.annotations().contains_key(names::ANNOTATION_FIRST_APPROVAL);
+    if approved_once && needed.as_ref().is_some_and(|needed| needed.first.is_none()) {
+        // It waits for the second of two approvers, whatever the author lacks.
         return Ok(Arc::clone(plan));
     }
     let (namespace, name) = (plan.namespace().unwrap_or_default(), plan.name_any());
-    let patch = json!({
+    let mut patch = json!({
         "metadata": {
             "resourceVersion": plan.resource_version(),
-            "annotations": { names::ANNOTATION_APPROVAL_NEEDED: needed },
+            "annotations": { names::ANNOTATION_APPROVAL_NEEDED: why },
         },
         "spec": { "approved": needed.is_none() },
     });
+    if let Some(first) = needed.as_ref().and_then(|needed| needed.first.as_ref()) {
+        patch["metadata"]["annotations"][names::ANNOTATION_FIRST_APPROVAL] = first.annotation().into();
+    }
     let written = Api::<InstallPlan>::namespaced(ctx.client.clone(), &namespace)
         .patch(&name, &PatchParams::default(), &Patch::Merge(&patch))
         .await

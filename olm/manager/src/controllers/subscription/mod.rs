@@ -56,6 +56,12 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
         all.retain(|subscription| subscription.metadata.deletion_timestamp.is_some());
         all.into_iter().map(|subscription| ObjectRef::from_obj(subscription.as_ref())).collect::<Vec<_>>()
     };
+    // What policies say of a namespace, and which of them hold there.
+    let (all, labels) = (Arc::clone(&stores), Arc::clone(&stores));
+    let held = move |namespace: String| match labels.policies.is_empty() {
+        true => Vec::new(),
+        false => labels.subscriptions.references_in(&namespace),
+    };
     let memory = Arc::<Memory>::default();
     // A kind that was missing may be served now.
     let (waiting, known, resources) = (Arc::clone(&memory), Arc::clone(&stores), ctx.resources.clone());
@@ -73,6 +79,8 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
         .reconcile_on(stores.versions.wakes(move |csv| csvs(csv.namespace())))
         .reconcile_on(stores.groups.wakes(move |group| groups(group.namespace())))
         .reconcile_on(stores.conditions.wakes(move |condition| conditions(condition.namespace())))
+        .reconcile_on(stores.policies.wakes(move |_| all.subscriptions.references()))
+        .reconcile_on(stores.namespaces.wakes(move |namespace| held(namespace.name_any())))
         // Whom it does not concern, notices so without asking the engine.
         .reconcile_all_on(WatchStream::from_changes(ctx.catalogs.changes()).map(|_| ()));
     tokio::select! {

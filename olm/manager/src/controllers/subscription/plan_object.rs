@@ -6,7 +6,7 @@ use olm_api::{InstallPlan, InstallPlanSpec, names, subscription::Approval};
 use olm_plan::Plan;
 
 use super::decide::Observed;
-use crate::engine::Change;
+use crate::{authority::second::Missing, engine::Change};
 
 /// Annotation: what the plan does, in one line.
 pub(crate) const SUMMARY: &str = "olm.planSummary";
@@ -38,8 +38,8 @@ pub(super) fn is_requested(observed: &Observed<'_>, plan: &Plan) -> bool {
     observed.subscription.spec.install_plan_approval == Approval::Automatic || was_approved(observed, plan)
 }
 
-/// `needed` are the rights that the approver must hold.
-pub(super) fn plan_object(observed: &Observed<'_>, change: &Change, needed: Option<String>) -> InstallPlan {
+/// `needed` is what the approver must bring.
+pub(super) fn plan_object(observed: &Observed<'_>, change: &Change, needed: Option<Missing>) -> InstallPlan {
     let subscription = observed.subscription;
     let plan = &change.plan;
     let approval = subscription.spec.install_plan_approval;
@@ -71,7 +71,11 @@ pub(super) fn plan_object(observed: &Observed<'_>, change: &Change, needed: Opti
     object
         .annotations_mut()
         .insert(names::ANNOTATION_CONTENT_DIGEST.into(), plan.content_digest().to_owned());
-    object.annotations_mut().extend(needed.map(|needed| (names::ANNOTATION_APPROVAL_NEEDED.into(), needed)));
+    if let Some(Missing { why, first }) = needed {
+        let first = first.map(|first| (names::ANNOTATION_FIRST_APPROVAL.to_owned(), first.annotation()));
+        object.annotations_mut().extend(first);
+        object.annotations_mut().insert(names::ANNOTATION_APPROVAL_NEEDED.into(), why);
+    }
     object.annotations_mut().insert(SUMMARY.into(), summary(plan));
     if let Some(parts) = parts(plan) {
         object.annotations_mut().insert(names::ANNOTATION_PLAN_PARTS.into(), parts);

@@ -1,0 +1,150 @@
+//! InstallPolicy (not upstream): what may be installed in the namespaces that it selects, and on whose rights.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube::{
+    CustomResource,
+    core::{Selector, SelectorExt},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::lenient::string_enum;
+
+string_enum! {
+    /// Whose rights a plan is checked against.
+    PlanAuthority {
+        /// Those of the user who requested or approved it.
+        Requester = "Requester",
+        /// Those of the author of the policy, where the requester's do not suffice.
+        Policy = "Policy",
+    }
+    default Requester, unknown Requester, schema closed
+}
+
+string_enum! {
+    /// Where a denied right counts.
+    RightScope {
+        /// Everywhere.
+        Any = "Any",
+        /// In ClusterRoles only.
+        Cluster = "Cluster",
+    }
+    default Any, unknown Any, schema closed
+}
+
+/// What may be installed in the namespaces that the policy selects. A namespace is held to every policy that selects it.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "operators.coreos.com",
+    version = "v1alpha1",
+    kind = "InstallPolicy",
+    plural = "installpolicies",
+    category = "olm",
+    derive = "Default",
+    derive = "PartialEq",
+    doc = "What may be installed in the namespaces that it selects.",
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[serde(rename_all = "camelCase", default)]
+pub struct InstallPolicySpec {
+    /// Namespaces of operators that the policy holds for, by label; absent means all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace_selector: Option<LabelSelector>,
+    /// What may be installed, upgraded to and installed as a dependency: what one of the entries matches. Absent means everything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allow: Option<Vec<AllowedPackages>>,
+    /// What no bundle may contain.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deny: Option<Denied>,
+    /// How many users must approve.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approvals: Option<Approvals>,
+}
+
+impl InstallPolicy {
+    /// Whether it holds in a namespace with these labels.
+    pub fn selects(&self, labels: &BTreeMap<String, String>) -> bool {
+        let Some(selector) = self.spec.namespace_selector.clone() else { return true };
+        // The API server refuses selectors that cannot be read.
+        Selector::try_from(selector).map_or(true, |selector| selector.matches(labels))
+    }
+}
+
+/// Packages that may be installed. A field that is absent matches everything; in names, `*` stands for any characters.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AllowedPackages {
+    /// The catalogs that they come from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub catalogs: Option<Vec<AllowedCatalog>>,
+    /// Names of packages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub packages: Option<Vec<String>>,
+    /// Names of channels.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub channels: Option<Vec<String>>,
+    /// Whose rights a plan is checked against: Requester (default) or Policy, the author of the policy. Only in plans whose operators
+    /// watch their own namespace alone; needs catalogs and packages.
+    #[serde(skip_serializing_if = "is_requester")]
+    pub authority: PlanAuthority,
+}
+
+fn is_requester(authority: &PlanAuthority) -> bool {
+    *authority == PlanAuthority::Requester
+}
+
+/// A CatalogSource.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AllowedCatalog {
+    /// Its namespace, in full.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+/// What no bundle may contain.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Denied {
+    /// Rights that no role of a bundle may grant, not even in part.
+    pub rights: Vec<DeniedRight>,
+}
+
+/// A rule as roles have it. What it leaves out of resourceNames means all objects.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DeniedRight {
+    /// Verbs; `*` means all.
+    pub verbs: Vec<String>,
+    /// API groups; `*` means all, an empty text the core group.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub api_groups: Vec<String>,
+    /// Resources, with their subresource where they have one; `*` means all.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub resources: Vec<String>,
+    /// Names of objects; absent means all.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub resource_names: Vec<String>,
+    /// Paths outside of resources.
+    #[serde(rename = "nonResourceURLs", skip_serializing_if = "Vec::is_empty")]
+    pub non_resource_urls: Vec<String>,
+    /// Any (default), or Cluster: only in ClusterRoles, so that a right in the operator's own namespaces stays allowed.
+    #[serde(skip_serializing_if = "is_any")]
+    pub scope: RightScope,
+}
+
+fn is_any(scope: &RightScope) -> bool {
+    *scope == RightScope::Any
+}
+
+/// How many users must approve.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Approvals {
+    /// Different users who must approve a plan that grants new HIGH rights: 1 or 2.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub high: Option<i32>,
+}

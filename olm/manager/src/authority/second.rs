@@ -1,0 +1,127 @@
+//! The second of two approvals that an InstallPolicy asks for.
+//!
+//! The first is recorded in an annotation that the manager alone can write, with the digest of what was approved, and `spec.approved`
+//! is taken back. Another user gives the second. A plan of another content is another InstallPlan, on which neither counts.
+
+use kube::ResourceExt;
+use olm_api::{InstallPlan, names};
+use olm_plan::{FindingCode, Plan};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    context::{Ctx, Error},
+    controllers::install_plan::remembered,
+    stores::is_over,
+};
+
+use super::{Authority, Named};
+
+/// The first approval of a plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct FirstApproval {
+    pub(crate) user: String,
+    /// Digest of the plan that was approved.
+    pub(crate) digest: String,
+}
+
+impl FirstApproval {
+    /// The one that is recorded on a plan, where it is of its content.
+    fn of(plan: &InstallPlan) -> Option<Self> {
+        let text = plan.annotations().get(names::ANNOTATION_FIRST_APPROVAL)?;
+        let first: Self = serde_json::from_str(text).ok()?;
+        (Some(&first.digest) == plan.spec.plan_digest.as_ref()).then_some(first)
+    }
+
+    /// The value of the annotation.
+    pub(crate) fn annotation(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+/// A second approval is missing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Missing {
+    /// Why, and of whom there is a first one.
+    pub(crate) why: String,
+    /// The first one, where the user is known.
+    pub(crate) first: Option<FirstApproval>,
+}
+
+/// What is missing of the approvals that a plan needs, beside that of a user. `plan` is the InstallPlan where there is one already.
+pub(crate) async fn missing(
+    by: &Named,
+    plan: Option<&InstallPlan>,
+    change: &Plan,
+    ctx: &Ctx,
+) -> Result<Option<Missing>, Error> {
+    let asks = |code: &FindingCode| *code == FindingCode::SecondApproverNeeded;
+    let Some(finding) = change.findings.iter().find(|finding| asks(&finding.code)) else { return Ok(None) };
+    // A plan that was begun has fewer objects to delete than the one that was approved.
+    let digest = plan.and_then(|plan| plan.spec.plan_digest.as_ref()).unwrap_or(&change.digest);
+    if comes_along(digest, &change.namespace, ctx).await? {
+        return Ok(None);
+    }
+    let Named::By(Authority { user, .. }) = by else {
+        let why = format!("{}; the approver is not recorded, approve with `olm approve`", finding.text);
+        return Ok(Some(Missing { why, first: None }));
+    };
+    let first = plan.and_then(FirstApproval::of);
+    if first.is_some_and(|first| first.user != *user) {
+        return Ok(None);
+    }
+    let why = format!("{}; {user} approves it, and another user has to approve it too", finding.text);
+    let first = FirstApproval { user: user.clone(), digest: digest.clone() };
+    Ok(Some(Missing { why, first: Some(first) }))
+}
+
+/// Whether a plan was approved by two users along with the one that brings it, which is at work.
+async fn comes_along(digest: &str, namespace: &str, ctx: &Ctx) -> Result<bool, Error> {
+    let manager = ctx.authorities.own_name().await?;
+    let brings = |plan: &InstallPlan| {
+        plan.spec.approved
+            && !is_over(plan)
+            && remembered(plan).iter().any(|along| along.digest == digest)
+            && by_two(plan, manager)
+    };
+    Ok(ctx.stores.plans.in_namespace(namespace).iter().any(|plan| brings(plan)))
+}
+
+fn by_two(plan: &InstallPlan, manager: &str) -> bool {
+    let second = plan.annotations().get(names::ANNOTATION_APPROVED_BY);
+    let Some((first, second)) = FirstApproval::of(plan).zip(second) else { return false };
+    first.user != *second && second != manager && !second.is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use olm_api::InstallPlanSpec;
+
+    use super::*;
+
+    fn plan(digest: &str, first: Option<(&str, &str)>, second: &str) -> InstallPlan {
+        let spec = InstallPlanSpec { plan_digest: Some(digest.to_owned()), ..InstallPlanSpec::default() };
+        let mut plan = InstallPlan::new("install-a", spec);
+        plan.annotations_mut().insert(names::ANNOTATION_APPROVED_BY.into(), second.into());
+        if let Some((user, digest)) = first {
+            let first = FirstApproval { user: user.into(), digest: digest.into() };
+            plan.annotations_mut().insert(names::ANNOTATION_FIRST_APPROVAL.into(), first.annotation());
+        }
+        plan
+    }
+
+    #[test]
+    fn two_approvals_are_of_two_users_and_of_one_content() {
+        let two = |plan: &InstallPlan| by_two(plan, "manager");
+        assert!(two(&plan("sha256:a", Some(("jane", "sha256:a")), "joe")));
+        // the same user twice
+        assert!(!two(&plan("sha256:a", Some(("jane", "sha256:a")), "jane")));
+        // another content
+        assert!(!two(&plan("sha256:b", Some(("jane", "sha256:a")), "joe")));
+        assert!(!two(&plan("sha256:a", None, "joe")));
+        // the manager approves in the name of others
+        assert!(!two(&plan("sha256:a", Some(("jane", "sha256:a")), "manager")));
+        let mut broken = plan("sha256:a", None, "joe");
+        broken.annotations_mut().insert(names::ANNOTATION_FIRST_APPROVAL.into(), "jane".into());
+        assert!(!two(&broken));
+    }
+}

@@ -1,0 +1,61 @@
+//! What InstallPolicies say.
+
+use std::collections::BTreeSet;
+
+use olm_api::names;
+use olm_resolver::Action;
+
+use super::{Context, Report};
+use crate::finding::FindingCode;
+use crate::plan::Level;
+use crate::policy::{Judged, rights_of};
+
+pub(super) fn check(context: &Context<'_>, report: &mut Report) {
+    let input = context.input;
+    let Some(policies) = report.know(&input.facts.policies, "what InstallPolicies say") else { return };
+    // What is installed is left alone.
+    if policies.is_empty() || input.resolved.action == Action::None {
+        return;
+    }
+    let chosen = &input.resolved.chosen;
+    let rights = rights_of(
+        input.rendered.into_iter().flat_map(|rendered| rendered.objects()).map(|(_, object)| object),
+    );
+    let judged = Judged {
+        catalog: &chosen.catalog,
+        package: &chosen.package,
+        channel: &chosen.channel,
+        rights: &rights,
+        high: high(context),
+    };
+    let approve = format!("olm approve {} -n {}", chosen.package, input.namespace);
+    report.extend(policies.findings(&judged).into_iter().map(|finding| match finding.code {
+        FindingCode::SecondApproverNeeded => finding.fix(approve.clone()),
+        _ => finding,
+    }));
+}
+
+/// How many of the rights that the plan adds are HIGH. A version that was edited by hand may name rights that were never granted, so
+/// beside it all rights of the new one count.
+fn high(context: &Context<'_>) -> usize {
+    let permissions = context.permissions;
+    let edited = context
+        .replaced()
+        .and_then(|csv| csv["metadata"]["annotations"].get(names::ANNOTATION_REQUESTED_BY))
+        .is_some();
+    match edited {
+        true => permissions.summary.get(&Level::High).copied().unwrap_or_default(),
+        false => permissions.added.iter().filter(|rule| rule.level == Level::High).count(),
+    }
+}
+
+/// Names of the policies whose authors lend their rights to the plan. Only where the operator watches its own namespace alone: the
+/// users of the namespace can act as the operator, and choose what it watches.
+pub(crate) fn lending(context: &Context<'_>) -> BTreeSet<String> {
+    let (input, chosen) = (context.input, &context.input.resolved.chosen);
+    let own = input.target_namespaces.iter().all(|target| target == input.namespace);
+    let policies = input.facts.policies.known().filter(|_| own && !input.target_namespaces.is_empty());
+    let lending =
+        policies.map(|policies| policies.lending(&chosen.catalog, &chosen.package, &chosen.channel));
+    lending.into_iter().flatten().filter_map(|policy| policy.metadata.name.clone()).collect()
+}
