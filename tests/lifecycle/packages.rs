@@ -39,10 +39,8 @@ async fn world() -> Result<(World, Manager)> {
         more += 1;
     }
     ensure!(more >= 3, "only {more} objects are there for the API alone");
-    let manager = world.manager_with(olm_manager::Options {
-        secure_listen: Some(address),
-        ..world.options("manager-0")
-    })?;
+    let manager = world
+        .manager_with(olm_manager::Options { secure_listen: Some(address), ..world.options("manager-0") })?;
     Ok((world, manager))
 }
 

@@ -5,8 +5,8 @@ use std::{collections::BTreeSet, process::Output};
 
 use anyhow::{Context as _, Result, ensure};
 use olm_manager::manifests::{
-    CONSOLE, MANAGER, ManifestOptions, NAMESPACE_VARIABLE, VERSION, installation::OPTIONS_ANNOTATION,
-    for_server, manifests,
+    CONSOLE, MANAGER, ManifestOptions, NAMESPACE_VARIABLE, VERSION, for_server,
+    installation::OPTIONS_ANNOTATION, manifests,
 };
 use olm_tests::{
     bin_dir, cluster,
@@ -266,7 +266,10 @@ fn uninstalling_removes_what_was_installed() {
         let installed: BTreeSet<String> = installed.iter().filter_map(removed).collect();
         let listed = told.lines().filter_map(|line| line.strip_prefix("would remove: "));
         let listed: BTreeSet<String> = listed.map(str::to_owned).collect();
-        ensure!(installed == listed && told.contains(&format!("would remove {} objects\n", listed.len())), "{told}");
+        ensure!(
+            installed == listed && told.contains(&format!("would remove {} objects\n", listed.len())),
+            "{told}"
+        );
         let kept = format!(
             "kept: {crds} CustomResourceDefinitions with 1 ClusterServiceVersion, 1 OperatorGroup (--delete-crds removes them)\n"
         );

@@ -63,7 +63,9 @@ fn outcome(written: Result<Value>) -> Result<String> {
             .map(|key| by(&object, key))
             .join("|")),
         Err(error) => match error.downcast_ref::<kube::Error>() {
-            Some(kube::Error::Api(status)) if matches!(status.code, 400 | 403 | 422) => Ok("refused".to_owned()),
+            Some(kube::Error::Api(status)) if matches!(status.code, 400 | 403 | 422) => {
+                Ok("refused".to_owned())
+            }
             _ => Err(error),
         },
     }
@@ -97,16 +99,23 @@ async fn script(world: &World) -> Result<Vec<String>> {
         Ok(())
     };
     let mut forged = World::subscription("ns", "b");
-    forged["metadata"]["annotations"] = json!({ "olm.requestedBy": "admin", "olm.requestedByGroups": "system:masters" });
+    forged["metadata"]["annotations"] =
+        json!({ "olm.requestedBy": "admin", "olm.requestedByGroups": "system:masters" });
     create(jane, World::subscription("ns", "a")).await?;
     create(jane, forged).await?;
     create(olm, World::subscription("ns", "c")).await?;
-    create(jane, json!({ "apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup",
-        "metadata": { "name": "own", "namespace": "ns" } }))
+    create(
+        jane,
+        json!({ "apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup",
+        "metadata": { "name": "own", "namespace": "ns" } }),
+    )
     .await?;
     create(jane, op("1.0.0").manifest("ns")).await?;
-    create(jane, json!({ "apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPolicy",
-        "metadata": { "name": "own" }, "spec": {} }))
+    create(
+        jane,
+        json!({ "apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPolicy",
+        "metadata": { "name": "own" }, "spec": {} }),
+    )
     .await?;
     create(jane, plan("one", json!({}), json!({}))).await?;
     create(jane, plan("second", json!({ "olm.firstApproval": "bob" }), json!({}))).await?;
@@ -119,7 +128,8 @@ async fn script(world: &World) -> Result<Vec<String>> {
     create(olm, plan("automatic", json!({ "olm.contentDigest": "d" }), json!({ "approved": true }))).await?;
 
     let label = json!({ "metadata": { "labels": { "a": "b" } } });
-    let note = |key: &str, value: &str| json!({ "metadata": { "annotations": { format!("olm.{key}"): value } } });
+    let note =
+        |key: &str, value: &str| json!({ "metadata": { "annotations": { format!("olm.{key}"): value } } });
     let approved = |approved: bool| json!({ "spec": { "approved": approved } });
     let (subscription, installplan) = ("Subscription", "InstallPlan");
     let changes = [
@@ -141,8 +151,18 @@ async fn script(world: &World) -> Result<Vec<String>> {
         (jane, installplan, "made", note("approvedBy", "jane")),
         (jane, installplan, "made", note("approvedByGroups", "dev")),
         (jane, installplan, "made", approved(false)),
-        (jane, installplan, "made", json!({ "metadata": { "annotations": { "olm.approvedBy": "admin" } }, "spec": { "approved": true } })),
-        (olm, installplan, "made", json!({ "metadata": { "annotations": { "olm.approvedBy": null } }, "spec": { "approved": false } })),
+        (
+            jane,
+            installplan,
+            "made",
+            json!({ "metadata": { "annotations": { "olm.approvedBy": "admin" } }, "spec": { "approved": true } }),
+        ),
+        (
+            olm,
+            installplan,
+            "made",
+            json!({ "metadata": { "annotations": { "olm.approvedBy": null } }, "spec": { "approved": false } }),
+        ),
         (olm, installplan, "made", approved(true)),
     ];
     for (client, kind, name, change) in changes {
@@ -214,7 +234,9 @@ fn t21_no_request_goes_unrecorded_while_the_manager_is_away() {
         let refused = refused.err().context("it was recorded by nobody")?.to_string();
         ensure!(refused.contains("requests.olm.operators.coreos.com"), "{refused}");
         world.delete("Subscription", "default", "held").await?;
-        world.patch("Subscription", "default", "held", &json!({ "metadata": { "finalizers": null } })).await?;
+        world
+            .patch("Subscription", "default", "held", &json!({ "metadata": { "finalizers": null } }))
+            .await?;
         world.gone("Subscription", "default", "held").await?;
 
         // and the next manager shows the certificate that the API server trusts already

@@ -38,7 +38,8 @@ mod tests {
 
     #[test]
     fn plans_and_changes_count_and_other_pages_do_not() {
-        for path in ["/install/olm.community/etcd", "/installed/ns/etcd/plan", "/installed/ns/etcd/uninstall"] {
+        for path in ["/install/olm.community/etcd", "/installed/ns/etcd/plan", "/installed/ns/etcd/uninstall"]
+        {
             assert!(counts(&Method::GET, path), "{path}");
         }
         for path in ["/catalog", "/installed", "/installed/ns/etcd", "/instances/etcds/ns/plan", "/login"] {

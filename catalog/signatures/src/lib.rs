@@ -38,5 +38,6 @@ pub use signature::{Format, MOST_BYTES, MOST_SIGNATURES, Signature};
 #[cfg(feature = "verify")]
 pub use verifier::{Signer, Verified, Verifier};
 
-#[cfg(all(test, feature = "verify"))]
+#[cfg(test)]
+#[cfg(feature = "verify")]
 mod tests;

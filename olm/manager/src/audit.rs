@@ -62,7 +62,12 @@ fn who(authority: Option<&Authority>) -> (Option<&str>, Option<String>) {
 
 /// The program that approved, as it named itself. A plan that the manager approved needed no other approval.
 async fn program(plan: &InstallPlan, ctx: &Ctx) -> Option<String> {
-    if ctx.authorities.is_own(plan.annotations().get(names::ANNOTATION_APPROVED_BY)?).await.unwrap_or_default() {
+    if ctx
+        .authorities
+        .is_own(plan.annotations().get(names::ANNOTATION_APPROVED_BY)?)
+        .await
+        .unwrap_or_default()
+    {
         return None;
     }
     // The fields of managers are not kept in memory.

@@ -65,7 +65,9 @@ pub(super) async fn row() -> Result<Row> {
         measured: extra[PAIRS / 2] * 1000.0,
         limit: 10.0,
         unit: "ms",
-        note: format!("{reviews} SubjectAccessReviews; median of {PAIRS} pairs, from the Subscription to Succeeded"),
+        note: format!(
+            "{reviews} SubjectAccessReviews; median of {PAIRS} pairs, from the Subscription to Succeeded"
+        ),
     })
 }
 

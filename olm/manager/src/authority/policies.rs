@@ -58,9 +58,12 @@ fn field(object: &str, name: &str, none: &str) -> String {
 /// Whether a request changes the `spec` or one of these annotations.
 pub(super) fn changes(annotations: &[&str]) -> String {
     let spec = |object: &str| format!("(has({object}.spec) ? {object}.spec : null)");
-    let mut terms = vec!["oldObject == null".to_owned(), format!("{} != {}", spec("object"), spec("oldObject"))];
+    let mut terms =
+        vec!["oldObject == null".to_owned(), format!("{} != {}", spec("object"), spec("oldObject"))];
     terms.extend(
-        annotations.iter().map(|key| format!("{} != {}", annotation("object", key), annotation("oldObject", key))),
+        annotations
+            .iter()
+            .map(|key| format!("{} != {}", annotation("object", key), annotation("oldObject", key))),
     );
     terms.join(" || ")
 }
@@ -123,7 +126,8 @@ pub fn objects(namespace: &str) -> Vec<Value> {
 /// The rules for all writes of an InstallPlan: Kubernetes 1.30 and newer.
 fn approvals(manager: &str) -> [Value; 2] {
     let (by, groups) = (names::ANNOTATION_APPROVED_BY, names::ANNOTATION_APPROVED_BY_GROUPS);
-    let kept = CONTENT.map(|key| format!("{} == {}", annotation("object", key), annotation("oldObject", key)));
+    let kept =
+        CONTENT.map(|key| format!("{} == {}", annotation("object", key), annotation("oldObject", key)));
     let same = [("planDigest", "''"), ("clusterServiceVersionNames", "[]")]
         .map(|(name, none)| format!("{} == {}", field("object", name, none), field("oldObject", name, none)));
     let spec = json!({

@@ -21,8 +21,10 @@ const WEBHOOKS: [&str; 2] = ["requests.olm.operators.coreos.com", "approvals.olm
 pub(crate) fn objects(namespace: &str) -> Vec<Value> {
     let manager = manager_user(namespace);
     let by_others = format!("request.userInfo.username != '{manager}'");
-    let recorded: Vec<&str> =
-        [names::ANNOTATION_APPROVED_BY, names::ANNOTATION_APPROVED_BY_GROUPS].into_iter().chain(CONTENT).collect();
+    let recorded: Vec<&str> = [names::ANNOTATION_APPROVED_BY, names::ANNOTATION_APPROVED_BY_GROUPS]
+        .into_iter()
+        .chain(CONTENT)
+        .collect();
     let webhook = |name: &str, resources: &[&str], conditions: Value| {
         json!({
             "name": name,
@@ -89,7 +91,8 @@ fn respond(request: &AdmissionRequest<DynamicObject>, manager: &str) -> Admissio
         Err(why) => return refused(response, why),
     };
     let steps = serde_json::from_value(steps(request, record)).map_err(|error| error.to_string());
-    let recorded = steps.and_then(|patch| response.clone().with_patch(patch).map_err(|error| error.to_string()));
+    let recorded =
+        steps.and_then(|patch| response.clone().with_patch(patch).map_err(|error| error.to_string()));
     recorded.unwrap_or_else(|why| refused(response, why))
 }
 
@@ -105,13 +108,15 @@ type Record = [(&'static str, String); 2];
 /// What the policies would do with a request: record, let pass, or refuse for a reason. Pure.
 fn decide(request: &AdmissionRequest<DynamicObject>, manager: &str) -> Result<Option<Record>, String> {
     let Some(now) = &request.object else { return Ok(None) };
-    let (before, user) = (request.old_object.as_ref(), request.user_info.username.clone().unwrap_or_default());
+    let (before, user) =
+        (request.old_object.as_ref(), request.user_info.username.clone().unwrap_or_default());
     let groups = request.user_info.groups.iter().flatten().filter(|group| !group.contains('\n'));
     let groups = groups.map(String::as_str).collect::<Vec<_>>().join("\n");
     let same = |keys: &[&str]| keys.iter().all(|key| annotation(Some(now), key) == annotation(before, key));
     if request.resource.resource != "installplans" {
         let changes = before.is_none_or(|before| spec(before) != spec(now)) || !same(&DECISIONS);
-        let record = [(names::ANNOTATION_REQUESTED_BY, user.clone()), (names::ANNOTATION_REQUESTED_BY_GROUPS, groups)];
+        let record =
+            [(names::ANNOTATION_REQUESTED_BY, user.clone()), (names::ANNOTATION_REQUESTED_BY_GROUPS, groups)];
         return Ok((user != manager && changes).then_some(record));
     }
     let approved = |object: &DynamicObject| object.data["spec"]["approved"] == true;
@@ -123,7 +128,8 @@ fn decide(request: &AdmissionRequest<DynamicObject>, manager: &str) -> Result<Op
                 names::ANNOTATION_APPROVED_BY
             ));
         }
-        let empty = |value: &Value| value.is_null() || value == "" || value.as_array().is_some_and(Vec::is_empty);
+        let empty =
+            |value: &Value| value.is_null() || value == "" || value.as_array().is_some_and(Vec::is_empty);
         let kept = |field: &str| {
             let old = before.map(|before| &before.data["spec"][field]);
             let new = &now.data["spec"][field];
@@ -131,7 +137,8 @@ fn decide(request: &AdmissionRequest<DynamicObject>, manager: &str) -> Result<Op
         };
         if !same(&CONTENT) || !kept("planDigest") || !kept("clusterServiceVersionNames") {
             return Err(
-                "the content of an InstallPlan is written by the manager: only spec.approved can be changed".to_owned()
+                "the content of an InstallPlan is written by the manager: only spec.approved can be changed"
+                    .to_owned(),
             );
         }
     }
@@ -154,9 +161,9 @@ fn steps(request: &AdmissionRequest<DynamicObject>, record: Record) -> Value {
     let has_any = request.object.as_ref().is_some_and(|object| object.metadata.annotations.is_some());
     let map = (!has_any).then(|| json!({ "op": "add", "path": "/metadata/annotations", "value": {} }));
     // The keys have neither `~` nor `/`.
-    let annotations = record.map(|(key, value)| {
-        json!({ "op": "add", "path": format!("/metadata/annotations/{key}"), "value": value })
-    });
+    let annotations = record.map(
+        |(key, value)| json!({ "op": "add", "path": format!("/metadata/annotations/{key}"), "value": value }),
+    );
     map.into_iter().chain(annotations).collect()
 }
 

@@ -55,6 +55,8 @@ pub const SHIPPED_CATALOG_IMAGE: &str = olm_catalog::SHIPPED_IMAGE;
 pub const PULL_SECRETS_ROLE: &str = "olm-pull-secrets";
 /// The ClusterRole to read catalogs; by default all authenticated users have it in the manager's namespace.
 pub const CATALOG_READER_ROLE: &str = "olm-catalog-reader";
+/// The Role to talk to the manager's port through the API server; all authenticated users have it.
+const PORT_ROLE: &str = "olm-manager-port";
 /// The ClusterRole to read the manager's metrics; it has no binding.
 pub const METRICS_READER_ROLE: &str = "olm-metrics-reader";
 /// The ConfigMap with the site's settings of registries, in the manager's namespace; there need not be one.

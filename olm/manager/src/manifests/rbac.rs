@@ -4,8 +4,8 @@ use olm_api::names;
 use serde_json::{Value, json};
 
 use super::{
-    ADMIN_ROLE, CATALOG_READER_ROLE, CONSOLE, EDIT_ROLE, MANAGER, METRICS_READER_ROLE, ManifestOptions,
-    PULL_SECRETS_ROLE, VIEW_ROLE, calls,
+    ADMIN_ROLE, CATALOG_READER_ROLE, CONSOLE, EDIT_ROLE, HTTP_PORT, MANAGER, METRICS_READER_ROLE,
+    ManifestOptions, PORT_ROLE, PULL_SECRETS_ROLE, VIEW_ROLE, calls,
 };
 
 /// The ClusterRole by which the manager may view instances of what operators provide.
@@ -43,8 +43,29 @@ pub(super) fn objects(options: &ManifestOptions) -> Vec<Value> {
     out.extend(pull_secrets(namespace));
     out.extend(instances(namespace));
     out.extend(readers());
+    out.extend(port(namespace));
     out.extend(options.public_catalogs.then(|| public_catalogs(namespace)));
     out
+}
+
+/// All users may talk to the manager's port through the API server, as the command line does: the port asks for a right for each catalog.
+fn port(namespace: &str) -> [Value; 2] {
+    let metadata = json!({ "name": PORT_ROLE, "namespace": namespace });
+    let group = "rbac.authorization.k8s.io";
+    let service = format!("https:{MANAGER}:{HTTP_PORT}");
+    [
+        json!({
+            "apiVersion": format!("{group}/v1"), "kind": "Role", "metadata": metadata,
+            "rules": [{
+                "apiGroups": [""], "resources": ["services/proxy"], "resourceNames": [service], "verbs": ["get"],
+            }],
+        }),
+        json!({
+            "apiVersion": format!("{group}/v1"), "kind": "RoleBinding", "metadata": metadata,
+            "roleRef": { "apiGroup": group, "kind": "Role", "name": PORT_ROLE },
+            "subjects": [{ "apiGroup": group, "kind": "Group", "name": "system:authenticated" }],
+        }),
+    ]
 }
 
 /// Who may read catalogs and metrics from the manager's port; an administrator binds the role for metrics to Prometheus'

@@ -105,6 +105,34 @@ pub(super) async fn list_of_crd(
     }
 }
 
+/// The custom resources of one CRD in the namespaces that an operator watches; `None` when the caller may not list them there, or
+/// it watches all.
+pub(super) async fn list_watched(
+    client: &Client,
+    crd: &CrdDescription,
+    operator: &Installed,
+) -> Result<Option<Vec<Instance>>, Error> {
+    let Some((plural, resource)) = resource_of(crd) else { return Ok(Some(Vec::new())) };
+    let own = [operator.namespace.clone()];
+    let watches = if operator.watches.is_empty() { own.as_slice() } else { operator.watches.as_slice() };
+    let mut out = Vec::new();
+    for namespace in watches {
+        if namespace.is_empty() {
+            return Ok(None);
+        }
+        let api = Api::<DynamicObject>::namespaced_with(client.clone(), namespace, &resource);
+        match api.list(&ListParams::default()).await {
+            Ok(list) => out.extend(list.items.into_iter().map(|object| instance(&resource, object))),
+            // A kind without namespaces is not found in one.
+            Err(kube::Error::Api(status)) if status.is_forbidden() || status.is_not_found() => {
+                return Ok(None);
+            }
+            Err(error) => return Err(Error::kube(format!("list {plural} in namespace {namespace}"))(error)),
+        }
+    }
+    Ok(Some(out))
+}
+
 /// The custom resources of a CRD, by namespace and name.
 async fn list_of(client: &Client, crd: &CrdDescription) -> Result<Vec<Instance>, Error> {
     let Some((plural, resource)) = resource_of(crd) else { return Ok(Vec::new()) };

@@ -78,7 +78,10 @@ impl Keeper {
                 Err(error) => {
                     let text = error.to_string();
                     if told != text {
-                        tracing::warn!(error = text, "what the API server calls cannot be served as it should");
+                        tracing::warn!(
+                            error = text,
+                            "what the API server calls cannot be served as it should"
+                        );
                     }
                     told = text;
                     SOON
@@ -221,7 +224,8 @@ impl Callers {
 
     /// Whom the API server is told to trust, for each that calls.
     fn published(&self) -> Vec<Vec<Authority>> {
-        let packages = self.packages.iter().map(|api| api.spec.as_ref().and_then(|spec| spec.ca_bundle.as_ref()));
+        let packages =
+            self.packages.iter().map(|api| api.spec.as_ref().and_then(|spec| spec.ca_bundle.as_ref()));
         let bundles = packages.chain(self.webhooks().map(|webhook| webhook.client_config.ca_bundle.as_ref()));
         bundles.map(|pem| pem.map(|pem| Authority::all(&pem.0)).unwrap_or_default()).collect()
     }
@@ -244,11 +248,13 @@ impl Callers {
             })
             .collect();
         if !steps.is_empty() {
-            let patch = serde_json::from_value(steps.into()).map_err(|error| Error::Secure(error.to_string()))?;
+            let patch =
+                serde_json::from_value(steps.into()).map_err(|error| Error::Secure(error.to_string()))?;
             let patched = api::<MutatingWebhookConfiguration>(ctx)
                 .patch(REQUESTS, &params, &Patch::Json::<()>(patch))
                 .await;
-            patched.map_err(Error::kube(format!("write caBundle of MutatingWebhookConfiguration {REQUESTS}")))?;
+            patched
+                .map_err(Error::kube(format!("write caBundle of MutatingWebhookConfiguration {REQUESTS}")))?;
         }
         Ok(())
     }

@@ -1,8 +1,8 @@
 //! What the API server calls: the webhook that records who asks for changes, and the aggregated API of PackageManifests. Served only
 //! while the cluster has one of them.
 //!
-//! * [`keeper`]: the certificate to serve with, whom callers are told to trust, and by which callers are recognised
-//! * [`listener`]: connections
+//! * [`keeper`] holds the certificate to serve with, publishes its authority, and knows by which certificate callers are recognised
+//! * [`listener`] accepts connections
 
 mod keeper;
 mod listener;

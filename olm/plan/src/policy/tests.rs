@@ -75,7 +75,7 @@ fn every_policy_must_allow_the_package() {
     let etcd = json!({ "allow": [
         { "catalogs": [{ "namespace": "olm", "name": "community" }], "packages": ["etcd", "cert-*"] },
         { "packages": ["vault"], "channels": ["stable*"] } ] });
-    let policies = held(&[etcd.clone()]);
+    let policies = held(std::slice::from_ref(&etcd));
     assert_eq!(judge(&policies, "etcd", "alpha", &[], 0), [""; 0]);
     assert_eq!(judge(&policies, "cert-manager", "", &[], 0), [""; 0]);
     assert_eq!(judge(&policies, "vault", "stable-1", &[], 0), [""; 0]);
@@ -159,8 +159,14 @@ fn the_scope_of_a_denied_right_and_roles_of_others() {
     );
     let found = |policies: &Policies, objects: &[Value]| policies.denied(&rights_of(objects)).len();
     let (own, all) = (role("Role", json!([secrets])), role("ClusterRole", json!([secrets])));
-    assert_eq!((found(&any, &[own.clone()]), found(&cluster, &[own.clone()])), (1, 0));
-    assert_eq!((found(&any, &[all.clone()]), found(&cluster, &[all.clone()])), (1, 1));
+    assert_eq!(
+        (found(&any, std::slice::from_ref(&own)), found(&cluster, std::slice::from_ref(&own))),
+        (1, 0)
+    );
+    assert_eq!(
+        (found(&any, std::slice::from_ref(&all)), found(&cluster, std::slice::from_ref(&all))),
+        (1, 1)
+    );
     // its own role is judged once; what a role that it does not bring grants is not known
     assert_eq!(found(&any, &[own, binding("RoleBinding", ("Role", "thing"))]), 1);
     let foreign = binding("ClusterRoleBinding", ("ClusterRole", "cluster-admin"));

@@ -85,8 +85,10 @@ mod tests {
             let kinds = given.filter_map(|object| object["kind"].as_str());
             kinds.filter(|kind| kind.contains("AdmissionPolicy") || kind.contains("Webhook")).collect()
         };
-        let (validating, webhook) =
-            (["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"], "MutatingWebhookConfiguration");
+        let (validating, webhook) = (
+            ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"],
+            "MutatingWebhookConfiguration",
+        );
         assert_eq!(kinds(29), BTreeSet::from([webhook]));
         assert_eq!(kinds(30), validating.into_iter().chain([webhook]).collect());
         assert_eq!(kinds(35), kinds(30));

@@ -45,9 +45,7 @@ pub(super) async fn run(global: &Global, out: OutputArgs) -> Result<(), Failure>
     let objects = installation::objects(&client, &namespace).await.map_err(failure)?;
     let lease = Api::<Lease>::namespaced(client.clone(), &namespace).get_opt(MANAGER).await?;
     let missing = match installation.options.as_ref() {
-        Some(options) => {
-            missing(&for_server(&client, manifests(options)).await.map_err(failure)?, &objects)
-        }
+        Some(options) => missing(&for_server(&client, manifests(options)).await.map_err(failure)?, &objects),
         None => Vec::new(),
     };
     let status = Status {
@@ -73,8 +71,7 @@ fn missing(wanted: &[serde_json::Value], there: &[installation::Object]) -> Vec<
     };
     // Catalogs of the site do not carry the label by which the rest is found.
     let ours = |o: &&serde_json::Value| {
-        o["kind"] != "Namespace"
-            && o["metadata"]["labels"]["app.kubernetes.io/part-of"] == "olm"
+        o["kind"] != "Namespace" && o["metadata"]["labels"]["app.kubernetes.io/part-of"] == "olm"
     };
     wanted.iter().filter(ours).map(object).filter(|o| !there.contains(o)).map(|o| o.to_string()).collect()
 }

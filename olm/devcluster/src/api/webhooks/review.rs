@@ -88,7 +88,9 @@ pub(super) async fn call(hook: &Hook, asked: &Asked<'_>, question: &Question<'_>
 /// Bytes as Go reads them from JSON: base64, or a list of numbers, which is what kube-rs writes.
 fn bytes(value: &Value) -> Result<Vec<u8>, base64::DecodeError> {
     match value {
-        Value::Array(list) => Ok(list.iter().filter_map(|n| n.as_u64().and_then(|n| u8::try_from(n).ok())).collect()),
+        Value::Array(list) => {
+            Ok(list.iter().filter_map(|n| n.as_u64().and_then(|n| u8::try_from(n).ok())).collect())
+        }
         value => STANDARD.decode(value.as_str().unwrap_or_default()),
     }
 }
@@ -148,7 +150,8 @@ fn verify<'a>(answer: &'a Value, version: &str, uid: &str, mutating: bool) -> Re
             "expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got {api}, Kind={kind}"
         ));
     }
-    let is_empty = |value: &Value| value.as_array().map_or(value.as_str().is_none_or(str::is_empty), Vec::is_empty);
+    let is_empty =
+        |value: &Value| value.as_array().map_or(value.as_str().is_none_or(str::is_empty), Vec::is_empty);
     let patch_type = response.get("patchType").filter(|t| !t.is_null());
     match (mutating, is_empty(&response["patch"]), patch_type) {
         (true, false, None) => Err("webhook returned response.patch but not response.patchType".to_owned()),

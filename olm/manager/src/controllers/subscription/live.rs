@@ -23,12 +23,15 @@ pub(super) async fn is_current(observed: &Observed<'_>, planned: &str, ctx: &Ctx
         observed.installed.map(ResourceExt::name_any).into_iter().chain([planned.to_owned()]).collect();
     let live = versions.iter().map(|name| csvs.get_metadata_opt(name));
     let (live, plans) =
-        tokio::try_join!(futures::future::try_join_all(live), plans.list_metadata(&everything)).map_err(failed())?;
-    let known = versions.iter().map(|name| {
-        observed.csvs.iter().find(|csv| csv.name_any() == *name).and_then(|csv| csv.uid())
-    });
+        tokio::try_join!(futures::future::try_join_all(live), plans.list_metadata(&everything))
+            .map_err(failed())?;
+    let known = versions
+        .iter()
+        .map(|name| observed.csvs.iter().find(|csv| csv.name_any() == *name).and_then(|csv| csv.uid()));
     let there = live.iter().map(|csv| {
-        csv.as_ref().filter(|csv| !csv.labels().contains_key(names::LABEL_COPIED_FROM)).and_then(ResourceExt::uid)
+        csv.as_ref()
+            .filter(|csv| !csv.labels().contains_key(names::LABEL_COPIED_FROM))
+            .and_then(ResourceExt::uid)
     });
     let uid = observed.subscription.uid();
     let ours = plans.iter().filter(|plan| {

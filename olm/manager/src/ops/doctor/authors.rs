@@ -22,8 +22,10 @@ pub(super) fn check(facts: &Facts) -> Vec<Ailment> {
 
 /// A webhook that the API server cannot call, because it does not know whom to trust.
 fn refused(compared: &Compared) -> Option<Ailment> {
-    let live = compared.live.as_ref().filter(|_| compared.wanted["kind"] == "MutatingWebhookConfiguration")?;
-    let unknown = |webhook: &serde_json::Value| webhook["clientConfig"]["caBundle"].as_str().is_none_or(str::is_empty);
+    let live =
+        compared.live.as_ref().filter(|_| compared.wanted["kind"] == "MutatingWebhookConfiguration")?;
+    let unknown =
+        |webhook: &serde_json::Value| webhook["clientConfig"]["caBundle"].as_str().is_none_or(str::is_empty);
     live["webhooks"].as_array().is_some_and(|webhooks| webhooks.iter().any(unknown)).then(|| {
         let namespace = compared.wanted["webhooks"][0]["clientConfig"]["service"]["namespace"].as_str();
         let why = "the manager has not written caBundle yet: until then the API server refuses changes of Subscriptions, OperatorGroups, \

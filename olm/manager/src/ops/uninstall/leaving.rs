@@ -154,7 +154,7 @@ impl Leaving {
     /// The CRD of a kind whose custom resources may not be listed, if there is one.
     #[must_use]
     pub fn unlisted(&self) -> Option<&str> {
-        self.owned.instances.iter().find(|(_, list)| list.is_none()).map(|(crd, _)| crd.name.as_str())
+        self.owned.kinds(false).find(|(_, list)| list.is_none()).map(|(crd, _)| crd.name.as_str())
     }
 
     /// Whether all CRDs of what goes are known, those that only an earlier version of it had included.
@@ -172,7 +172,9 @@ impl Leaving {
     pub(super) fn plural_of(&self, object: &ObjectRef) -> Option<&str> {
         let all = self.dependencies.iter().map(|needed| &needed.owned).chain([&self.owned]);
         let same = |i: &&Instance| i.api_version == object.api_version && i.kind == object.kind;
-        all.flat_map(|owned| known(owned.kinds(true))).find(same).map(|instance| instance.plural.as_str())
+        all.flat_map(|owned| known(owned.kinds(true).chain(owned.kinds(false))))
+            .find(same)
+            .map(|instance| instance.plural.as_str())
     }
 
     /// The version that goes, as `olm.owner` names it.

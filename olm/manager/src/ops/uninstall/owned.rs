@@ -11,7 +11,7 @@ use crate::{
     engine,
     ops::{
         error::Error,
-        instances::{Instance, list_by_crd},
+        instances::{Instance, list_by_crd, list_watched},
         list::{Installed, World},
         status::View,
     },
@@ -28,8 +28,10 @@ pub(super) struct Owned {
     rendered: Option<Rendered>,
     /// The same with the CRDs of earlier versions, where there are any.
     everything: Option<Rendered>,
-    /// Custom resources of the kinds of the installed version.
-    pub(super) instances: ByCrd,
+    /// Custom resources of the kinds of the installed version, in all namespaces.
+    instances: ByCrd,
+    /// Where they may not be listed in all namespaces: those in the namespaces that the operator watches.
+    watched: ByCrd,
     /// Those of kinds of earlier versions.
     earlier: ByCrd,
     /// Whether earlier versions could be looked for.
@@ -48,10 +50,16 @@ impl Owned {
             Some(csv) => list_by_crd(client, csv).await?,
             None => Vec::new(),
         };
+        let mut watched = Vec::new();
+        for (crd, _) in instances.iter().filter(|(_, list)| list.is_none()) {
+            watched.push((crd.clone(), list_watched(client, crd, installed).await?));
+        }
         let brought: BTreeSet<&str> = rendered.iter().flat_map(crds_of).collect();
         let remains = match Remains::beside(client, installed, &brought).await {
             Ok(remains) => remains,
-            Err(Error::Forbidden { .. }) => return Ok(Self { rendered, instances, ..Self::default() }),
+            Err(Error::Forbidden { .. }) => {
+                return Ok(Self { rendered, instances, watched, ..Self::default() });
+            }
             Err(error) => return Err(error),
         };
         let earlier = remains.instances(client).await?;
@@ -60,7 +68,7 @@ impl Owned {
             all.phases.extend(remains.rendered().phases);
             all
         });
-        Ok(Self { rendered, everything, instances, earlier, complete: true })
+        Ok(Self { rendered, everything, instances, watched, earlier, complete: true })
     }
 
     /// Of an operator of which nothing but that is there.
@@ -78,9 +86,11 @@ impl Owned {
         self.everything.as_ref().filter(|_| crds).or(self.rendered.as_ref())
     }
 
-    /// Its kinds with their custom resources, likewise.
+    /// Its kinds with their custom resources: of all namespaces where CRDs are to go, else as many as may be listed.
     pub(super) fn kinds(&self, crds: bool) -> impl Iterator<Item = &(CrdDescription, Option<Vec<Instance>>)> {
-        self.instances.iter().chain(self.earlier.iter().filter(move |_| crds))
+        let everywhere = self.instances.iter().filter(move |(_, list)| crds || list.is_some());
+        let watched = self.watched.iter().filter(move |_| !crds);
+        everywhere.chain(watched).chain(self.earlier.iter().filter(move |_| crds))
     }
 }
 
