@@ -136,6 +136,11 @@ async fn tried(admin: &Cluster, console: &str, me: &Persona) -> Result<Vec<(&'st
         _ => {}
     }
     csv_succeeded(admin, ns, CSV).await?;
+    eventually("the kinds of the operator to be part of the roles", LIMIT, async || {
+        let role = get(admin, &["clusterrole", "edit"])?;
+        Ok(role["rules"].to_string().contains("etcd.database.coreos.com").then_some(()))
+    })
+    .await?;
     out.push(("`olm list`, `olm status`", me.olm(&["status", "etcd"])?));
     out.push(("`olm why`, `olm history`", me.olm(&["history", "etcd"])?));
     out.push(("create an EtcdCluster", me.kubectl(&["create", "etcdclusters.etcd.database.coreos.com"])?));
