@@ -50,6 +50,9 @@ pub(crate) fn without_volumes(ns: &str, name: &str, size: i64, version: &str) ->
     format!("{}  storage: {{mode: Pod}}\n", etcd::manifest(ns, name, size, version))
 }
 
+/// How long a writer may take for its first keys.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// Writes one key after another through the client Service until told to stop; a failed write counts for its second.
 pub(crate) struct Writer {
     stop: Arc<AtomicBool>,
@@ -103,8 +106,13 @@ impl Writer {
         Self { stop, written, worst_second: worst, thread }
     }
 
-    /// Number written, most failures within one second, and what they said.
+    /// Number written, most failures within one second, and what they said. It goes on until some keys are written: how long that
+    /// takes depends on the machine.
     pub(crate) fn finish(self) -> (usize, usize, Vec<String>) {
+        let end = Instant::now() + PATIENCE;
+        while self.written.load(Ordering::Relaxed) <= 3 && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(50));
+        }
         self.stop.store(true, Ordering::Relaxed);
         let failures = self.thread.join().unwrap_or_default();
         (self.written.load(Ordering::Relaxed), self.worst_second.load(Ordering::Relaxed), failures)

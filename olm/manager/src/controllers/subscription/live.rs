@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 
 use kube::{Api, ResourceExt, api::ListParams};
-use olm_api::{ClusterServiceVersion, InstallPlan, names};
+use olm_api::{ClusterServiceVersion, InstallPlan, OperatorGroup, names};
 
 use super::decide::Observed;
 use crate::context::{Ctx, Error};
 
-/// Whether the plans of the Subscription, the version that is about to be planned and the installed one are those that are known. Of
-/// other plans and versions nothing is asked: in a namespace where much happens they are never what they were a moment ago.
+/// Whether the plans of the Subscription, the version that is about to be planned and the installed one are those that are known, and
+/// whether there is no OperatorGroup where none is known. Of other plans and versions nothing is asked: in a namespace where much
+/// happens they are never what they were a moment ago.
 ///
 /// Versions are read one by one: the namespace's are listed when the plan is looked at before its first change, and an API server
 /// answers a second list of a kind only 100 ms after the first (the period in which its cache asks etcd how far it is).
@@ -33,6 +34,13 @@ pub(super) async fn is_current(observed: &Observed<'_>, planned: &str, ctx: &Ctx
             .filter(|csv| !csv.labels().contains_key(names::LABEL_COPIED_FROM))
             .and_then(ResourceExt::uid)
     });
+    // The plan would bring an OperatorGroup: a user may have made one with the Subscription.
+    if ctx.stores.groups.in_namespace(&namespace).is_empty() {
+        let groups = Api::<OperatorGroup>::namespaced(ctx.client.clone(), &namespace);
+        if !groups.list_metadata(&everything).await.map_err(failed())?.items.is_empty() {
+            return Ok(false);
+        }
+    }
     let uid = observed.subscription.uid();
     let ours = plans.iter().filter(|plan| {
         plan.metadata.deletion_timestamp.is_none()
