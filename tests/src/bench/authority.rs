@@ -44,7 +44,7 @@ pub(super) async fn row() -> Result<Row> {
         rule(&["apiextensions.k8s.io"], &["customresourcedefinitions"], &write),
         rule(&["rbac.authorization.k8s.io"], &["clusterroles", "roles", "rolebindings"], &write),
         rule(&["apps"], &["deployments"], &write),
-        rule(&[""], &["serviceaccounts", "configmaps"], &write),
+        rule(&[""], &["serviceaccounts", "configmaps", "pods"], &write),
         rule(&groups, &["*"], &["*"]),
     ];
     world.allow("jane", "", &rules).await?;
