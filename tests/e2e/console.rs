@@ -20,15 +20,16 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(180);
 
 /// Screenshots go here when a person wants to look at them.
-pub(crate) fn shots() -> Option<PathBuf> {
+fn shots() -> Option<PathBuf> {
     let dir = PathBuf::from(std::env::var_os("OLM_SCREENSHOTS")?);
     std::fs::create_dir_all(&dir).ok()?;
     Some(dir)
 }
 
-async fn shot(page: &mut Page, name: &str) -> Result<()> {
+/// Screenshots in both themes and two widths.
+pub(crate) async fn shot(page: &mut Page, name: &str) -> Result<()> {
     let Some(dir) = shots() else { return Ok(()) };
-    for (theme, width) in [("light", 1280), ("dark", 1280), ("light", 390), ("dark", 390)] {
+    for (theme, width) in [("light", 1440), ("dark", 1440), ("light", 390), ("dark", 390)] {
         page.theme(theme).await?;
         page.resize(width, 900).await?;
         tokio::time::sleep(Duration::from_millis(150)).await;

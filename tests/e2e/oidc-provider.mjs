@@ -36,6 +36,9 @@ const provider = new Provider(`http://127.0.0.1:${port}`, {
   findAccount: (_, id) => account(id),
 });
 
+provider.on("grant.success", (ctx) => {
+  if (ctx.oidc.params.grant_type === "refresh_token") process.stdout.write("renewed\n");
+});
 provider.listen(Number(port), "127.0.0.1", () => process.stdout.write("listens\n"));
 // Ends with the test, whatever becomes of it.
 process.stdin.on("end", () => process.exit(0)).resume();

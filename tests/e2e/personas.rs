@@ -126,7 +126,7 @@ async fn tried(admin: &Cluster, console: &str, me: &Persona) -> Result<Vec<(&'st
             .await?;
             if outcome == "yes" { "waits".to_owned() } else { outcome }
         }
-        // That there is no plan is no refusal.
+        // Without a plan, the right alone.
         false => me.kubectl(&["patch", "installplans"])?,
     };
     out.push(("`olm approve` of a plan with more rights", approved));

@@ -304,7 +304,7 @@ fn t21_high_rights_take_the_approval_of_two_users() {
         let plan = text(&plan, "/metadata/name");
         let (jane, joe) = (administrator(&world, "jane"), administrator(&world, "joe"));
 
-        // when no approver is on record yet, nobody can write that another user was the first
+        // when no approver is on record yet, a user cannot record another user as the first
         let digest = world.get("InstallPlan", "ns", plan).await?["spec"]["planDigest"].clone();
         let forged = json!({ "user": "root", "digest": digest }).to_string();
         let forged = json!({ "metadata": { "annotations": { "olm.firstApproval": forged } } });

@@ -9,11 +9,11 @@ use anyhow::{Result, bail};
 
 /// Asks again every 50 ms until `probe` answers `Ok(Some(..))`. An `Err` or `None` is "not yet"; when the time is over the
 /// last error is in the message.
-pub async fn eventually<T, F, Fut>(what: &str, limit: Duration, mut probe: F) -> Result<T>
-where
-    F: FnMut() -> Fut,
-    Fut: Future<Output = Result<Option<T>>>,
-{
+pub async fn eventually<T>(
+    what: &str,
+    limit: Duration,
+    mut probe: impl AsyncFnMut() -> Result<Option<T>>,
+) -> Result<T> {
     let start = Instant::now();
     loop {
         let last = match probe().await {

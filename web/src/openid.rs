@@ -13,8 +13,7 @@ use std::{
 };
 
 use http::StatusCode;
-use jiff::Timestamp;
-use olm_oidc::{Authorization, Claims, Error, Provider, Settings, Tokens};
+use olm_oidc::{Authorization, Claims, Clock, Error, Provider, Settings, Tokens};
 use serde_json::Value;
 
 use crate::{
@@ -159,7 +158,7 @@ impl OpenId {
             )
         };
         // The console tolerates clocks that differ a little; API servers do not.
-        let ago = now().saturating_sub(claims.exp);
+        let ago = self.provider.clock().now().saturating_sub(claims.exp);
         if ago >= 0 {
             return error(format!("the ID token expired {ago} seconds ago, by the clock of this machine"))
                 .hint("compare the clocks of the provider, of the console and of the API server");
@@ -194,16 +193,7 @@ impl OpenId {
 
     /// The user's name by the options that the API server should have, too.
     pub(crate) fn expected_name(&self, claims: &Claims) -> Option<String> {
-        let claim = self.options.username_claim.as_str();
-        let value =
-            if claim == "sub" { Some(claims.sub.as_str()) } else { claims.others.get(claim)?.as_str() }?;
-        Some(match self.options.username_prefix.as_deref() {
-            Some("-") => value.to_owned(),
-            Some(prefix) => format!("{prefix}{value}"),
-            // As kube-apiserver has it.
-            None if claim == "email" => value.to_owned(),
-            None => format!("{}#{value}", self.provider.issuer()),
-        })
+        claims.user_name(&self.options.username_claim, self.options.username_prefix.as_deref())
     }
 }
 
@@ -255,6 +245,7 @@ pub(crate) fn failed(error: &Error) -> WebError {
 
 /// What renews a session that began at a provider. Nothing in it leaves the console but to the provider.
 pub(crate) struct Renewal {
+    clock: Clock,
     subject: String,
     expires: AtomicI64,
     due: AtomicI64,
@@ -264,12 +255,14 @@ pub(crate) struct Renewal {
 
 struct RenewalState {
     refresh_token: Option<String>,
+    /// Until when the provider is not asked again, and why.
     failed: Option<(Instant, WebError)>,
 }
 
 impl Renewal {
-    pub(crate) fn new(tokens: &Tokens) -> Self {
+    pub(crate) fn new(tokens: &Tokens, clock: &Clock) -> Self {
         let out = Self {
+            clock: clock.clone(),
             subject: tokens.claims.sub.clone(),
             expires: AtomicI64::default(),
             due: AtomicI64::default(),
@@ -278,22 +271,22 @@ impl Renewal {
                 failed: None,
             }),
         };
-        out.set_times(tokens.claims.exp, now());
+        out.expires_at(tokens.claims.exp);
         out
     }
 
-    fn set_times(&self, expires: i64, now: i64) {
-        let before = BEFORE.min(expires.saturating_sub(now) / 2);
+    fn expires_at(&self, expires: i64) {
+        let before = BEFORE.min(expires.saturating_sub(self.clock.now()) / 2);
         self.expires.store(expires, Ordering::Relaxed);
         self.due.store(expires.saturating_sub(before), Ordering::Relaxed);
     }
 
     fn is_due(&self) -> bool {
-        now() >= self.due.load(Ordering::Relaxed)
+        self.clock.now() >= self.due.load(Ordering::Relaxed)
     }
 
     fn is_expired(&self) -> bool {
-        now() >= self.expires.load(Ordering::Relaxed)
+        self.clock.now() >= self.expires.load(Ordering::Relaxed)
     }
 
     /// The refresh token, when the session has ended.
@@ -341,7 +334,7 @@ async fn renew(app: &App, session: &Session, renewal: &Renewal) -> Result<(), We
     let Some(refresh_token) = state.refresh_token.clone() else {
         return if renewal.is_expired() { end("your sign-in at the provider has expired") } else { Ok(()) };
     };
-    if let Some((_, error)) = state.failed.as_ref().filter(|(at, _)| at.elapsed() < AGAIN) {
+    if let Some((_, error)) = state.failed.as_ref().filter(|(until, _)| renewal.clock.instant() < *until) {
         return if renewal.is_expired() { Err(error.clone()) } else { Ok(()) };
     }
     match openid.provider.renew(&refresh_token, &renewal.subject).await {
@@ -349,7 +342,7 @@ async fn renew(app: &App, session: &Session, renewal: &Renewal) -> Result<(), We
             state.refresh_token = tokens.refresh_token;
             state.failed = None;
             session.identity.token.replace(&tokens.id_token);
-            renewal.set_times(tokens.claims.exp, now());
+            renewal.expires_at(tokens.claims.exp);
         }
         Ok(_) => return end("the provider's new token does not fit into a request"),
         // There is no use in trying again.
@@ -364,7 +357,7 @@ async fn renew(app: &App, session: &Session, renewal: &Renewal) -> Result<(), We
         }
         Err(error) => {
             let error = failed(&error);
-            state.failed = Some((Instant::now(), error.clone()));
+            state.failed = Some((renewal.clock.instant() + AGAIN, error.clone()));
             return if renewal.is_expired() { Err(error) } else { Ok(()) };
         }
     }
@@ -383,8 +376,4 @@ async fn renew(app: &App, session: &Session, renewal: &Renewal) -> Result<(), We
             Ok(())
         }
     }
-}
-
-fn now() -> i64 {
-    Timestamp::now().as_second()
 }

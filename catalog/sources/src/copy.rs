@@ -131,7 +131,7 @@ pub struct CopiedSignatures {
 /// referrers.
 ///
 /// # Errors
-/// [`SourceError`]; that there are none is not one.
+/// [`SourceError`]. An image without signatures is not an error.
 pub async fn copy_signatures(
     reference: &str,
     digest: &str,

@@ -23,7 +23,7 @@ use crate::{
 pub(crate) const BUNDLE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
 /// How the types of all versions of the format start.
 const BUNDLES: &str = "application/vnd.dev.sigstore.bundle";
-/// What cosign 3 lists its signatures as where the registry does not list referrers by itself.
+/// Artifact type of cosign 3 signatures in registries without a referrers API.
 const EMPTY: &str = "application/vnd.oci.empty.v1+json";
 /// The type of a signature in the format of cosign 1 and 2.
 const SIMPLE: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
@@ -111,7 +111,7 @@ pub(crate) fn simple_tag(digest: &Digest) -> String {
     format!("{}-{}.sig", digest.algorithm(), digest.hex())
 }
 
-/// The tag of the list of referrers, in registries that do not make it by themselves.
+/// The tag of the list of referrers, in registries without a referrers API.
 pub(crate) fn referrers_tag(digest: &Digest) -> String {
     format!("{}-{}", digest.algorithm(), digest.hex())
 }
@@ -158,7 +158,7 @@ impl FoundSignatures {
         Self { image, digest: digest.to_string(), ..Self::default() }
     }
 
-    /// Reads the signatures of one place. One that cannot be read does not keep the others from being so.
+    /// Reads the signatures of one place. A signature that cannot be read is a problem, and the others are read.
     async fn read(&mut self, place: &Place<'_>, roots: Roots, options: &Options) -> Result<(), SourceError> {
         if let Some(simple) = roots.simple
             && let Document::Image { layers, .. } = simple.parse()?

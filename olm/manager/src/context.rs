@@ -89,7 +89,7 @@ pub(crate) enum Error {
     /// The user in whose name it would be done lacks the rights.
     #[error("{0}")]
     NotPermitted(String),
-    #[error("failed to serve what the API server calls: {0}")]
+    #[error("failed to serve the webhook or the aggregated API: {0}")]
     Secure(String),
 }
 

@@ -90,6 +90,20 @@ impl Claims {
     }
 }
 
+impl Claims {
+    /// The user's name as kube-apiserver forms it with `--oidc-username-claim` and `--oidc-username-prefix`; `None` when the token does
+    /// not have the claim.
+    pub fn user_name(&self, claim: &str, prefix: Option<&str>) -> Option<String> {
+        let name = if claim == "sub" { self.sub.as_str() } else { self.others.get(claim)?.as_str()? };
+        Some(match prefix {
+            Some("-") => name.to_owned(),
+            Some(prefix) => format!("{prefix}{name}"),
+            None if claim == "email" => name.to_owned(),
+            None => format!("{}#{name}", self.iss),
+        })
+    }
+}
+
 /// Text of a token, short and without what could change the text around it.
 fn shown(text: &str) -> String {
     let text: String = text.chars().filter(|c| c.is_ascii_graphic() || *c == ' ').take(200).collect();

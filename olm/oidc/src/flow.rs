@@ -1,7 +1,5 @@
 //! The authorization code flow with PKCE, renewal and the end of a session.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use reqwest::Url;
 use ring::digest::{SHA256, digest};
@@ -100,7 +98,7 @@ impl Provider {
         ];
         let answer = self.ask("the tokens of this sign-in", &fields).await?;
         let id_token = answer.id_token.ok_or_else(|| self.without_token())?;
-        let claims = self.check(&id_token, Some(&authorization.nonce), now()).await?;
+        let claims = self.check(&id_token, Some(&authorization.nonce)).await?;
         Ok(Tokens { id_token, refresh_token: answer.refresh_token, claims })
     }
 
@@ -112,7 +110,7 @@ impl Provider {
         let fields = [("grant_type", "refresh_token"), ("refresh_token", refresh_token)];
         let answer = self.ask("new tokens", &fields).await?;
         let id_token = answer.id_token.ok_or_else(|| self.without_token())?;
-        let claims = self.check(&id_token, None, now()).await?;
+        let claims = self.check(&id_token, None).await?;
         if claims.sub != subject {
             return Err(TokenError::Subject.into());
         }
@@ -216,9 +214,4 @@ fn encoded(text: &str) -> String {
 fn random() -> String {
     let bytes: [u8; 32] = rand::random();
     URL_SAFE_NO_PAD.encode(bytes)
-}
-
-fn now() -> i64 {
-    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    i64::try_from(seconds).unwrap_or(i64::MAX)
 }

@@ -5,11 +5,13 @@
 //!
 //! - `jose`: signatures and key sets (RFC 7515, 7517, 7518, 8037);
 //! - `claims`: what an ID token must say (OpenID Connect Core 3.1.3.7);
+//! - `clock`: the time, which tests advance;
 //! - `http`: requests with limits;
 //! - `provider`: discovery and keys, cached;
 //! - `flow`: from the authorization request to tokens.
 
 mod claims;
+mod clock;
 mod error;
 mod flow;
 mod http;
@@ -17,6 +19,7 @@ mod jose;
 mod provider;
 
 pub use claims::{Claims, Expected, SKEW};
+pub use clock::Clock;
 pub use error::{Error, TokenError};
 pub use flow::{Authorization, Tokens};
 pub use jose::{KeySet, SignatureError, verify};

@@ -12,6 +12,7 @@ use tokio::sync::Mutex;
 
 use crate::{
     claims::{Claims, Expected},
+    clock::Clock,
     error::{Error, TokenError},
     http::Http,
     jose::{self, KeySet, SignatureError},
@@ -39,6 +40,8 @@ pub struct Settings {
     pub ca_file: Option<PathBuf>,
     /// How long one request to the provider may take.
     pub timeout: Duration,
+    /// By which tokens and cached answers expire.
+    pub clock: Clock,
 }
 
 /// The parts of the discovery document that are used.
@@ -76,25 +79,28 @@ pub struct Provider {
 }
 
 struct Cached<T> {
+    clock: Clock,
     last: Option<(Arc<T>, Instant)>,
     tried: Option<(Instant, Error)>,
 }
 
-impl<T> Default for Cached<T> {
-    fn default() -> Self {
-        Self { last: None, tried: None }
-    }
-}
-
 impl<T> Cached<T> {
+    fn new(clock: &Clock) -> Mutex<Self> {
+        Mutex::new(Self { clock: clock.clone(), last: None, tried: None })
+    }
+
+    fn age(&self, at: Instant) -> Duration {
+        self.clock.instant().saturating_duration_since(at)
+    }
+
     fn younger_than(&self, age: Duration) -> Option<Arc<T>> {
         let (value, at) = self.last.as_ref()?;
-        (at.elapsed() < age).then(|| Arc::clone(value))
+        (self.age(*at) < age).then(|| Arc::clone(value))
     }
 
     /// The error of a moment ago: callers that waited do not ask a provider that hangs in turn.
     fn failed(&self) -> Option<Error> {
-        self.tried.as_ref().filter(|(at, _)| at.elapsed() < AGAIN).map(|(_, error)| error.clone())
+        self.tried.as_ref().filter(|(at, _)| self.age(*at) < AGAIN).map(|(_, error)| error.clone())
     }
 
     /// Stores an answer; a failure leaves the answer before in use for a while.
@@ -102,12 +108,12 @@ impl<T> Cached<T> {
         match fetched {
             Ok(value) => {
                 let value = Arc::new(value);
-                self.last = Some((Arc::clone(&value), Instant::now()));
+                self.last = Some((Arc::clone(&value), self.clock.instant()));
                 self.tried = None;
                 Ok(value)
             }
             Err(error) => {
-                self.tried = Some((Instant::now(), error.clone()));
+                self.tried = Some((self.clock.instant(), error.clone()));
                 tracing::warn!(%error, "OpenID Connect provider");
                 self.younger_than(used).ok_or(error)
             }
@@ -148,8 +154,8 @@ impl Provider {
         let provider = Self {
             http: Http::new(authorities.as_deref(), settings.timeout)?,
             discovery,
-            metadata: Mutex::default(),
-            keys: Mutex::default(),
+            metadata: Cached::new(&settings.clock),
+            keys: Cached::new(&settings.clock),
             settings,
         };
         provider.secret()?;
@@ -164,6 +170,11 @@ impl Provider {
     /// The configured client.
     pub fn client_id(&self) -> &str {
         &self.settings.client_id
+    }
+
+    /// By which its tokens expire.
+    pub fn clock(&self) -> &Clock {
+        &self.settings.clock
     }
 
     /// The issuer's host, for a person.
@@ -267,7 +278,7 @@ impl Provider {
     ///
     /// # Errors
     /// When the token is not accepted, or the keys cannot be fetched.
-    pub async fn check(&self, token: &str, nonce: Option<&str>, now: i64) -> Result<Claims, Error> {
+    pub async fn check(&self, token: &str, nonce: Option<&str>) -> Result<Claims, Error> {
         let missing = || Error::Token(TokenError::Signature(SignatureError::UnknownKey("of none".into())));
         let keys = self.keys(None).await?.ok_or_else(missing)?;
         let mut verified = jose::verify(token, &keys);
@@ -279,6 +290,7 @@ impl Provider {
             }
         }
         let payload = verified.map_err(TokenError::from)?;
+        let now = self.clock().now();
         let expected = Expected { issuer: self.issuer(), client_id: self.client_id(), nonce, now };
         Ok(Claims::check(&payload, &expected)?)
     }

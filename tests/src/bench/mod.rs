@@ -14,6 +14,7 @@ mod peer;
 pub(crate) mod resolver;
 mod rows;
 mod scale;
+pub(crate) mod signatures;
 mod steps;
 mod table;
 
@@ -27,6 +28,7 @@ pub(crate) use table::{Row, report};
 /// What this program does instead of the whole benchmark, when its arguments say so.
 ///
 /// - `catalog`: the rows of the catalogs alone;
+/// - `signatures`: the row of the verification of signatures alone;
 /// - `resolver`: the rows of the resolver and the plan engine alone;
 /// - `lifecycle [PART [NAMESPACES]]`: the rows of installing and upgrading, of the manager's process and of a large cluster;
 /// - `etcd [PART]`: the rows of the etcd operator alone;
@@ -36,6 +38,7 @@ pub(crate) fn sub_mode() -> Option<ExitCode> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let done = match args.first()?.as_str() {
         "catalog" => rows().map(Some),
+        "signatures" => signatures::rows().map(Some),
         "resolver" => resolver::rows().map(Some),
         "etcd" => etcd_rows(args.get(1).map(String::as_str)).map(Some),
         "lifecycle" => lifecycle_rows(args.get(1).map(String::as_str), args.get(2)).map(Some),

@@ -140,7 +140,7 @@ async fn finish(
         app.sessions.end_key(old);
     }
     tracing::info!(user = %identity.name, issuer = openid.provider.issuer(), "signed in");
-    Ok(app.sessions.start(client, identity, Some(Arc::new(Renewal::new(&tokens)))))
+    Ok(app.sessions.start(client, identity, Some(Arc::new(Renewal::new(&tokens, openid.provider.clock())))))
 }
 
 /// An error response of the provider (RFC 6749, 4.1.2.1).

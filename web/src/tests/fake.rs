@@ -17,6 +17,7 @@ use axum::{
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use http::{HeaderMap, Method, StatusCode, Uri, header};
 use kube::{Client, client::Body};
+use olm_oidc::Clock;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
@@ -31,6 +32,8 @@ pub(crate) struct Fake {
     users: Arc<Mutex<HashMap<String, String>>>,
     /// Whose ID tokens are accepted; their users are named after claim `sub`. Signatures are not what these tests are about.
     issuer: Arc<Mutex<Option<String>>>,
+    /// By which ID tokens expire, here and in the console.
+    pub(crate) clock: Clock,
     /// User, plural and namespace that the user may not touch, when asked.
     denied_in: Arc<Mutex<Vec<(String, String, String)>>>,
     /// Tokens that were reviewed.
@@ -46,6 +49,7 @@ impl Default for Fake {
         Self {
             users: Arc::new(Mutex::new([(TOKEN.to_owned(), "ada".to_owned())].into())),
             issuer: Arc::default(),
+            clock: Clock::default(),
             denied_in: Arc::default(),
             reviews: Arc::default(),
             objects: Arc::default(),
@@ -72,7 +76,7 @@ impl Fake {
         let payload = URL_SAFE_NO_PAD.decode(token.split('.').nth(1)?).ok()?;
         let claims: Value = serde_json::from_slice(&payload).ok()?;
         let trusted = claims["iss"].as_str() == self.issuer.lock().unwrap().as_deref();
-        let valid = claims["exp"].as_i64()? > jiff::Timestamp::now().as_second();
+        let valid = claims["exp"].as_i64()? > self.clock.now();
         (trusted && valid).then(|| claims["sub"].as_str().map(str::to_owned))?
     }
 

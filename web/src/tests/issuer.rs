@@ -18,7 +18,7 @@ use axum::{
 };
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use http::{HeaderMap, StatusCode, header};
-use olm_oidc::Settings;
+use olm_oidc::{Clock, Settings};
 use ring::{
     rand::SystemRandom,
     signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _},
@@ -59,6 +59,7 @@ pub(super) const BAD_MOODS: [(Mood, &str); 6] = [
 pub(super) struct Issuer {
     pub(super) url: String,
     pub(super) inner: Arc<Mutex<Inner>>,
+    pub(super) discovery_requests: Arc<AtomicUsize>,
     pub(super) key_requests: Arc<AtomicUsize>,
     pub(super) token_requests: Arc<AtomicUsize>,
 }
@@ -133,6 +134,7 @@ impl Issuer {
         let issuer = Self {
             url,
             inner: Arc::new(Mutex::new(inner)),
+            discovery_requests: Arc::default(),
             key_requests: Arc::default(),
             token_requests: Arc::default(),
         };
@@ -174,6 +176,7 @@ impl Issuer {
                 scopes: vec!["email".into(), "groups".into()],
                 ca_file: None,
                 timeout: Duration::from_millis(700),
+                clock: Clock::default(),
             },
             callback_url: None,
             username_claim: "sub".into(),
@@ -190,7 +193,8 @@ impl Issuer {
 
     pub(super) fn console_with(&self, fake: &Fake, change: impl FnOnce(&mut App)) -> Router {
         fake.trust(Some(&self.url));
-        let options = self.options();
+        let mut options = self.options();
+        options.settings.clock = fake.clock.clone();
         super::console_with(fake, vec![], |app| {
             app.openid = Some(OpenId::new(options).unwrap());
             change(app);
@@ -217,6 +221,7 @@ async fn in_mood(mood: Mood, good: Value) -> Response {
 }
 
 async fn discovery(State(issuer): State<Issuer>) -> Response {
+    issuer.discovery_requests.fetch_add(1, Ordering::Relaxed);
     let url = &issuer.url;
     let mut document = json!({
         "issuer": url, "authorization_endpoint": format!("{url}/authorize?tenant=a"), "token_endpoint": format!("{url}/token"),

@@ -259,7 +259,6 @@ async fn a_provider_in_trouble_stops_the_sign_in_and_nothing_else() {
         let ada = Browser::new(router.clone()).await;
         // when ten people press the button at once
         let pressed = futures::future::join_all((0..10).map(|_| press(&router, "/catalog", "")));
-        let started = std::time::Instant::now();
         for answer in pressed.await {
             assert_eq!(answer.status, StatusCode::BAD_GATEWAY, "{mood:?}");
             assert!(
@@ -272,7 +271,7 @@ async fn a_provider_in_trouble_stops_the_sign_in_and_nothing_else() {
             );
         }
         // then they wait for one request and not for ten, and others stay signed in
-        assert!(started.elapsed() < std::time::Duration::from_secs(5), "{:?}", started.elapsed());
+        assert_eq!(issuer.discovery_requests.load(Ordering::Relaxed), 1, "{mood:?}");
         assert_eq!(ada.json("/me").await["name"], "ada");
         // and the same for the key set, and for the tokens
         type Part = fn(&mut super::issuer::Inner, Mood);
@@ -335,7 +334,7 @@ async fn keys_that_were_rotated_are_fetched() {
     let router = issuer.console(&fake);
     assert!(session_of(&sign_in(&issuer, &router, json!({}), None).await).is_some());
     // when the provider signs with a new key, of another id or of the same, some time later
-    tokio::time::sleep(std::time::Duration::from_millis(10_100)).await;
+    fake.clock.advance(11);
     issuer.set(|inner| inner.key = Key::new("first"));
     assert!(session_of(&sign_in(&issuer, &router, json!({}), None).await).is_some());
     assert_eq!(issuer.key_requests.load(Ordering::Relaxed), 2);

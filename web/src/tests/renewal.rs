@@ -8,37 +8,48 @@ use serde_json::{Value, json};
 use super::{
     Browser,
     fake::Fake,
-    issuer::{Issuer, Mood, now, onward, session_of, sign_in},
+    issuer::{Issuer, Mood, onward, session_of, sign_in},
 };
 
-/// An answer with a token that is valid for so long.
-fn tokens(issuer: &Issuer, seconds: i64, change: Value, refresh: Option<&str>) -> Value {
+/// An answer with a token that is valid for ten minutes more than the first one.
+fn tokens(issuer: &Issuer, fake: &Fake, change: Value, refresh: Option<&str>) -> Value {
     let mut claims = issuer.claims("");
-    claims["exp"] = (now() + seconds).into();
+    claims["exp"] = (fake.clock.now() + 2 * i64::from(VALID)).into();
     claims.as_object_mut().unwrap().shift_remove("nonce");
     claims.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
     json!({ "token_type": "Bearer", "id_token": issuer.sign(&claims), "refresh_token": refresh })
 }
 
-/// A session whose ID token is valid for three seconds.
-async fn short(issuer: &Issuer, fake: &Fake, refresh: Option<&str>) -> Browser {
+/// For how many seconds the first ID token of a session is valid.
+const VALID: u16 = 600;
+/// How long after the sign-in the token is renewed, in seconds.
+const DUE: u16 = VALID - 60;
+
+async fn session(issuer: &Issuer, fake: &Fake, refresh: Option<&str>) -> Browser {
     let router = issuer.console_with(fake, |app| app.revalidate = Duration::ZERO);
-    let answer = sign_in(issuer, &router, json!({ "exp": now() + 3 }), refresh).await;
+    let answer =
+        sign_in(issuer, &router, json!({ "exp": fake.clock.now() + i64::from(VALID) }), refresh).await;
     Browser { cookie: session_of(&answer).expect("a session"), csrf: String::new(), router }
 }
 
-async fn seconds(seconds: f32) {
-    tokio::time::sleep(Duration::from_secs_f32(seconds)).await;
+/// Waits for what the console does beside its answers.
+async fn until(condition: impl Fn() -> bool) {
+    let met = async {
+        while !condition() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), met).await.expect("the condition is met");
 }
 
 #[tokio::test]
 async fn a_session_outlives_its_token_where_there_is_a_refresh_token() {
     let (fake, issuer) = (Fake::default(), Issuer::start().await);
-    let browser = short(&issuer, &fake, Some("refresh-1")).await;
-    issuer.answer("refresh-1", tokens(&issuer, 600, json!({}), Some("refresh-2")));
+    let browser = session(&issuer, &fake, Some("refresh-1")).await;
+    issuer.answer("refresh-1", tokens(&issuer, &fake, json!({}), Some("refresh-2")));
     assert_eq!(browser.json("/me").await["name"], "grace");
     assert_eq!(issuer.token_requests.load(Ordering::Relaxed), 1, "not before it is due");
-    seconds(3.2).await;
+    fake.clock.advance(VALID);
     // when many pages are loaded at once, then the refresh token, which works once, is used once
     let pages = futures::future::join_all((0..20).map(|_| browser.get("/installed"))).await;
     assert!(pages.iter().all(|page| page.status == StatusCode::OK), "{}", pages[0].text);
@@ -52,12 +63,12 @@ async fn a_session_outlives_its_token_where_there_is_a_refresh_token() {
 async fn a_session_ends_with_its_token_where_nothing_renews_it() {
     let (fake, issuer) = (Fake::default(), Issuer::start().await);
     for refresh in [None, Some("unknown-to-the-provider")] {
-        let browser = short(&issuer, &fake, refresh).await;
+        let browser = session(&issuer, &fake, refresh).await;
         assert_eq!(browser.get("/installed").await.status, StatusCode::OK);
-        seconds(1.8).await;
         // when it is due and valid still
+        fake.clock.advance(DUE);
         assert_eq!(browser.get("/installed").await.status, StatusCode::OK, "{refresh:?}");
-        seconds(1.6).await;
+        fake.clock.advance(VALID - DUE);
         let answer = browser.get("/installed").await;
         assert_eq!((answer.status, answer.location()), (StatusCode::SEE_OTHER, "/login?next=%2Finstalled"));
         // and the sign-in page does not lead back to where it came from
@@ -71,9 +82,9 @@ async fn t16_a_new_token_of_another_account_is_not_taken() {
     for change in
         [json!({ "sub": "mallory" }), json!({ "aud": "other" }), json!({ "iss": "https://evil.example" })]
     {
-        let browser = short(&issuer, &fake, Some("refresh")).await;
-        issuer.answer("refresh", tokens(&issuer, 600, change.clone(), None));
-        seconds(3.2).await;
+        let browser = session(&issuer, &fake, Some("refresh")).await;
+        issuer.answer("refresh", tokens(&issuer, &fake, change.clone(), None));
+        fake.clock.advance(VALID);
         assert_eq!(browser.get("/installed").await.status, StatusCode::SEE_OTHER, "{change}");
         assert_eq!(browser.get("/me").await.status, StatusCode::SEE_OTHER, "{change}");
     }
@@ -82,26 +93,31 @@ async fn t16_a_new_token_of_another_account_is_not_taken() {
 #[tokio::test]
 async fn a_provider_that_is_away_ends_no_session() {
     let (fake, issuer) = (Fake::default(), Issuer::start().await);
-    let browser = short(&issuer, &fake, Some("refresh")).await;
+    let browser = session(&issuer, &fake, Some("refresh")).await;
     let ada = Browser::new(browser.router.clone()).await;
-    issuer.answer("refresh", tokens(&issuer, 600, json!({}), None));
+    issuer.answer("refresh", tokens(&issuer, &fake, json!({}), None));
     issuer.set(|inner| inner.tokens = Mood::Fails);
     // when it fails while the token is valid
-    seconds(1.8).await;
+    fake.clock.advance(DUE);
     assert_eq!(browser.get("/installed").await.status, StatusCode::OK);
+    until(|| issuer.token_requests.load(Ordering::Relaxed) == 2).await;
     // and when it has expired, then the page says so, at once
-    seconds(1.4).await;
-    for _ in 0..5 {
+    fake.clock.advance(VALID - DUE);
+    let away = async || {
         let answer = browser.get("/installed").await;
         assert_eq!(answer.status, StatusCode::BAD_GATEWAY);
         assert!(answer.text.contains("status 500"), "{}", answer.text);
+        issuer.token_requests.load(Ordering::Relaxed)
+    };
+    let asked = away().await;
+    for _ in 0..4 {
+        assert_eq!(away().await, asked, "it is not asked again within seconds");
     }
-    assert_eq!(issuer.token_requests.load(Ordering::Relaxed), 2, "it is not asked again within seconds");
     assert_eq!(ada.json("/me").await["name"], "ada", "others stay signed in");
     // and when it is back, then the session goes on
     issuer.set(|inner| inner.tokens = Mood::Well);
-    issuer.answer("refresh", tokens(&issuer, 600, json!({}), None));
-    seconds(10.1).await;
+    issuer.answer("refresh", tokens(&issuer, &fake, json!({}), None));
+    fake.clock.advance(11);
     assert_eq!(browser.json("/me").await["name"], "grace");
 }
 
@@ -132,11 +148,5 @@ async fn signing_out_ends_the_session_here_and_at_the_provider() {
     assert!(to.contains("post_logout_redirect_uri=http%3A%2F%2F127.0.0.1%3A8080%2Flogin"), "{to}");
     assert!(!to.contains("id_token"), "a token is never in a URL");
     assert_eq!(browser.get("/installed").await.status, StatusCode::SEE_OTHER);
-    for _ in 0..100 {
-        if issuer.inner.lock().unwrap().revoked == ["refresh"] {
-            return;
-        }
-        seconds(0.05).await;
-    }
-    panic!("the refresh token was not withdrawn");
+    until(|| issuer.inner.lock().unwrap().revoked == ["refresh"]).await;
 }

@@ -1,7 +1,5 @@
 //! Signatures that were changed, and input that is none.
 
-use std::time::Instant;
-
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -167,29 +165,5 @@ proptest! {
         }
         // Either a change of what does not matter, or a refusal; a panic fails the test.
         _ = verify(&by(identity()), &[Signature::Bundle { json }]);
-    }
-}
-
-/// The figures of docs/signatures.md: `cargo test -p olm-signatures --features verify -- --ignored --nocapture bench`.
-#[test]
-#[ignore = "a measurement"]
-fn bench_verification_of_one_signature() {
-    for (name, requirement) in [
-        ("old-key", key("key.pub")),
-        ("new-key", key("key.pub")),
-        ("old-key-log", logged("key.pub")),
-        ("old-keyless", by(identity())),
-        ("new-keyless", by(identity())),
-        ("new-keyless-v2", by(identity())),
-    ] {
-        let start = Instant::now();
-        let verifier = Verifier::new(&requirement).unwrap();
-        let read = start.elapsed();
-        let (image, found) = (image(), fixture(name).signatures());
-        let start = Instant::now();
-        for _ in 0..100 {
-            verifier.verify(&image, &found).unwrap();
-        }
-        println!("{name}: {:?} a signature; {read:?} to read the requirement", start.elapsed() / 100);
     }
 }

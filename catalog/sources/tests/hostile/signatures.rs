@@ -217,7 +217,7 @@ async fn t22_signatures_are_those_of_the_mirror_and_of_the_origin() {
     mirror.push_simple("old-key");
     let found = signatures(&origin.source(), &options).await.expect("found");
     assert_eq!(formats(&found), ["simple"]);
-    // and when the origin cannot be reached, as behind an air gap, the mirror's counts and the failure is told
+    // and when the origin cannot be reached, as in an air-gapped cluster, the signature of the mirror counts and the failure is reported
     origin.registry.fault("/v2/", 1000, status(503));
     let found = signatures(&origin.source(), &options).await.expect("found");
     assert_eq!((formats(&found), found.problems.len()), (vec!["simple"], 1));

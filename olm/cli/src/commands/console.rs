@@ -36,6 +36,7 @@ fn openid(args: OidcArgs) -> Option<olm_web::OpenIdOptions> {
             scopes: args.scopes,
             ca_file: args.ca_file,
             timeout: Duration::from_secs(10),
+            clock: olm_oidc::Clock::default(),
         },
         callback_url: args.callback_url,
         username_claim: args.username_claim,

@@ -19,7 +19,7 @@ use crate::{context::Error, stores::Stores};
 /// A user or an account, as the API server recorded it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Authority {
-    pub(crate) user: String,
+    user: String,
     groups: Vec<String>,
 }
 

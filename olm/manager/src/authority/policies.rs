@@ -1,8 +1,8 @@
 //! Admission policies by which the API server records who asks and who approves.
 //!
-//! * `olm-requests` (mutating): a Subscription, OperatorGroup, ClusterServiceVersion or InstallPolicy carries the name and the groups of the user who
-//!   last changed its `spec`, or an annotation that decides something. Any other change of these annotations records its author too,
-//!   so that no name can be forged.
+//! * `olm-requests` (mutating): a Subscription, OperatorGroup, ClusterServiceVersion or InstallPolicy carries the name and the groups
+//!   of the user who last changed its `spec`, or an annotation that decides something. Any other change of these annotations records
+//!   its author too, so that no name can be forged.
 //! * `olm-approvals` (validating and mutating): an InstallPlan carries the name and the groups of the user who approved it, and what the
 //!   manager wrote about its content stays as it was.
 //!

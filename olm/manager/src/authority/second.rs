@@ -14,7 +14,7 @@ use crate::{
     stores::is_over,
 };
 
-use super::{Authority, Named};
+use super::Named;
 
 /// The first approval of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,16 +61,17 @@ pub(crate) async fn missing(
     if comes_along(digest, &change.namespace, ctx).await? {
         return Ok(None);
     }
-    let Named::By(Authority { user, .. }) = by else {
+    let Named::By(approver) = by else {
         let why = format!("{}; the approver is not recorded, approve with `olm approve`", finding.text);
         return Ok(Some(Missing { why, first: None }));
     };
     let first = plan.and_then(FirstApproval::of);
-    if first.is_some_and(|first| first.user != *user) {
+    let user = approver.user();
+    if first.is_some_and(|first| first.user != user) {
         return Ok(None);
     }
     let why = format!("{}; {user} approves it, and another user has to approve it too", finding.text);
-    let first = FirstApproval { user: user.clone(), digest: digest.clone() };
+    let first = FirstApproval { user: user.to_owned(), digest: digest.clone() };
     Ok(Some(Missing { why, first: Some(first) }))
 }
 

@@ -15,9 +15,9 @@ pub(super) fn objects(options: &ManifestOptions) -> Vec<Value> {
     out
 }
 
-/// Into the manager: its ports, from everywhere, because nobody knows where Prometheus and a console's user with `kubectl
-/// port-forward` come from, and the API server is no pod; what they serve is read-only, and answers only those who have the right. Out
-/// of it: everything, because registries and catalogs listen on any port of any host.
+/// Ingress: the manager's ports, from everywhere. The addresses of Prometheus, of `kubectl port-forward` and of the API server, which is
+/// not a pod, differ between clusters. The ports are read-only and check the caller's rights; the webhook changes nothing.
+/// Egress: everything, because registries and catalogs listen on any port of any host.
 fn manager(options: &ManifestOptions) -> Value {
     let mut policy = policy(options, MANAGER, &json!([{}]));
     if let Some(ports) = policy["spec"]["ingress"][0]["ports"].as_array_mut() {

@@ -9,6 +9,7 @@ use crate::packages::{GROUP, VERSION};
 pub(crate) const PACKAGES: &str = "olm-packages";
 /// Name of the APIService. Upstream's packageserver has the same: there can be one of them.
 pub(crate) const PACKAGES_API: &str = "v1.packages.operators.coreos.com";
+
 pub(super) fn objects(options: &ManifestOptions) -> Vec<Value> {
     if !options.package_manifests {
         return Vec::new();

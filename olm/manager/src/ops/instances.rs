@@ -58,14 +58,18 @@ pub(super) fn in_its_care<I: std::borrow::Borrow<Instance>>(
     mut instances: Vec<I>,
     operator: &Installed,
 ) -> Vec<I> {
-    let own = [operator.namespace.clone()];
-    let watches = if operator.watches.is_empty() { own.as_slice() } else { operator.watches.as_slice() };
+    let watches = watched(operator);
     let everywhere = watches.iter().any(String::is_empty);
     instances.retain(|instance| {
         let namespace = instance.borrow().namespace.as_ref();
         everywhere || namespace.is_none_or(|namespace| watches.contains(namespace))
     });
     instances
+}
+
+/// The namespaces that an operator watches; an empty name stands for all.
+fn watched(operator: &Installed) -> Vec<String> {
+    if operator.watches.is_empty() { vec![operator.namespace.clone()] } else { operator.watches.clone() }
 }
 
 /// The custom resources of the CRDs that a version owns, in all namespaces.
@@ -113,10 +117,9 @@ pub(super) async fn list_watched(
     operator: &Installed,
 ) -> Result<Option<Vec<Instance>>, Error> {
     let Some((plural, resource)) = resource_of(crd) else { return Ok(Some(Vec::new())) };
-    let own = [operator.namespace.clone()];
-    let watches = if operator.watches.is_empty() { own.as_slice() } else { operator.watches.as_slice() };
+    let watches = watched(operator);
     let mut out = Vec::new();
-    for namespace in watches {
+    for namespace in &watches {
         if namespace.is_empty() {
             return Ok(None);
         }

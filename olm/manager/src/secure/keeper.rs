@@ -1,4 +1,4 @@
-//! The certificate to serve with, whom callers are told to trust, and by which callers are recognised.
+//! The serving certificate, its CA bundle in what calls the manager, and how the API server authenticates.
 //!
 //! The certificate is in a Secret that all replicas read, and is renewed as those of operators' webhooks are (see [`crate::certs`]): the
 //! replica that leads writes it, and publishes its authority in the APIService and the webhook configuration.
@@ -78,10 +78,7 @@ impl Keeper {
                 Err(error) => {
                     let text = error.to_string();
                     if told != text {
-                        tracing::warn!(
-                            error = text,
-                            "what the API server calls cannot be served as it should"
-                        );
+                        tracing::warn!(error = text, "failed to serve the webhook and the aggregated API");
                     }
                     told = text;
                     SOON
@@ -109,7 +106,7 @@ impl Keeper {
             self.seen = None;
             return Ok(LOOK);
         }
-        // In reviews of the webhook the API server speaks for itself; some clusters cannot tell how it is recognised.
+        // Reviews of the webhook carry no user, and some clusters have no front proxy.
         let front = if callers.packages.is_some() { self.front().await? } else { Front::default() };
         let (held, again) = self.certificate(callers).await?;
         let seen = (held, front);
@@ -169,7 +166,7 @@ impl Keeper {
             let service = api.get_opt(name).await.map_err(Error::kube(format!("get Service {name}")))?;
             owners.push(service.as_ref().and_then(|service| service.owner_ref(&())).ok_or_else(|| {
                 Error::Secure(format!(
-                    "there is no Service {name} in {}; `olm self upgrade` makes it",
+                    "Service {}/{name} is missing; `olm self upgrade` creates it",
                     ctx.namespace
                 ))
             })?);
@@ -186,7 +183,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// How the API server is recognised where it speaks for users.
+    /// How the API server authenticates requests that it forwards for users.
     async fn front(&self) -> Result<Front, Error> {
         let (namespace, name) = FRONT;
         let api = Api::<ConfigMap>::namespaced(self.ctx.client.clone(), namespace);
@@ -196,7 +193,7 @@ impl Keeper {
     }
 }
 
-/// What tells the API server to call the manager, as far as it is on the cluster.
+/// The configurations by which the API server calls the manager, where the cluster has them.
 struct Callers {
     packages: Option<APIService>,
     webhook: Option<MutatingWebhookConfiguration>,
@@ -222,7 +219,7 @@ impl Callers {
         self.webhook.iter().flat_map(|webhook| webhook.webhooks.iter().flatten())
     }
 
-    /// Whom the API server is told to trust, for each that calls.
+    /// The CA bundle of each configuration.
     fn published(&self) -> Vec<Vec<Authority>> {
         let packages =
             self.packages.iter().map(|api| api.spec.as_ref().and_then(|spec| spec.ca_bundle.as_ref()));

@@ -1,18 +1,20 @@
-//! What the API server calls: the webhook that records who asks for changes, and the aggregated API of PackageManifests. Served only
-//! while the cluster has one of them.
+//! What the API server calls: the webhook that records requests, and the aggregated API of PackageManifests. Served only while the
+//! cluster has one of them.
 //!
-//! * [`keeper`] holds the certificate to serve with, publishes its authority, and knows by which certificate callers are recognised
+//! * [`keeper`] renews the serving certificate, publishes its CA bundle, and reads how the API server authenticates
 //! * [`listener`] accepts connections
 
 mod keeper;
 mod listener;
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{
     Router,
     extract::{DefaultBodyLimit, Request},
+    http::StatusCode,
     middleware::{Next, from_fn},
+    response::IntoResponse,
     routing::post,
 };
 pub(crate) use listener::Caller;
@@ -25,8 +27,10 @@ use crate::{authority::webhook, context::Ctx, manifests::manager_user, packages,
 const LONGEST_REVIEW: usize = 8 << 20;
 /// Reviews that are in memory at a time; others wait.
 const REVIEWS: usize = 4;
+/// Time for one review, its body included. API servers send it at once: a client that is slower does not block the others.
+const REVIEW: Duration = Duration::from_secs(3);
 
-/// Serves until `stop`. All replicas do: the one that leads makes the certificate.
+/// Serves until `stop`. All replicas do: the leader creates the certificate.
 ///
 /// # Errors
 /// When the address cannot be had.
@@ -46,7 +50,8 @@ fn admission(namespace: &str) -> Router {
         let slots = Arc::clone(&slots);
         async move {
             let _slot = slots.acquire_owned().await;
-            next.run(request).await
+            let answered = tokio::time::timeout(REVIEW, next.run(request)).await;
+            answered.unwrap_or_else(|_| StatusCode::REQUEST_TIMEOUT.into_response())
         }
     };
     Router::new()

@@ -1,13 +1,10 @@
 //! The dev cluster's API server accepts the ID tokens of a provider, as kube-apiserver does with the flags of the same names.
 
-use std::{
-    sync::Arc,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use olm_devcluster::api::{Identity, TokenAuthenticator};
-use olm_oidc::{Claims, Provider, Settings};
+use olm_oidc::{Claims, Clock, Provider, Settings};
 use serde_json::Value;
 
 use crate::{
@@ -31,6 +28,7 @@ pub(super) fn authenticator(args: &OidcArgs) -> Result<Option<Arc<dyn TokenAuthe
         scopes: Vec::new(),
         ca_file: args.ca_file.clone(),
         timeout: Duration::from_secs(10),
+        clock: Clock::default(),
     };
     let provider = Provider::new(settings).map_err(|error| Failure::new(Code::Usage, error.to_string()))?;
     Ok(Some(Arc::new(Tokens { provider, args: args.clone() })))
@@ -49,11 +47,9 @@ pub(super) fn check_for_pods(args: &OidcArgs) -> Result<(), Failure> {
 #[async_trait]
 impl TokenAuthenticator for Tokens {
     async fn authenticate(&self, token: &str) -> Option<Identity> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs();
-        let now = i64::try_from(now).ok()?;
-        match self.provider.check(token, None, now).await {
+        match self.provider.check(token, None).await {
             // Unlike a client, an API server knows no tolerance.
-            Ok(claims) if claims.exp > now => identity(&claims, &self.args),
+            Ok(claims) if claims.exp > self.provider.clock().now() => identity(&claims, &self.args),
             Ok(_) => None,
             Err(error) => {
                 tracing::info!(%error, "token of the OpenID Connect provider");
@@ -66,18 +62,11 @@ impl TokenAuthenticator for Tokens {
 /// Name and groups, as kube-apiserver takes them from the claims.
 fn identity(claims: &Claims, args: &OidcArgs) -> Option<Identity> {
     let claim = args.username_claim.as_str();
-    let name = if claim == "sub" { &claims.sub } else { claims.others.get(claim)?.as_str()? };
     if claim == "email"
         && claims.others.get("email_verified").is_some_and(|verified| *verified != Value::Bool(true))
     {
         return None;
     }
-    let prefix = match args.username_prefix.as_deref() {
-        Some("-") => String::new(),
-        Some(prefix) => prefix.to_owned(),
-        None if claim == "email" => String::new(),
-        None => format!("{}#", claims.iss),
-    };
     let groups = match args.groups_claim.as_ref().and_then(|claim| claims.others.get(claim)) {
         Some(Value::String(group)) => vec![group.as_str()],
         Some(Value::Array(groups)) => groups.iter().filter_map(Value::as_str).collect(),
@@ -85,7 +74,8 @@ fn identity(claims: &Claims, args: &OidcArgs) -> Option<Identity> {
     };
     let group_prefix = args.groups_prefix.as_deref().unwrap_or_default();
     let groups = groups.into_iter().map(|group| format!("{group_prefix}{group}")).collect();
-    Some(Identity { user: format!("{prefix}{name}"), groups, ..Identity::default() })
+    let user = claims.user_name(claim, args.username_prefix.as_deref())?;
+    Some(Identity { user, groups, ..Identity::default() })
 }
 
 #[cfg(test)]

@@ -68,7 +68,7 @@ pub(super) async fn call(hook: &Hook, asked: &Asked<'_>, question: &Question<'_>
     }
     let undecodable = |why: String| failed(format!("received undecodable patch in webhook response: {why}"));
     let bytes = match question.mutating {
-        true => bytes(&response["patch"]).map_err(|error| undecodable(error.to_string()))?,
+        true => bytes(&response["patch"]).map_err(undecodable)?,
         false => Vec::new(),
     };
     if bytes.is_empty() {
@@ -86,12 +86,13 @@ pub(super) async fn call(hook: &Hook, asked: &Asked<'_>, question: &Question<'_>
 }
 
 /// Bytes as Go reads them from JSON: base64, or a list of numbers, which is what kube-rs writes.
-fn bytes(value: &Value) -> Result<Vec<u8>, base64::DecodeError> {
+fn bytes(value: &Value) -> Result<Vec<u8>, String> {
+    let byte = |value: &Value| value.as_u64().and_then(|number| u8::try_from(number).ok());
     match value {
         Value::Array(list) => {
-            Ok(list.iter().filter_map(|n| n.as_u64().and_then(|n| u8::try_from(n).ok())).collect())
+            list.iter().map(byte).collect::<Option<_>>().ok_or("not a list of bytes".to_owned())
         }
-        value => STANDARD.decode(value.as_str().unwrap_or_default()),
+        value => STANDARD.decode(value.as_str().unwrap_or_default()).map_err(|error| error.to_string()),
     }
 }
 
@@ -179,5 +180,19 @@ fn denial(name: &str, status: &Value) -> ApiError {
     match status.get("details").filter(|d| d.is_object()) {
         Some(details) => error.details(details.clone()),
         None => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_base64_or_a_list_of_numbers() {
+        assert_eq!(bytes(&json!("W10=")).unwrap(), b"[]");
+        assert_eq!(bytes(&json!([91, 93])).unwrap(), b"[]");
+        assert_eq!(bytes(&Value::Null).unwrap(), b"");
+        assert!(bytes(&json!("not base64")).is_err());
+        assert!(bytes(&json!([91, 256])).is_err());
     }
 }

@@ -68,7 +68,10 @@ async fn as_many_pods_are_evicted_as_the_budget_has() {
     assert_eq!((refused[0].code, refused[0].reason.as_str()), (429, "TooManyRequests"));
     assert_eq!(refused[0].message, "Cannot evict pod as it would violate the pod's disruption budget.");
     eventually("two pods that run", || async { (cluster.running().await.len() == 2).then_some(()) }).await;
-    allowed(&cluster, 0).await;
+    eventually("two pods to be counted", || async {
+        (allowed(&cluster, 0).await.status?.current_healthy == Some(2)).then_some(())
+    })
+    .await;
     let running = cluster.running().await[0].name_any();
     let refused = evict(&cluster, &running).await.unwrap_err();
     let cause = refused.details.as_ref().map(|details| details.causes[0].message.clone());

@@ -98,7 +98,9 @@ async fn a_claim_is_bound_with_its_first_pod_and_goes_after_its_last() {
     let claims: Api<PersistentVolumeClaim> = cluster.api();
     claims.delete("data", &DeleteParams::default()).await.unwrap();
     all_volumes(&cluster).delete(&name, &DeleteParams::default()).await.unwrap();
-    // then another pod does not get it
+    // then another pod does not get it, once the scheduler has seen the deletion: it reads claims in order
+    claim(&cluster, "marker", None).await;
+    event(&cluster, "marker", "WaitForFirstConsumer").await;
     pod_with(&cluster, "late", "data").await;
     event(&cluster, "late", "FailedScheduling").await;
     assert!(claims.get("data").await.unwrap().metadata.deletion_timestamp.is_some());

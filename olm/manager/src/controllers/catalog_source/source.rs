@@ -177,8 +177,8 @@ mod tests {
         assert!(identities[0] != identities[1] && identities[0] != identities[2]);
         let message = |spec: &CatalogSourceSpec| Wanted::of(spec, None).unwrap_err().message;
         assert!(message(&signed("x")).starts_with("spec.signedBy.key: expected a public key in PEM"));
-        let nobody = CatalogSourceSpec { signed_by: Some(Requirement::default()), ..signed("") };
-        assert_eq!(message(&nobody), "spec.signedBy.key: expected a key or an identity");
+        let neither = CatalogSourceSpec { signed_by: Some(Requirement::default()), ..signed("") };
+        assert_eq!(message(&neither), "spec.signedBy.key: expected a key or an identity");
         for unsignable in [
             CatalogSourceSpec {
                 url: Some("https://example.com/all".into()),

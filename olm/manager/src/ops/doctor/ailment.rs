@@ -113,7 +113,7 @@ codes! {
     ApiServiceUnavailable: Error,
     /// The API server did not record who asked for a Subscription.
     AuthorNotRecorded: Warning,
-    /// The API server does not record who asks for changes.
+    /// The API server cannot call the webhook that records requests, so it refuses them.
     RequestsRefused: Error,
     /// An operator has no Subscription.
     Unmanaged: Info,

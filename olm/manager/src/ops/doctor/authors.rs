@@ -20,7 +20,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Ailment> {
     refused.chain(unrecorded(&facts.subscriptions)).collect()
 }
 
-/// A webhook that the API server cannot call, because it does not know whom to trust.
+/// A webhook without a CA bundle: the API server cannot verify the manager's certificate.
 fn refused(compared: &Compared) -> Option<Ailment> {
     let live =
         compared.live.as_ref().filter(|_| compared.wanted["kind"] == "MutatingWebhookConfiguration")?;
@@ -28,8 +28,8 @@ fn refused(compared: &Compared) -> Option<Ailment> {
         |webhook: &serde_json::Value| webhook["clientConfig"]["caBundle"].as_str().is_none_or(str::is_empty);
     live["webhooks"].as_array().is_some_and(|webhooks| webhooks.iter().any(unknown)).then(|| {
         let namespace = compared.wanted["webhooks"][0]["clientConfig"]["service"]["namespace"].as_str();
-        let why = "the manager has not written caBundle yet: until then the API server refuses changes of Subscriptions, OperatorGroups, \
-                   ClusterServiceVersions and InstallPlans";
+        let why = "webhooks[].clientConfig.caBundle is empty, expected the manager's CA bundle: the API server refuses changes of \
+                   Subscriptions, OperatorGroups, ClusterServiceVersions, InstallPlans and InstallPolicies";
         let fix = format!("kubectl -n {} logs deployment/{MANAGER}", namespace.unwrap_or_default());
         Ailment::new(Code::RequestsRefused, Some(format!("MutatingWebhookConfiguration {REQUESTS}")), why).fix(fix)
     })

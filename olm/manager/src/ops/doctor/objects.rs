@@ -62,12 +62,12 @@ fn wanted(found: &Installation) -> Vec<Value> {
 /// Reads the objects of an installation. The second part is what could not be read.
 pub(super) async fn read(client: &Client, found: &Installation) -> (Vec<Compared>, Vec<String>) {
     let resources = Resources::new(client.clone());
-    // Collected first: a lazy closure over references would make the caller's future not Send.
     let (mut out, mut unread) = (Vec::new(), BTreeSet::new());
     let wanted = match for_server(client, wanted(found)).await {
         Ok(wanted) => wanted,
         Err(error) => return (out, vec![format!("kinds of the API server: {error}")]),
     };
+    // Collected first: a lazy closure over references would make the caller's future not Send.
     let reads: Vec<_> = wanted.into_iter().map(|wanted| live(&resources, wanted)).collect();
     for result in stream::iter(reads).buffered(AT_ONCE).collect::<Vec<_>>().await {
         match result {
