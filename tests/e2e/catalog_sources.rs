@@ -13,6 +13,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail, ensure};
 use olm_tests::{Cluster, eventually, program, root, skipped};
+use rcgen::KeyPair;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -212,6 +213,37 @@ impl Pusher {
     }
 }
 
+/// A policy for a namespace that requires signatures of a key which signed nothing.
+fn unmet_policy(ns: &str) -> Result<String> {
+    let rule = json!({ "images": [REGISTRY, "localhost"], "anyOf": [{ "key": KeyPair::generate()?.public_key_pem() }] });
+    let selector = json!({ "matchLabels": { "kubernetes.io/metadata.name": ns } });
+    let policy = json!({ "apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPolicy", "metadata": { "name": "signed" },
+        "spec": { "namespaceSelector": selector, "signatures": [rule] } });
+    Ok(policy.to_string())
+}
+
+/// The machine does not reach the registry: the manager reads what it has of signatures, and the command line verifies them.
+fn t22_a_plan_lists_the_images_and_what_each_lacks(cluster: &Cluster, ns: &str, catalog: &str) -> Result<()> {
+    cluster.kubectl_in(&["apply", "--validate=strict", "-f", "-"], Some(&unmet_policy(ns)?))?;
+    let out = cluster.olm(&["install", "etcd", "-n", ns, "--catalog", catalog, "--dry-run", "-o", "json"])?;
+    let plan: Value = serde_json::from_slice(&out.stdout).with_context(|| format!("{out:?}"))?;
+    let found = plan["signatures"].as_array().context("no signatures")?.iter();
+    let found: Vec<_> = found.map(|one| (one["role"].as_str(), one["reason"].as_str())).collect();
+    let lacks = |role, reason| (Some(role), Some(reason));
+    let all = [lacks("catalog", "NotSigned"), lacks("bundle", "NotSigned"), lacks("operator", "NoDigest")];
+    ensure!(found == all, "{found:?}: {plan}");
+    cluster.kubectl(&["delete", "installpolicy", "signed"]).map(drop)
+}
+
+fn t22_what_a_policy_would_refuse_is_told_before_it_is_applied(cluster: &Cluster, ns: &str) -> Result<()> {
+    let file = tempfile::NamedTempFile::new()?;
+    fs::write(file.path(), unmet_policy(ns)?)?;
+    let out = cluster.olm(&["policy", "test", "-f", &file.path().display().to_string()])?;
+    let text = String::from_utf8_lossy(&out.stdout);
+    ensure!(out.status.code() == Some(1) && text.contains("requires a signature of bundle image"), "{out:?}");
+    Ok(())
+}
+
 /// As the manager calls it.
 const REGISTRY: &str = "registry.catalog-image.svc.cluster.local:5000";
 
@@ -275,6 +307,8 @@ fn a_catalog_image_is_read_polled_and_kept() {
         let out = cluster.olm_ok(&["search", "etcd", "--catalog", &catalog])?;
         ensure!(out.contains("etcd"), "{out}");
 
+        t22_a_plan_lists_the_images_and_what_each_lacks(&cluster, ns, &catalog)?;
+
         // when it is installed, the bundle's image is pulled: by the manager, also for the plan that the command line shows
         let plan = cluster.olm_ok(&[
             "install",
@@ -300,6 +334,7 @@ fn a_catalog_image_is_read_polled_and_kept() {
             "60s",
         ])?;
         csv_succeeded(&cluster, ns, "etcdoperator.v0.10.0").await?;
+        t22_what_a_policy_would_refuse_is_told_before_it_is_applied(&cluster, ns)?;
 
         // when a new catalog is pushed under the same tag, then a poll finds it, and the operator follows
         let second = pusher.push_bundle("0.10.1")?;

@@ -34,12 +34,15 @@ impl Provider {
             .args([&port.to_string(), console])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::inherit())
+            // Of its own: node would make the pipe of the tests' output non-blocking, and what they print would be lost.
+            .stderr(Stdio::piped())
             .spawn()
             .context("failed to start node")?;
         let mut lines = BufReader::new(child.stdout.take().context("stdout")?).lines();
         let first = lines.next().transpose()?;
         ensure!(first.as_deref() == Some("listens"), "the provider did not start: {first:?}");
+        let errors = BufReader::new(child.stderr.take().context("stderr")?).lines();
+        std::thread::spawn(move || errors.map_while(Result::ok).for_each(|line| eprintln!("{line}")));
         let renewals = Arc::<AtomicUsize>::default();
         let count = Arc::clone(&renewals);
         std::thread::spawn(move || {

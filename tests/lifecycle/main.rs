@@ -33,6 +33,7 @@ mod reserved;
 mod rollback;
 mod self_manage;
 mod serving;
+mod signed;
 mod subscriptions;
 mod trust;
 mod two_namespaces;

@@ -400,6 +400,10 @@ fn a_malformed_policy_is_refused_with_the_field() {
         let selector = |expression: Value| json!({ "approvals": { "high": 2 }, "namespaceSelector": { "matchExpressions": [expression] } });
         let right = |right: Value| json!({ "deny": { "rights": [right] } });
         let catalog = json!([{ "namespace": "olm", "name": "community" }]);
+        let signed =
+            |images: Value, by: Value| json!({ "signatures": [{ "images": images, "anyOf": [by] }] });
+        let key = json!({ "key": "-----BEGIN PUBLIC KEY-----" });
+        let identity = |identity: Value| signed(json!(["*"]), json!({ "identity": identity }));
         for (spec, field) in [
             (json!({}), "spec: Invalid value"),
             (json!({ "allow": [] }), "spec.allow"),
@@ -430,6 +434,18 @@ fn a_malformed_policy_is_refused_with_the_field() {
             (
                 right(json!({ "verbs": ["get"], "nonResourceURLs": ["metrics"] })),
                 "spec.deny.rights[0].nonResourceURLs[0]",
+            ),
+            (json!({ "signatures": [] }), "spec.signatures"),
+            (json!({ "signatures": [{ "images": ["*"] }] }), "spec.signatures[0].anyOf"),
+            (signed(json!([]), key.clone()), "spec.signatures[0].images"),
+            (signed(json!([""]), key.clone()), "spec.signatures[0].images[0]"),
+            (signed(json!(["quay.io/*"]), key), "spec.signatures[0].images[0]"),
+            (signed(json!(["*"]), json!({})), "exactly one of key and identity"),
+            (signed(json!(["*"]), json!({ "key": "x" })), "spec.signatures[0].anyOf[0].key"),
+            (identity(json!({ "subject": "a" })), "exactly one of issuer and issuerRegexp"),
+            (
+                identity(json!({ "subject": "a", "subjectRegexp": "b", "issuer": "c" })),
+                "exactly one of subject",
             ),
             (json!({ "approvals": { "high": 3 } }), "spec.approvals.high"),
             (json!({ "approvals": {} }), "spec.approvals.high"),

@@ -7,6 +7,7 @@ use kube::{
     CustomResource,
     core::{Selector, SelectorExt},
 };
+use olm_signatures::SignatureRule;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -58,6 +59,9 @@ pub struct InstallPolicySpec {
     /// What no bundle may contain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deny: Option<Denied>,
+    /// Which images must be signed: those that a plan reads or runs. Absent means none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signatures: Option<Vec<SignatureRule>>,
     /// How many users must approve.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approvals: Option<Approvals>,

@@ -31,6 +31,7 @@ pub use csv::{ClusterServiceVersion, ClusterServiceVersionSpec, ClusterServiceVe
 pub use install_plan::{InstallPlan, InstallPlanSpec, InstallPlanStatus};
 pub use install_policy::{InstallPolicy, InstallPolicySpec};
 pub use olm_config::{OLMConfig, OLMConfigSpec, OLMConfigStatus};
+pub use olm_signatures::SignatureRule;
 pub use operator::{Operator, OperatorSpec, OperatorStatus};
 pub use operator_condition::{OperatorCondition, OperatorConditionSpec, OperatorConditionStatus};
 pub use operator_group::{OperatorGroup, OperatorGroupSpec, OperatorGroupStatus};

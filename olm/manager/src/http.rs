@@ -11,17 +11,19 @@ use std::sync::{
 
 use axum::{
     Extension, Json, Router,
-    extract::{Path, State},
+    extract::{Path, Query, State},
     http::{StatusCode, header},
     middleware::from_fn_with_state,
     response::{IntoResponse, Response},
     routing::get,
 };
 pub(crate) use listener::{Connections, Peer};
+use olm_catalog::BundleEntry;
+use serde::Deserialize;
 use tokio::sync::Semaphore;
 
 use crate::{
-    catalogs::{NoBundle, ReadError},
+    catalogs::{LoadedCatalog, NoBundle, ReadError},
     context::Ctx,
     metrics::Seen,
     reviews::User,
@@ -45,10 +47,15 @@ pub(crate) fn router(serving: Serving) -> Router {
         found.catalogs.content(namespace.unwrap_or(&found.namespace), name)
     });
     let slots = Arc::new(Semaphore::new(BUNDLES));
-    let bundles = get(move |state, path| bundle(state, path, Arc::clone(&slots)));
+    let bundles = get({
+        let slots = Arc::clone(&slots);
+        move |state, path| bundle(state, path, Arc::clone(&slots))
+    });
+    let signatures = get(move |state, path, query| signatures(state, path, query, Arc::clone(&slots)));
     let catalogs = Router::new()
         // The names are those that the other routes below /catalogs have at the same place.
         .route("/catalogs/{first}/{second}/api/v1/bundles/{package}/{bundle}", bundles)
+        .route("/catalogs/{first}/{second}/api/v1/signatures/{package}/{bundle}", signatures)
         .with_state(serving.clone())
         .merge(content)
         .route_layer(from_fn_with_state(Arc::clone(&ctx), guard::catalog));
@@ -113,40 +120,84 @@ async fn index(State(serving): State<Serving>, Extension(user): Extension<User>)
     }
 }
 
-/// The document of a bundle with its manifests inside: for those who may not pull its image themselves.
-async fn bundle(
-    State(serving): State<Serving>,
-    Path((namespace, name, package, bundle)): Path<(String, String, String, String)>,
-    slots: Arc<Semaphore>,
-) -> Response {
-    let none = |what: String| {
-        (StatusCode::NOT_FOUND, format!("404 Not Found: there is no {what}\n")).into_response()
-    };
+/// A bundle of a catalog that is named in a path: namespace and name of the catalog, package, bundle.
+type BundlePath = Path<(String, String, String, String)>;
+
+fn not_found(what: &str) -> Response {
+    (StatusCode::NOT_FOUND, format!("404 Not Found: {what}\n")).into_response()
+}
+
+/// A catalog, and the entry of one of its bundles.
+async fn entry(serving: &Serving, path: BundlePath) -> Result<(LoadedCatalog, BundleEntry), Response> {
+    let Path((namespace, name, package, bundle)) = path;
     let Some(loaded) = serving.ctx.catalogs.get(&namespace, &name).and_then(|entry| entry.loaded) else {
-        return none(format!("catalog {namespace}/{name}"));
+        return Err(not_found(&format!("there is no catalog {namespace}/{name}")));
     };
-    let Ok(_slot) = slots.try_acquire() else {
-        let retry = [(header::RETRY_AFTER, "5")];
-        return (StatusCode::SERVICE_UNAVAILABLE, retry, "too many bundles are being read\n").into_response();
-    };
-    let found = match loaded.package(&package).await {
+    let found = loaded.package(&package).await;
+    let found =
+        found.map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response())?;
+    match found.as_ref().and_then(|found| found.bundles.get(&bundle)).cloned() {
+        Some(entry) => Ok((loaded, entry)),
+        None => Err(not_found(&format!(
+            "there is no bundle {bundle} of package {package} in catalog {namespace}/{name}"
+        ))),
+    }
+}
+
+/// What the manager cannot read for others.
+fn unreadable(code: &str, message: String) -> Response {
+    (StatusCode::BAD_GATEWAY, Json(NoBundle { code: code.to_owned(), message })).into_response()
+}
+
+fn busy() -> Response {
+    let retry = [(header::RETRY_AFTER, "5")];
+    (StatusCode::SERVICE_UNAVAILABLE, retry, "too many bundles are being read\n").into_response()
+}
+
+/// The document of a bundle with its manifests inside: for those who may not pull its image themselves.
+async fn bundle(State(serving): State<Serving>, path: BundlePath, slots: Arc<Semaphore>) -> Response {
+    let Ok(_slot) = slots.try_acquire() else { return busy() };
+    let (loaded, entry) = match entry(&serving, path).await {
         Ok(found) => found,
-        Err(error) => return (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
-    };
-    let Some(entry) = found.as_ref().and_then(|found| found.bundles.get(&bundle)) else {
-        return none(format!("bundle {bundle} of package {package} in catalog {namespace}/{name}"));
+        Err(refusal) => return refusal,
     };
     if entry.is_inline() {
-        let text = format!("404 Not Found: the manifests of {bundle} are in the catalog itself\n");
-        return (StatusCode::NOT_FOUND, text).into_response();
+        return not_found(&format!("the manifests of {} are in the catalog itself", entry.name));
     }
-    let no = |code: &str, message: String| {
-        (StatusCode::BAD_GATEWAY, Json(NoBundle { code: code.to_owned(), message })).into_response()
-    };
-    match loaded.document(entry).await {
+    match loaded.document(&entry).await {
         Ok(document) => ([(header::CONTENT_TYPE, "application/json")], document.to_vec()).into_response(),
-        Err(ReadError::Image(error)) => no(error.code, error.text),
-        Err(error) => no("BundleInvalid", error.to_string()),
+        Err(ReadError::Image(error)) => unreadable(error.code, error.text),
+        Err(error) => unreadable("BundleInvalid", error.to_string()),
+    }
+}
+
+/// The image whose signatures are asked for.
+#[derive(Deserialize)]
+struct OfImage {
+    image: String,
+}
+
+/// The signatures of an image of the catalog or of the bundle, as the registry has them: for those who may not pull the image
+/// themselves. The caller verifies them.
+async fn signatures(
+    State(serving): State<Serving>,
+    path: BundlePath,
+    Query(OfImage { image }): Query<OfImage>,
+    slots: Arc<Semaphore>,
+) -> Response {
+    let Ok(_slot) = slots.try_acquire() else { return busy() };
+    let (loaded, entry) = match entry(&serving, path).await {
+        Ok(found) => found,
+        Err(refusal) => return refusal,
+    };
+    match loaded.names_image(&entry, &image).await {
+        Ok(true) => {}
+        Ok(false) => return not_found(&format!("bundle {} does not name this image", entry.name)),
+        Err(error) => return unreadable("BundleInvalid", error.to_string()),
+    }
+    match loaded.signatures(&entry, &image).await {
+        Ok(found) => Json(found).into_response(),
+        Err(why) => unreadable("SignaturesUnreadable", why),
     }
 }
 

@@ -332,7 +332,7 @@ fn in_the_way(one: &Along, namespace: &str, taken: &BTreeSet<String>) -> Option<
         );
         return Some(Finding::new(FindingCode::DependencyMissing, &bundle.name, text).fix(fix));
     }
-    if let Some(denied) = one.plan.findings.iter().find(|f| f.code == FindingCode::PolicyDenies) {
+    if let Some(denied) = one.plan.findings.iter().find(|f| f.code.is_denial()) {
         let text = format!("{} is needed by {by}: {}", bundle.name, denied.text);
         return Some(Finding { text, ..denied.clone() });
     }

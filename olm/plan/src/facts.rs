@@ -9,6 +9,7 @@ use crate::object::ObjectRef;
 use crate::permissions::CatalogRisk;
 use crate::policy::Policies;
 use crate::preflight::Access;
+use crate::signatures::ImageSignature;
 
 /// Something that may not be known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -74,6 +75,8 @@ pub struct ClusterFacts {
     pub priority_classes: BTreeMap<String, Fact<bool>>,
     /// The InstallPolicies that hold in the operator's namespace.
     pub policies: Fact<Policies>,
+    /// What was found of the signatures that these policies require.
+    pub signatures: Vec<ImageSignature>,
     /// Objects of the plan that may be there, and that whoever asks may not read.
     pub unreadable: BTreeSet<ObjectRef>,
 }

@@ -82,6 +82,11 @@ macro_rules! codes {
                 }
             }
 
+            /// Whether a policy is against the plan, so that no approval helps.
+            pub fn is_denial(self) -> bool {
+                matches!(self, Self::PolicyDenies | Self::ImageNotSigned)
+            }
+
             /// How severe it usually is. A single finding may be milder or worse, where its page says so.
             pub fn severity(self) -> Severity {
                 match self {
@@ -116,6 +121,10 @@ codes! {
     ApproverLacksRights: Warn,
     /// An InstallPolicy does not allow the bundle, or denies a right that it contains.
     PolicyDenies: Block,
+    /// An InstallPolicy requires a signature of an image, and the image has none that counts.
+    ImageNotSigned: Block,
+    /// An InstallPolicy requires a signature of an image, and the signatures could not be read.
+    SignatureUnknown: Block,
     /// An InstallPolicy asks for a second approver.
     SecondApproverNeeded: Warn,
     /// An object of the bundle is reserved: it belongs to olm or to Kubernetes.

@@ -25,22 +25,30 @@ pub struct PlanImage {
 /// Variables by which an operator is told what to run.
 const RELATED: &str = "RELATED_IMAGE_";
 
+/// The images of the containers that it runs.
+pub(crate) fn run_by(rendered: &Rendered) -> impl Iterator<Item = &str> {
+    let pods = rendered.objects().filter_map(|(_, object)| object.pointer("/spec/template/spec"));
+    pods.flat_map(containers).map(|container| text(container, "/image")).filter(|image| !image.is_empty())
+}
+
+fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
+    ["initContainers", "containers"].into_iter().filter_map(|list| pod.get(list)?.as_array()).flatten()
+}
+
 /// The images of a bundle by name, those that run first.
 pub(crate) fn images(bundle: &Bundle, rendered: &Rendered) -> Vec<PlanImage> {
     let mut found: BTreeMap<&str, (bool, Vec<String>)> = BTreeMap::new();
     for (_, object) in rendered.objects() {
         let Some(pod) = object.pointer("/spec/template/spec") else { continue };
         let (kind, name) = (text(object, "/kind"), text(object, "/metadata/name"));
-        for list in ["initContainers", "containers"] {
-            for container in pod.get(list).and_then(Value::as_array).into_iter().flatten() {
-                let here = format!("{kind} {name}, container {}", text(container, "/name"));
-                add_image(&mut found, text(container, "/image"), true, here.clone());
-                for variable in container.get("env").and_then(Value::as_array).into_iter().flatten() {
-                    let variable_name = text(variable, "/name");
-                    if variable_name.starts_with(RELATED) {
-                        let named_by = format!("{here}, variable {variable_name}");
-                        add_image(&mut found, text(variable, "/value"), false, named_by);
-                    }
+        for container in containers(pod) {
+            let here = format!("{kind} {name}, container {}", text(container, "/name"));
+            add_image(&mut found, text(container, "/image"), true, here.clone());
+            for variable in container.get("env").and_then(Value::as_array).into_iter().flatten() {
+                let variable_name = text(variable, "/name");
+                if variable_name.starts_with(RELATED) {
+                    let named_by = format!("{here}, variable {variable_name}");
+                    add_image(&mut found, text(variable, "/value"), false, named_by);
                 }
             }
         }

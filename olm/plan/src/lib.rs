@@ -26,6 +26,7 @@ mod preflight;
 mod quantity;
 mod reserved;
 mod schema;
+mod signatures;
 mod uninstall;
 mod universe;
 
@@ -53,6 +54,10 @@ pub use preflight::{
 };
 pub use reserved::{Installed, is_reserved, reserved};
 pub use schema::plan_schema;
+pub use signatures::{
+    ImageRole, ImageSignature, RequiredSignature, SignatureVerdict, findings as signature_findings,
+    used_images,
+};
 pub use uninstall::{
     CarriesOut, Dependency, Operand, Requester, UninstallInput, make_uninstall_plan, no_longer_needed,
     uninstall_reads,

@@ -139,6 +139,7 @@ pub fn make_plan(input: &PlanInput<'_>, live: &Live) -> Plan {
         permissions,
         findings,
         images: input.rendered.map(|rendered| images(input.bundle, rendered)).unwrap_or_default(),
+        signatures: input.facts.signatures.clone(),
         requires_approval: input.approval == Approval::Manual
             && (changes || !matches!(action, PlanAction::None | PlanAction::ChannelChange)),
         reversible,

@@ -15,6 +15,7 @@ use crate::finding::{Finding, Severity};
 use crate::images::PlanImage;
 use crate::object::ObjectRef;
 use crate::schema;
+use crate::signatures::ImageSignature;
 use crate::uninstall::Operand;
 
 pub use crate::permissions::PermissionDelta;
@@ -75,6 +76,9 @@ pub struct Plan {
     /// The images that it will run, or may.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub images: Vec<PlanImage>,
+    /// The images that InstallPolicies require to be signed.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub signatures: Vec<ImageSignature>,
     /// Whether somebody must approve it.
     pub requires_approval: bool,
     /// Whether there is a way back.

@@ -242,16 +242,21 @@ impl Policies {
         out
     }
 
-    /// What is against a ClusterServiceVersion that no plan brought. It comes from no catalog, so no list allows it.
+    /// What is against a ClusterServiceVersion that no plan brought. It comes from no catalog, so no list allows it, and no plan has
+    /// verified its images.
     pub fn by_hand(&self, rights: &[Right]) -> Vec<Finding> {
-        let lists = self.held.iter().filter(|policy| policy.spec.allow.is_some()).map(|policy| {
+        let refused = self.held.iter().filter_map(|policy| {
+            let (wants, field) = match &policy.spec {
+                spec if spec.allow.is_some() => ("allows packages of catalogs only", "allow"),
+                spec if spec.signatures.is_some() => ("requires signatures, which are verified for packages of catalogs", "signatures"),
+                _ => return None,
+            };
             let name = name_of(policy);
-            let text = format!(
-                "InstallPolicy {name} allows packages of catalogs only (spec.allow), and the ClusterServiceVersion was written by hand"
-            );
-            denies(&name, text)
+            let text =
+                format!("InstallPolicy {name} {wants} (spec.{field}), and the ClusterServiceVersion was written by hand");
+            Some(denies(&name, text))
         });
-        lists.chain(self.denied(rights)).collect()
+        refused.chain(self.denied(rights)).collect()
     }
 
     /// The policy that asks for more than one approver, and for how many.

@@ -15,7 +15,9 @@ use axum::{
     http::{Method, StatusCode, Uri, header},
     response::{IntoResponse as _, Response},
 };
+use base64::{Engine as _, prelude::BASE64_STANDARD};
 use olm_manager::catalogs::Registries;
+use rcgen::{KeyPair, SigningKey as _};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -77,21 +79,21 @@ impl Registry {
         self.content().asked.iter().filter(|asked| asked.contains(part)).count()
     }
 
-    /// Puts a catalog there, in the folder that its label names.
+    /// Puts a catalog there, in the folder that its label names; returns its digest.
     ///
     /// # Errors
     /// When the archive cannot be made.
-    pub fn push_catalog(&self, repository: &str, tag: &str, document: &[Value]) -> Result<()> {
+    pub fn push_catalog(&self, repository: &str, tag: &str, document: &[Value]) -> Result<String> {
         let text: String = document.iter().map(|document| format!("{document}\n")).collect();
         let labels = json!({ "operators.operatorframework.io.index.configs.v1": "/configs" });
         self.push(repository, tag, &labels, &[("configs/catalog.json".to_owned(), text)])
     }
 
-    /// Puts the image of a bundle there.
+    /// Puts the image of a bundle there; returns its digest.
     ///
     /// # Errors
     /// When the archive cannot be made.
-    pub fn push_bundle(&self, repository: &str, tag: &str, operator: &Operator) -> Result<()> {
+    pub fn push_bundle(&self, repository: &str, tag: &str, operator: &Operator) -> Result<String> {
         let annotations = json!({ "annotations": {
             "operators.operatorframework.io.bundle.mediatype.v1": "registry+v1",
             "operators.operatorframework.io.bundle.manifests.v1": "manifests/",
@@ -110,7 +112,48 @@ impl Registry {
         self.push(repository, tag, &annotations["annotations"], &files)
     }
 
-    fn push(&self, repository: &str, tag: &str, labels: &Value, files: &[(String, String)]) -> Result<()> {
+    /// Puts an image there that has one file; returns its digest.
+    ///
+    /// # Errors
+    /// When the archive cannot be made.
+    pub fn push_image(&self, repository: &str, tag: &str) -> Result<String> {
+        self.push(repository, tag, &json!({}), &[("name".to_owned(), repository.to_owned())])
+    }
+
+    /// Signs an image as cosign does with a key, in the format of cosign 1 and 2.
+    ///
+    /// # Errors
+    /// When the key cannot sign.
+    pub fn sign(&self, repository: &str, image: &str, key: &KeyPair) -> Result<()> {
+        let payload = json!({ "critical": {
+            "identity": { "docker-reference": "" }, "image": { "docker-manifest-digest": image },
+            "type": "cosign container image signature",
+        } });
+        let payload = payload.to_string().into_bytes();
+        let signature = BASE64_STANDARD.encode(key.sign(&payload)?);
+        let manifest = json!({
+            "schemaVersion": 2, "mediaType": MANIFEST,
+            "config": { "mediaType": "application/vnd.oci.image.config.v1+json", "digest": digest(b"{}"), "size": 2 },
+            "layers": [{
+                "mediaType": "application/vnd.dev.cosign.simplesigning.v1+json",
+                "digest": digest(&payload), "size": payload.len(),
+                "annotations": { "dev.cosignproject.cosign/signature": signature },
+            }],
+        });
+        let mut content = self.content();
+        content.blobs.insert(digest(&payload), payload);
+        let tag = format!("{repository}/manifests/{}.sig", image.replace(':', "-"));
+        content.manifests.insert(tag, manifest.to_string().into_bytes());
+        Ok(())
+    }
+
+    fn push(
+        &self,
+        repository: &str,
+        tag: &str,
+        labels: &Value,
+        files: &[(String, String)],
+    ) -> Result<String> {
         let layer = tar(files)?;
         let config = json!({
             "architecture": "amd64", "os": "linux", "config": { "Labels": labels },
@@ -124,14 +167,15 @@ impl Registry {
             "layers": [part("application/vnd.oci.image.layer.v1.tar", &layer)],
         });
         let manifest = manifest.to_string().into_bytes();
+        let pushed = digest(&manifest);
         let mut content = self.content();
-        for name in [tag.to_owned(), digest(&manifest)] {
+        for name in [tag, &pushed] {
             content.manifests.insert(format!("{repository}/manifests/{name}"), manifest.clone());
         }
         for blob in [layer, config] {
             content.blobs.insert(digest(&blob), blob);
         }
-        Ok(())
+        Ok(pushed)
     }
 }
 

@@ -11,7 +11,7 @@ use maud::{Markup, PreEscaped, html};
 use olm_api::csv::CrdDescription;
 use olm_catalog::{BundleEntry, Channel, CsvMetadata, Package};
 use olm_manager::{
-    catalogs::{LoadedCatalog, ReadError},
+    catalogs::{CatalogImage, LoadedCatalog, ReadError},
     ops::{self, Installed},
 };
 use serde::{Deserialize, Serialize};
@@ -163,6 +163,8 @@ struct Model {
     /// Absent when the bundle's manifests are not in the catalog.
     permissions: Option<Vec<Right>>,
     images: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    catalog_image: Option<CatalogImage>,
     links: Vec<(String, String)>,
     maintainers: Vec<String>,
     deprecated: Vec<String>,
@@ -209,7 +211,11 @@ pub(crate) async fn page(
     let metadata = found.bundle.csv_metadata().unwrap_or_default();
     let mut installed = installed.unwrap_or_default();
     installed.retain(|i| i.package == found.package.name);
-    let model = model(&found, &metadata, installed);
+    let loaded = snapshot.loaded_of(found.source);
+    let model = Model {
+        catalog_image: loaded.and_then(|loaded| loaded.image.clone()),
+        ..model(&found, &metadata, installed)
+    };
     let body = view(&model, &found);
     Ok(caller.answer(Page::new(&model.display_name, Section::Catalog, body), &model))
 }
@@ -266,6 +272,7 @@ fn model(found: &Found<'_>, metadata: &CsvMetadata, installed: Vec<Installed>) -
         required: crds("required").into_iter().map(|d| clean(&d.kind)).collect(),
         permissions: inline.map(|bundle| rights(&bundle)),
         images,
+        catalog_image: None,
         links: metadata.links.iter().map(|l| (clean(&l.name), clean(&l.url))).collect(),
         maintainers: metadata.maintainers.iter().map(|p| clean(&p.name)).filter(|n| !n.is_empty()).collect(),
         deprecated: deprecated.into_iter().flatten().map(|text| clean(text)).collect(),
@@ -483,6 +490,13 @@ fn facts(model: &Model, found: &Found<'_>) -> Markup {
                     @if !model.capability.is_empty() { div { dt { "Capability level" } dd { (parts::capability(&model.capability)) } } }
                     div { dt { "Version" } dd { (model.version) } }
                     div { dt { "Catalog" } dd { (found.source.display_name) } }
+                    @if let Some(image) = &model.catalog_image {
+                        div { dt { "Catalog image" } dd { code { (clean(&image.reference)) } } }
+                        div { dt { "Signed by" } dd { @match &image.signer {
+                            Some(signer) => (clean(signer)),
+                            None => span.muted { "No signature is required of this catalog." },
+                        } } }
+                    }
                     div { dt { "Package" } dd { code { (model.package) } } }
                     @if !model.install_modes.is_empty() {
                         div { dt { "Can watch" } dd { (model.install_modes.iter().map(|m| mode(m)).collect::<Vec<_>>().join(", ")) } }

@@ -1,7 +1,7 @@
 //! A plan: what a change does.
 
 use maud::{Markup, html};
-use olm_plan::{Cause, Level, Op, Plan, PlannedObject, Severity};
+use olm_plan::{Cause, Level, Op, Plan, PlannedObject, Severity, SignatureVerdict};
 
 use super::{
     glyph::Glyph,
@@ -47,6 +47,7 @@ pub(crate) fn show(plan: &Plan) -> Markup {
             (findings(plan))
             (permissions(plan, "plan"))
             (dependencies(plan))
+            (signatures(plan))
             (objects(plan, "plan"))
             (along(plan))
             @if !plan.why.rejected.is_empty() {
@@ -168,6 +169,30 @@ fn dependencies(plan: &Plan) -> Markup {
     }
 }
 
+/// The images that InstallPolicies require to be signed.
+fn signatures(plan: &Plan) -> Markup {
+    html! {
+        @if !plan.signatures.is_empty() {
+            div.stack-s {
+                h3 { "Signatures that policies require" }
+                ul.objects {
+                    @for signature in &plan.signatures {
+                        @let signed = matches!(signature.verdict, SignatureVerdict::Signed { .. });
+                        @let (tone, word) = if signed { (Tone::Good, "Signed") } else { (Tone::Bad, "Not verified") };
+                        li {
+                            (parts::chip(tone, tone.glyph(), word))
+                            span.what {
+                                (signature.role.as_str()) " image " code.clip { (clean(&signature.image)) }
+                                div.small.muted { (clean(&signature.verdict.summary())) " · InstallPolicy " (clean(&signature.policy)) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// The operators that come along, each with what it may do and what is made for it: who approves the one approves all.
 fn along(plan: &Plan) -> Markup {
     html! {
@@ -178,6 +203,7 @@ fn along(plan: &Plan) -> Markup {
                 p.muted { "Needed by " (clean(&other.entry.required_by.join(", "))) "; approving this plan approves it too." }
                 @if !other.plan.findings.is_empty() { (findings(&other.plan)) }
                 (permissions(&other.plan, &id))
+                (signatures(&other.plan))
                 (objects(&other.plan, &id))
             }
         }

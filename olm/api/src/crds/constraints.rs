@@ -35,6 +35,7 @@ const REQUIRED: &[(&str, &str, &[&str])] = &[
     ("InstallPolicy", "/spec/allow/N/catalogs/N", &["namespace", "name"]),
     ("InstallPolicy", "/spec/deny", &["rights"]),
     ("InstallPolicy", "/spec/deny/rights/N", &["verbs"]),
+    ("InstallPolicy", "/spec/signatures/N", &["images", "anyOf"]),
     ("InstallPolicy", "/spec/approvals", &["high"]),
 ];
 

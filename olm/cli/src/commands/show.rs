@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use olm_catalog::{Channel, Package};
+use olm_manager::catalogs::CatalogImage;
 use serde::Serialize;
 
 use super::catalogs;
@@ -19,6 +20,8 @@ struct Shown {
     display_name: String,
     provider: String,
     catalog: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    catalog_image: Option<CatalogImage>,
     default_channel: String,
     channels: Vec<ShownChannel>,
     provides: Vec<String>,
@@ -64,6 +67,7 @@ pub async fn run(global: &Global, args: ShowArgs) -> Result<(), Failure> {
         display_name: metadata.display_name,
         provider: metadata.provider.name,
         catalog: loaded.reference.name.clone(),
+        catalog_image: loaded.image.clone(),
         default_channel: package.default_channel.clone(),
         channels: channels.iter().map(|c| channel(&package, c)).collect(),
         provides: head
@@ -126,6 +130,16 @@ fn text(shown: &Shown) -> String {
     line("Display name", &shown.display_name);
     line("Provider", &shown.provider);
     line("Catalog", &shown.catalog);
+    if let Some(image) = &shown.catalog_image {
+        line("Image", &image.reference);
+        line(
+            "Signed by",
+            image
+                .signer
+                .as_deref()
+                .unwrap_or("no signature is required (spec.signedBy of the CatalogSource)"),
+        );
+    }
     line("Capability", &shown.capability);
     line(
         "Kubernetes",

@@ -157,6 +157,7 @@ impl Fetcher {
                     publisher: entry.publisher,
                     priority: entry.priority,
                     catalog,
+                    image: entry.image,
                     home: super::Home::Remote(remote),
                 });
             }

@@ -9,6 +9,7 @@ mod own;
 mod registries;
 mod remote;
 mod sight;
+mod signatures;
 mod store;
 
 use std::sync::Arc;
@@ -30,6 +31,7 @@ pub use registries::Registries;
 pub(crate) use remote::NoBundle;
 use remote::Remote;
 pub(crate) use sight::Sight;
+pub(crate) use signatures::{ImageSignatures, SignatureCache, names_image};
 pub(crate) use store::{CatalogStore, Entry, Problem};
 
 /// Namespace and name of a CatalogSource.
@@ -48,8 +50,21 @@ pub struct LoadedCatalog {
     pub priority: i32,
     /// What is in it: to list and to search. [`Self::package`] reads a package.
     pub catalog: Arc<Catalog>,
+    /// The image that it was read from.
+    pub image: Option<CatalogImage>,
     /// Where its packages and bundles are read.
     pub(crate) home: Home,
+}
+
+/// The image that a catalog was read from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CatalogImage {
+    /// The image, by digest.
+    pub reference: String,
+    /// Who signed it, where `spec.signedBy` of the CatalogSource requires a signature.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub signer: Option<String>,
 }
 
 /// Where the packages and bundles of a catalog are read.
@@ -85,7 +100,15 @@ impl LoadedCatalog {
     #[must_use]
     pub fn new(reference: CatalogRef, catalog: Arc<Catalog>) -> Self {
         let display_name = reference.name.clone();
-        Self { reference, display_name, publisher: String::new(), priority: 0, catalog, home: Home::Here }
+        Self {
+            reference,
+            display_name,
+            publisher: String::new(),
+            priority: 0,
+            catalog,
+            image: None,
+            home: Home::Here,
+        }
     }
 
     /// A package of it; `None` when it has none of that name.
@@ -132,6 +155,36 @@ impl LoadedCatalog {
         }
     }
 
+    /// The signatures of an image that the catalog or one of its bundles names by digest.
+    ///
+    /// # Errors
+    /// Why they cannot be read.
+    pub(crate) async fn signatures(
+        &self,
+        entry: &BundleEntry,
+        image: &str,
+    ) -> Result<ImageSignatures, String> {
+        match &self.home {
+            Home::Remote(remote) => remote.signatures(entry, image).await,
+            Home::Own(own) => own.signatures(image).await,
+            Home::Here => Err("the catalog is not served by a manager, which would read them".to_owned()),
+        }
+    }
+
+    /// Whether an image is the catalog's, or one that a bundle of it names.
+    ///
+    /// # Errors
+    /// [`ReadError`], where the bundle cannot be read.
+    pub(crate) async fn names_image(&self, entry: &BundleEntry, image: &str) -> Result<bool, ReadError> {
+        let of_catalog = self.image.as_ref().is_some_and(|own| own.reference == image);
+        if of_catalog || entry.image.as_deref() == Some(image) {
+            return Ok(true);
+        }
+        let bundle = self.bundle(entry).await?;
+        Ok(names_image(&bundle.csv_raw, image)
+            || bundle.objects.iter().any(|object| names_image(object, image)))
+    }
+
     /// The icon of a package.
     ///
     /// # Errors
@@ -162,6 +215,9 @@ pub struct IndexEntry {
     pub priority: i32,
     /// Digest of the content that is being served.
     pub digest: String,
+    /// The image that it was read from.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub image: Option<CatalogImage>,
     /// How many packages it has.
     pub packages: usize,
     /// How many problems were found in it.

@@ -8,13 +8,16 @@ use std::{
 use olm_catalog::BundleEntry;
 use tokio::sync::watch;
 
-use super::{Access, BundleImageError, BundleImages, CatalogRef, Key, bundles::Wanted};
+use super::{
+    Access, BundleImageError, BundleImages, CatalogRef, ImageSignatures, Key, SignatureCache, bundles::Wanted,
+};
 
 /// What stands behind one of the manager's own catalogs.
 #[derive(Debug)]
 pub(crate) struct Own {
     pub(crate) catalog: CatalogRef,
     pub(crate) images: Arc<BundleImages>,
+    pub(crate) signatures: Arc<SignatureCache>,
     pub(crate) access: Access,
     pub(crate) refresh: Arc<Refresh>,
 }
@@ -37,6 +40,10 @@ impl Own {
             image: image.to_owned(),
         };
         self.images.document(&wanted, &self.access).await
+    }
+
+    pub(super) async fn signatures(&self, image: &str) -> Result<ImageSignatures, String> {
+        self.signatures.find(&self.catalog, image, &self.access).await
     }
 }
 

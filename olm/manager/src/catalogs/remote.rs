@@ -7,14 +7,14 @@ use olm_catalog::{BundleEntry, Catalog, Icon, Package};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    BundleImageError, ReadError,
+    BundleImageError, ImageSignatures, ReadError,
     fetch::{FetchError, Server},
 };
 
 /// Packages that are kept: who looks at one looks at it again, at its dependencies, and at little else.
 const KEPT: usize = 16;
 
-/// Why the manager does not hand out a bundle.
+/// Why the manager does not hand out a bundle, or signatures.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct NoBundle {
     pub(crate) code: String,
@@ -90,18 +90,37 @@ impl Remote {
     pub(super) async fn document(&self, entry: &BundleEntry, image: &str) -> Result<Arc<[u8]>, ReadError> {
         let path = format!("{}/bundles/{}/{}", self.base, segment(&entry.package), segment(&entry.name));
         let (status, _, body) = self.server.get(&path, None).await?;
-        if status == StatusCode::BAD_GATEWAY
-            && let Ok(no) = serde_json::from_slice::<NoBundle>(&body)
-        {
+        if let Some(no) = refusal(status, &body) {
             return Err(BundleImageError::told(image, &no.code, &no.message).into());
         }
         self.server.expect_ok(&path, status, &body)?;
         Ok(body.into())
     }
 
+    /// The signatures of an image of a bundle or of the catalog.
+    pub(super) async fn signatures(
+        &self,
+        entry: &BundleEntry,
+        image: &str,
+    ) -> Result<ImageSignatures, String> {
+        let names = [&entry.package, &entry.name].map(|name| segment(name));
+        let path = format!("{}/signatures/{}/{}?image={}", self.base, names[0], names[1], segment(image));
+        let (status, _, body) = self.server.get(&path, None).await.map_err(|error| error.to_string())?;
+        if let Some(no) = refusal(status, &body) {
+            return Err(no.message);
+        }
+        self.server.expect_ok(&path, status, &body).map_err(|error| error.to_string())?;
+        serde_json::from_slice(&body).map_err(|error| self.server.malformed(&path, &error).to_string())
+    }
+
     fn recent(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Package>>> {
         self.recent.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What the manager says where it could not read for others.
+fn refusal(status: StatusCode, body: &[u8]) -> Option<NoBundle> {
+    (status == StatusCode::BAD_GATEWAY).then(|| serde_json::from_slice(body).ok()).flatten()
 }
 
 /// A name from a catalog as one segment of a path. Catalogs are written by strangers, and a name must not lead elsewhere:

@@ -130,6 +130,7 @@ impl CatalogStore {
                 publisher: loaded.publisher.clone(),
                 priority: loaded.priority,
                 digest: loaded.catalog.digest.clone(),
+                image: loaded.image.clone(),
                 packages: loaded.catalog.len(),
                 problems: loaded.catalog.problems.len(),
                 stale: entry.problem.as_ref().map(|p| p.message.clone()).unwrap_or_default(),

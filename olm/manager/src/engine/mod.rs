@@ -13,6 +13,7 @@ pub(crate) mod policies;
 mod prepared;
 mod refusal;
 mod request;
+pub(crate) mod signatures;
 mod snapshot;
 mod surroundings;
 pub(crate) mod targets;

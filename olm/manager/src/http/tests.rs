@@ -8,7 +8,7 @@ use tower::ServiceExt as _;
 
 use super::*;
 use crate::{
-    catalogs::{BundleImages, CatalogRef, Entry, Home, LoadedCatalog, Own},
+    catalogs::{BundleImages, CatalogRef, Entry, Home, ImageSignatures, LoadedCatalog, Own},
     testing::{Mood, Registry},
 };
 
@@ -18,12 +18,23 @@ struct World {
     _folder: tempfile::TempDir,
 }
 
+fn etcd_bundle() -> std::path::PathBuf {
+    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bundles/etcd/0.10.1")
+}
+
+/// The image of the operator in it.
+fn operator_image() -> String {
+    let bundle = olm_bundle::Bundle::from_dir(&etcd_bundle()).unwrap();
+    let image =
+        bundle.csv_raw.pointer("/spec/install/spec/deployments/0/spec/template/spec/containers/0/image");
+    image.and_then(Value::as_str).unwrap().to_owned()
+}
+
 /// A manager with the shipped catalog and one whose only bundle is an image.
 async fn world() -> World {
     let registry = Registry::start().await;
     let folder = tempfile::tempdir().unwrap();
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let image = registry.push_bundle(&root.join("bundles/etcd/0.10.1"));
+    let image = registry.push_bundle(&etcd_bundle());
     let text = crate::testing::catalog("etcd", "0.10.1")
         .replace("etcd.v0.10.1", "etcdoperator.v0.10.1")
         .replace("example.invalid/etcd:v0.10.1", &image);
@@ -34,6 +45,7 @@ async fn world() -> World {
         let own = Own {
             catalog: reference.clone(),
             images: BundleImages::new(folder.path().join(name)),
+            signatures: Arc::default(),
             access: registry.access("olm"),
             refresh: Arc::default(),
         };
@@ -102,7 +114,7 @@ async fn get(world: &World, path: &str) -> (u16, Vec<u8>) {
 }
 
 /// Every path that serves content of the catalog `team/private`.
-const PRIVATE: [&str; 9] = [
+const PRIVATE: [&str; 10] = [
     "/catalogs/team/private/api/v1/all",
     "/catalogs/team/private/api/v1/metas?schema=olm.package",
     "/catalogs/team/private/api/v1/packages",
@@ -111,6 +123,7 @@ const PRIVATE: [&str; 9] = [
     "/catalogs/team/private/api/v1/search?q=etcd",
     "/catalogs/team/private/api/v1/icons/etcd",
     "/catalogs/team/private/api/v1/bundles/etcd/etcdoperator.v0.10.1",
+    "/catalogs/team/private/api/v1/signatures/etcd/etcdoperator.v0.10.1?image=x",
     // The router decodes it to the same name.
     "/catalogs/te%61m/private/api/v1/all",
 ];
@@ -223,6 +236,26 @@ async fn a_bundle_that_cannot_be_pulled_says_why_with_a_code() {
     let no: NoBundle = serde_json::from_slice(&body).unwrap();
     assert_eq!((status, no.code.as_str()), (502, "BundleImageDenied"));
     assert!(no.message.contains("access denied"), "{}", no.message);
+}
+
+#[tokio::test]
+async fn t22_signatures_of_a_bundles_images_are_handed_out_and_of_no_others() {
+    let world = world().await;
+    let path = "/catalogs/olm/images/api/v1/signatures/etcd/etcdoperator.v0.10.1";
+    // given an image that the bundle does not name, then its registry is not asked
+    let other = format!("{path}?image=127.0.0.1:1/other@sha256:{}", "0".repeat(64));
+    assert_eq!(get(&world, &other).await.0, 404);
+    assert_eq!(get(&world, path).await.0, 400);
+    // given its own image, which has none
+    let image = world.registry.push_bundle(&etcd_bundle());
+    let (status, found) = get(&world, &format!("{path}?image={image}")).await;
+    assert_eq!(status, 200);
+    let found: ImageSignatures = serde_json::from_slice(&found).unwrap();
+    assert_eq!(found, ImageSignatures::default());
+    // given the operator's, whose registry does not answer, then the reason is said
+    let (status, body) = get(&world, &format!("{path}?image={}", operator_image())).await;
+    let no: NoBundle = serde_json::from_slice(&body).unwrap();
+    assert_eq!((status, no.code.as_str()), (502, "SignaturesUnreadable"), "{}", no.message);
 }
 
 #[tokio::test]

@@ -9,7 +9,8 @@ use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client, ResourceExt, api::ListParams};
 use olm_api::{ClusterServiceVersion, InstallPolicy, OperatorGroup, Subscription};
-use olm_plan::{Fact, Finding, FindingCode, Judged, Policies, rights_of};
+use olm_bundle::Rendered;
+use olm_plan::{Fact, Finding, FindingCode, Judged, Policies, rights_of, signature_findings};
 use olm_resolver::{CatalogRef, Code};
 use serde::Serialize;
 
@@ -136,9 +137,9 @@ pub async fn test_policies(
     for view in &views {
         let Some(labels) = labels.get(&namespace_of(view)) else { continue };
         let held = Policies::of(all.iter().cloned(), Some(labels));
-        effects.extend(
-            view.csv.as_ref().and_then(|csv| installed(view, csv, &world.groups, &held, &mut not_checked)),
-        );
+        if let Some(csv) = &view.csv {
+            effects.extend(installed(view, csv, &world.groups, catalogs, &held, &mut not_checked).await);
+        }
         let open = view.csv.is_none() || view.plan.is_some();
         let leaves = |s: &&Subscription| s.metadata.deletion_timestamp.is_none();
         if let Some(subscription) = view.subscription.as_ref().filter(leaves).filter(|_| open) {
@@ -202,10 +203,11 @@ fn tested(policy: &InstallPolicy, existing: &[Arc<InstallPolicy>], labels: Optio
 }
 
 /// What would be said of the installed version if it were requested now.
-fn installed(
+async fn installed(
     view: &View,
     csv: &ClusterServiceVersion,
     groups: &[OperatorGroup],
+    catalogs: &[LoadedCatalog],
     held: &Policies,
     not_checked: &mut Vec<String>,
 ) -> Option<Effect> {
@@ -224,13 +226,25 @@ fn installed(
     let findings = match &view.subscription {
         Some(subscription) => {
             let spec = &subscription.spec;
-            held.findings(&Judged {
-                catalog: &CatalogRef::new(&spec.source_namespace, &spec.source),
+            let catalog = CatalogRef::new(&spec.source_namespace, &spec.source);
+            let mut findings = held.findings(&Judged {
+                catalog: &catalog,
                 package: &spec.name,
                 channel: spec.channel.as_deref().unwrap_or_default(),
                 rights: &rights,
                 high: 0,
-            })
+            });
+            if held.require_signatures() {
+                let source = catalogs.iter().find(|source| source.reference == catalog);
+                match signatures_of(&name, &spec.name, source, held, &rendered).await {
+                    Ok(found) => findings.extend(found),
+                    Err(why) => {
+                        not_checked
+                            .push(format!("signatures of ClusterServiceVersion {namespace}/{name}: {why}"));
+                    }
+                }
+            }
+            findings
         }
         None => held.by_hand(&rights),
     };
@@ -246,6 +260,28 @@ fn installed(
     })
 }
 
+/// What policies say of the signatures of an installed version.
+async fn signatures_of(
+    csv: &str,
+    package: &str,
+    source: Option<&LoadedCatalog>,
+    held: &Policies,
+    rendered: &Rendered,
+) -> Result<Vec<Finding>, String> {
+    let source = source.ok_or("its catalog is not served")?;
+    let package = source.package(package).await.map_err(|error| error.to_string())?;
+    let entry = package.as_ref().and_then(|package| package.bundles.get(csv));
+    let entry = entry.ok_or("it is no longer in its catalog")?;
+    let findings = signature_findings(&engine::signatures::verify(held, source, entry, rendered).await);
+    unknown_signature(&findings).map_or_else(|| Ok(findings.clone()), |why| Err(why.to_owned()))
+}
+
+/// Why it is not known whether an image is signed.
+fn unknown_signature(findings: &[Finding]) -> Option<&str> {
+    let unknown = findings.iter().find(|finding| finding.code == FindingCode::SignatureUnknown);
+    unknown.map(|finding| finding.text.as_str())
+}
+
 /// What would be said of what a Subscription gets next; why that cannot be said.
 async fn request(
     client: &Client,
@@ -256,6 +292,10 @@ async fn request(
     let (namespace, name) = (subscription.namespace().unwrap_or_default(), subscription.name_any());
     let planned = engine::preview_under(client, catalogs, &subscription, Fact::Known(held)).await;
     let (bundle, (result, reasons)) = match planned {
+        Ok(plan) if unknown_signature(&plan.findings).is_some() => {
+            let why = unknown_signature(&plan.findings).unwrap_or_default();
+            return Err(format!("Subscription {namespace}/{name}: {why}"));
+        }
         Ok(plan) => (Some(plan.bundle.clone()), verdict(&plan.findings)),
         Err(refusal) if refusal.code() == Code::ForbiddenByPolicy.as_str() => {
             (None, (Verdict::Denied, vec![refusal.message()]))
@@ -266,14 +306,14 @@ async fn request(
 }
 
 fn verdict(findings: &[Finding]) -> (Verdict, Vec<String>) {
-    let of = |code: FindingCode| -> Vec<String> {
-        findings.iter().filter(|finding| finding.code == code).map(|finding| finding.text.clone()).collect()
+    let of = |counts: &dyn Fn(FindingCode) -> bool| -> Vec<String> {
+        findings.iter().filter(|finding| counts(finding.code)).map(|finding| finding.text.clone()).collect()
     };
-    let denied = of(FindingCode::PolicyDenies);
+    let denied = of(&FindingCode::is_denial);
     if !denied.is_empty() {
         return (Verdict::Denied, denied);
     }
-    match of(FindingCode::SecondApproverNeeded) {
+    match of(&|code| code == FindingCode::SecondApproverNeeded) {
         second if second.is_empty() => (Verdict::Allowed, second),
         second => (Verdict::SecondApprover, second),
     }

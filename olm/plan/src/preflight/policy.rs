@@ -9,6 +9,7 @@ use super::{Context, Report};
 use crate::finding::FindingCode;
 use crate::plan::Level;
 use crate::policy::{Judged, rights_of};
+use crate::signatures::findings;
 
 pub(super) fn check(context: &Context<'_>, report: &mut Report) {
     let input = context.input;
@@ -29,6 +30,7 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
         high: high(context),
     };
     let approve = format!("olm approve {} -n {}", chosen.package, input.namespace);
+    report.extend(findings(&input.facts.signatures));
     report.extend(policies.findings(&judged).into_iter().map(|finding| match finding.code {
         FindingCode::SecondApproverNeeded => finding.fix(approve.clone()),
         _ => finding,

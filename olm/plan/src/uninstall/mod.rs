@@ -149,6 +149,7 @@ pub fn make_uninstall_plan(input: &UninstallInput<'_>, live: &Live) -> Plan {
         permissions: permissions::delta(input.rendered, None),
         findings: findings(input, &operands, crds_go),
         images: Vec::<PlanImage>::new(),
+        signatures: Vec::new(),
         requires_approval: false,
         reversible: Reversible {
             possible: !lost,

@@ -7,7 +7,10 @@ use std::{
 
 use olm_api::{InstallPolicy, subscription::DeletionPolicy};
 use olm_bundle::RenderError;
-use olm_plan::{Fact, Finding, FindingCode, Operand, Policies, UninstallInput, Who, make_uninstall_plan};
+use olm_plan::{
+    Fact, Finding, FindingCode, ImageRole, ImageSignature, Operand, Policies, SignatureVerdict,
+    UninstallInput, Who, make_uninstall_plan,
+};
 use olm_resolver::{ChosenBundle, Dependency, Gvk, Need, SatisfiedBy, Version};
 use serde_json::{Value, json};
 
@@ -23,6 +26,19 @@ pub(crate) fn held_to(spec: Value) -> World {
     });
     let policy = InstallPolicy::new("dev", serde_json::from_value(spec).unwrap());
     world.facts.policies = Fact::Known(Policies::of([Arc::new(policy)], Some(&BTreeMap::new())));
+    world
+}
+
+/// The same in a namespace with a policy that requires a signature of the operator's image.
+fn with_signature(verdict: SignatureVerdict) -> World {
+    let mut world = held_to(json!({ "signatures": [{ "images": ["quay.io/acme"], "anyOf": [] }] }));
+    world.facts.signatures = vec![ImageSignature {
+        image: "quay.io/acme/thing@sha256:0000".to_owned(),
+        role: ImageRole::Operator,
+        policy: "dev".to_owned(),
+        rule: "spec.signatures[0]".to_owned(),
+        verdict,
+    }];
     world
 }
 
@@ -100,6 +116,16 @@ pub(crate) const EXAMPLES: &[(FindingCode, Example)] = &[
             json!({ "deny": { "rights": [{ "verbs": ["*"], "apiGroups": [""], "resources": ["nodes"] }] } }),
         )
         .findings()
+    }),
+    (FindingCode::ImageNotSigned, || {
+        let hint = Some("sign the image with `cosign sign IMAGE@DIGEST`".to_owned());
+        let message = "not signed: no signature was found".to_owned();
+        with_signature(SignatureVerdict::NotSigned { reason: "NotSigned".to_owned(), message, hint })
+            .findings()
+    }),
+    (FindingCode::SignatureUnknown, || {
+        let message = "the registry did not answer within 15 s".to_owned();
+        with_signature(SignatureVerdict::Unknown { message }).findings()
     }),
     (FindingCode::SecondApproverNeeded, || held_to(json!({ "approvals": { "high": 2 } })).findings()),
     (FindingCode::ReservedObject, || objects::owning("installplans", "operators.coreos.com").findings()),

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 /// Objects and lists of which an empty one or `null` has no meaning.
-const LISTS: [&str; 8] = [
+const LISTS: [&str; 11] = [
     "/spec/allow",
     "/spec/allow/N/catalogs",
     "/spec/allow/N/packages",
@@ -12,6 +12,9 @@ const LISTS: [&str; 8] = [
     "/spec/deny/rights/N/verbs",
     "/spec/deny/rights/N/apiGroups",
     "/spec/deny/rights/N/resources",
+    "/spec/signatures",
+    "/spec/signatures/N/images",
+    "/spec/signatures/N/anyOf",
 ];
 /// Lists that real roles have as well, empty.
 const OPTIONAL_LISTS: [&str; 2] =
@@ -47,6 +50,7 @@ pub(super) fn keywords() -> Vec<(String, Value)> {
     out.push(("/spec/allow/N/catalogs/N/name", name("^[a-z0-9*]([-a-z0-9.*]*[a-z0-9*])?$")));
     out.push(("/spec/allow/N/packages/N", name(r"^[A-Za-z0-9*]([-A-Za-z0-9._*]*[A-Za-z0-9*])?$")));
     out.push(("/spec/allow/N/channels/N", name(r"^[^\s,]+$")));
+    out.extend(signatures());
     out.push((EXPRESSION, expression()));
     out.extend([
         ("/spec/namespaceSelector/matchExpressions/N/key", json!({ "maxLength": 317, "pattern": LABEL_KEY })),
@@ -80,8 +84,8 @@ fn rule(rule: &str, message: &str) -> Value {
 
 fn spec() -> Value {
     json!({ "x-kubernetes-validations": [rule(
-        "has(self.allow) || has(self.deny) || has(self.approvals)",
-        "the policy has no effect, expected at least one of allow, deny and approvals",
+        "has(self.allow) || has(self.deny) || has(self.signatures) || has(self.approvals)",
+        "the policy has no effect, expected at least one of allow, deny, signatures and approvals",
     )] })
 }
 
@@ -111,6 +115,40 @@ fn right() -> Value {
             "expected either apiGroups and resources, or nonResourceURLs alone",
         ),
     ] })
+}
+
+/// What can be seen of a requirement without a cryptographic library. A key or a pattern that cannot be read is the finding `PolicyDenies`.
+fn signatures() -> Vec<(&'static str, Value)> {
+    let text = |longest: u32| json!({ "minLength": 1, "maxLength": longest, "nullable": false });
+    let one = |value: &str, pattern: &str| {
+        let message = format!("expected exactly one of {value} and {pattern}");
+        rule(&format!("has(self.{value}) != has(self.{pattern})"), &message)
+    };
+    let mut key = text(4096);
+    key["pattern"] = json!(r"^\s*-----BEGIN PUBLIC KEY-----");
+    let mut out = vec![
+        (
+            "/spec/signatures/N/images/N",
+            json!({ "maxLength": 253, "pattern": r"^(\*|[A-Za-z0-9][-A-Za-z0-9._:/]*)$" }),
+        ),
+        ("/spec/signatures/N/anyOf/N", json!({ "x-kubernetes-validations": [one("key", "identity")] })),
+        ("/spec/signatures/N/anyOf/N/key", key),
+        ("/spec/signatures/N/anyOf/N/trustedRoot", text(256 << 10)),
+        (
+            "/spec/signatures/N/anyOf/N/identity",
+            json!({ "nullable": false, "x-kubernetes-validations": [one("subject", "subjectRegexp"), one("issuer", "issuerRegexp")] }),
+        ),
+    ];
+    out.extend(
+        [
+            "/spec/signatures/N/anyOf/N/identity/subject",
+            "/spec/signatures/N/anyOf/N/identity/subjectRegexp",
+            "/spec/signatures/N/anyOf/N/identity/issuer",
+            "/spec/signatures/N/anyOf/N/identity/issuerRegexp",
+        ]
+        .map(|path| (path, text(1024))),
+    );
+    out
 }
 
 /// What a selector needs to be one.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use olm_plan::{Finding, Level, Op, Plan, PlanAction, PlannedObject, Severity};
+use olm_plan::{Finding, ImageSignature, Level, Op, Plan, PlanAction, PlannedObject, Severity};
 
 use crate::{
     output::{count, printable},
@@ -47,6 +47,7 @@ pub fn plan_text(plan: &Plan) -> String {
     out += &findings(&plan.findings, high);
     out += &permissions(plan);
     out += &images(plan);
+    out += &signatures(plan);
     out += &objects(plan);
     out
 }
@@ -160,6 +161,20 @@ fn images(plan: &Plan) -> String {
     out
 }
 
+/// The images that InstallPolicies require to be signed.
+fn signatures(plan: &Plan) -> String {
+    if plan.signatures.is_empty() {
+        return String::new();
+    }
+    let mut out = "\nsignatures required by InstallPolicies:\n".to_owned();
+    for signature in &plan.signatures {
+        let ImageSignature { image, role, policy, verdict, .. } = signature;
+        let text = format!("{} image {image}: {} (InstallPolicy {policy})", role.as_str(), verdict.summary());
+        out += &wrapped("  ", "    ", &printable(&text));
+    }
+    out
+}
+
 fn objects(plan: &Plan) -> String {
     let (create, change, delete) = plan.counts();
     let same = plan.objects.iter().filter(|object| object.op == Op::Unchanged).count();
@@ -199,7 +214,7 @@ pub fn named(object: &PlannedObject) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -218,5 +233,30 @@ mod tests {
     fn t06_a_plan_without_findings_tells_its_high_rights() {
         assert!(plan_text(&plan(0)).contains("\nfindings: none\n"));
         assert!(plan_text(&plan(2)).contains("\nfindings: none; 2 rights of level HIGH below\n"));
+    }
+
+    #[test]
+    fn t22_a_plan_lists_who_signed_which_image() {
+        let image = |role: &str, found: Value| {
+            let mut image =
+                json!({ "image": "a@sha256:0", "role": role, "policy": "p", "rule": "spec.signatures[0]" });
+            image.as_object_mut().unwrap().extend(found.as_object().unwrap().clone());
+            image
+        };
+        let signatures = [
+            image("bundle", json!({ "verdict": "signed", "signer": "key sha256:1" })),
+            image(
+                "operator",
+                json!({ "verdict": "not-signed", "reason": "WrongKey", "message": "made with another key" }),
+            ),
+        ];
+        let mut plan = plan(0);
+        plan.signatures =
+            signatures.into_iter().map(|image| serde_json::from_value(image).unwrap()).collect();
+        let text = plan_text(&plan);
+        let expected = "signatures required by InstallPolicies:\n  \
+            bundle image a@sha256:0: signed by key sha256:1 (InstallPolicy p)\n  \
+            operator image a@sha256:0: not signed as required (WrongKey) (InstallPolicy p)\n";
+        assert!(text.contains(expected), "{text}");
     }
 }

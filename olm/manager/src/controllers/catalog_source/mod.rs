@@ -21,7 +21,7 @@ use tokio_stream::wrappers::WatchStream;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    catalogs::{Access, CatalogRef, Entry, Home, Key, LoadedCatalog, Own, Problem},
+    catalogs::{Access, CatalogImage, CatalogRef, Entry, Home, Key, LoadedCatalog, Own, Problem},
     context::{Ctx, Error, SAFETY_NET, drive},
     runner::Action,
     stores::Kind,
@@ -165,6 +165,7 @@ fn entry(source: &CatalogSource, view: &View, access: Access, ctx: &Ctx) -> Entr
     let own = Own {
         catalog: reference.clone(),
         images: Arc::clone(&ctx.images),
+        signatures: Arc::clone(&ctx.signatures),
         access,
         refresh: Arc::clone(&ctx.refresh),
     };
@@ -174,6 +175,7 @@ fn entry(source: &CatalogSource, view: &View, access: Access, ctx: &Ctx) -> Entr
         priority: source.spec.priority,
         reference,
         catalog,
+        image: view.resolved.clone().map(|reference| CatalogImage { reference, signer: view.signer.clone() }),
         home: Home::Own(Arc::new(own)),
     });
     Entry { loaded, problem: view.problem.clone(), last_success: view.last_success, bytes: view.bytes }

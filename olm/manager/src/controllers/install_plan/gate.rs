@@ -23,6 +23,8 @@ pub(super) struct Held {
 /// would lose data, an object of olm or a policy is.
 const ALWAYS: &[FindingCode] = &[
     FindingCode::PolicyDenies,
+    FindingCode::ImageNotSigned,
+    FindingCode::SignatureUnknown,
     FindingCode::ReservedObject,
     FindingCode::CrdStoredVersionRemoved,
     FindingCode::CrdScopeChanged,
@@ -76,7 +78,7 @@ pub(super) fn may_go_on(
 
 /// What InstallPolicies have against a plan.
 pub(super) fn denied(change: &Change) -> Option<String> {
-    let denies = change.plan.findings.iter().filter(|finding| finding.code == FindingCode::PolicyDenies);
+    let denies = change.plan.findings.iter().filter(|finding| finding.code.is_denial());
     let texts: Vec<&str> = denies.map(|finding| finding.text.as_str()).collect();
     (!texts.is_empty()).then(|| texts.join("; "))
 }

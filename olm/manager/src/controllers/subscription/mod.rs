@@ -256,14 +256,16 @@ fn needs_kinds(answer: &Result<Outcome, Refusal>) -> bool {
     }
 }
 
-/// Refusals for what is not watched: webhooks and who is behind them, rights, quotas, other people's objects.
-const UNWATCHED: [&str; 6] = [
+/// Refusals for what is not watched: webhooks and who is behind them, rights, quotas, other people's objects, registries.
+const UNWATCHED: [&str; 8] = [
     "WebhookUnavailable",
     "InstallerLacksRights",
     "InstallerCannotGrant",
     "QuotaExceeded",
     "PriorityClassMissing",
     "NameCollision",
+    "ImageNotSigned",
+    "SignatureUnknown",
 ];
 /// How soon it is seen that the cause of such a refusal is gone. Working it out again costs a read for each object of the bundle.
 const LOOK_AGAIN: Duration = Duration::from_secs(15);

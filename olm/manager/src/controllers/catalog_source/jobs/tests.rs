@@ -262,6 +262,7 @@ async fn damage_on_the_disk_is_repaired_from_the_source() {
         home: Home::Own(Arc::new(Own {
             catalog: CatalogRef::new("olm", "cat"),
             images: BundleImages::new(world.folder.path().join("bundles")),
+            signatures: Arc::default(),
             access: world.registry.access("olm"),
             refresh: Arc::clone(&world.refresh),
         })),
