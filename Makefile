@@ -3,7 +3,7 @@ SHELL := /bin/bash
 CARGO ?= cargo
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: demo test test-long bench build crds deps lint
+.PHONY: demo test test-long bench build crds sbom deps lint
 
 ## demo: install what is missing, build, start a dev cluster with the etcd operator and a three-member etcd
 demo: deps
@@ -30,6 +30,10 @@ build: deps
 ## crds: write the CustomResourceDefinitions in olm/api/crds, from the types in olm/api
 crds: deps
 	$(CARGO) run --quiet -p olm-api --example crds
+
+## sbom: write what each shipped program is built from (CycloneDX) into target/sbom; TARGET names another Rust target
+sbom:
+	@scripts/sbom.sh $(TARGET)
 
 deps:
 	@scripts/deps.sh

@@ -8,6 +8,9 @@ use std::{
 
 use serde_json::Value;
 
+#[path = "policy/sbom.rs"]
+mod sbom;
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ has a parent").to_path_buf()
 }

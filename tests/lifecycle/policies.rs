@@ -4,13 +4,13 @@
 use anyhow::{Context as _, Result, ensure};
 use kube::Client;
 use olm_devcluster::api::Identity;
-use olm_manager::ops::{self, Subject, Verdict};
+use olm_manager::ops::{self, Subject, Verdict, doctor};
 use olm_tests::inprocess::{Catalog, Operator, World, text};
 use serde_json::{Value, json};
 
 use crate::{
     op, run, scenario,
-    trust::{group, requested, rule, tenant, waits},
+    trust::{group, requested, rule, tenant, waits, without_a_record},
 };
 
 const FIRST: &str = "/metadata/annotations/olm.firstApproval";
@@ -250,6 +250,48 @@ fn the_author_of_a_policy_lends_rights_as_long_as_the_author_holds_them() {
             ensure!(needed.contains(part), "{part}: {needed}");
         }
         world.csv("ns", "a.v1.0.0", "Succeeded").await.map(drop)
+    });
+}
+
+#[test]
+fn t21_a_policy_without_a_recorded_author_lends_nothing_and_is_listed_until_one_is_recorded() {
+    run(async {
+        // given a policy that would lend rights, written while no author was recorded
+        let world = World::bare().await?;
+        world.publish("catalog", &Catalog::chain(&[&op("1.0.0")])).await?;
+        world.allow("pat", "", &[rule(&["*"], &["*"], &["*"])]).await?;
+        let pat = world.client_of(Identity::user("pat", []));
+        let catalogs = json!([{ "namespace": "olm", "name": "catalog" }]);
+        let lends = json!({ "allow": [{ "catalogs": catalogs, "packages": ["a"], "authority": "Policy" }] });
+        let dev = policy("dev", lends);
+        let made = without_a_record(&world, async || world.create_as(&pat, &dev).await).await?;
+        ensure!(made["metadata"].get("annotations").is_none(), "{made}");
+        let _manager = world.manager("manager-0")?;
+        world.namespace("ns").await?;
+        let jane = tenant(&world, "jane", "ns").await?;
+        requested(&world, &jane, &["ns"]).await?;
+
+        // then it lends nothing, and doctor lists it with the same command as the plan
+        let command = "kubectl annotate installpolicy dev olm.requestedBy=me --overwrite";
+        let (_, needed) = waits(&world, &[]).await?;
+        ensure!(needed.contains(command), "{needed}");
+        let listed = async || {
+            let report = doctor::examine(&pat, None).await;
+            let of = |ailment: &doctor::Ailment| ailment.code == doctor::Code::AuthorNotRecorded;
+            report.ailments.into_iter().filter(of).collect::<Vec<_>>()
+        };
+        let found = listed().await;
+        let [found] = &found[..] else { anyhow::bail!("one is expected: {found:?}") };
+        ensure!(found.object.as_deref() == Some("InstallPolicy dev"), "{found:?}");
+        ensure!(found.fix.as_deref() == Some(command), "{found:?}");
+
+        // when a user who holds the rights runs it, then that user lends them
+        let note = json!({ "metadata": { "annotations": { "olm.requestedBy": "me" } } });
+        let recorded = world.patch_as(&pat, ("InstallPolicy", "", "dev"), &note).await?;
+        ensure!(text(&recorded, "/metadata/annotations/olm.requestedBy") == "pat", "{recorded}");
+        world.installed("ns", "a", "a.v1.0.0").await?;
+        ensure!(listed().await.is_empty(), "it is listed still");
+        Ok(())
     });
 }
 

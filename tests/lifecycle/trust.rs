@@ -435,6 +435,18 @@ fn a_service_account_installs_what_its_rights_cover() {
     });
 }
 
+/// Does something while requests are not recorded, as before the installation.
+pub(crate) async fn without_a_record<T>(world: &World, act: impl AsyncFnOnce() -> Result<T>) -> Result<T> {
+    let mut binding = world.get("MutatingAdmissionPolicyBinding", "", "olm-requests").await?;
+    world.delete("MutatingAdmissionPolicyBinding", "", "olm-requests").await?;
+    recording(world, false).await?;
+    let done = act().await?;
+    binding["metadata"] = json!({ "name": "olm-requests" });
+    world.apply(&binding).await?;
+    recording(world, true).await?;
+    Ok(done)
+}
+
 /// Waits until requests are recorded, or are not any more: a real API server takes a change of a policy into account a moment later.
 async fn recording(world: &World, wanted: bool) -> Result<()> {
     world
@@ -452,17 +464,11 @@ fn a_request_from_before_the_record_waits_until_somebody_is_recorded() {
     run(async {
         // given a Subscription that was made before the API server recorded requests
         let world = World::bare().await?;
-        let binding = world.get("MutatingAdmissionPolicyBinding", "", "olm-requests").await?;
-        world.delete("MutatingAdmissionPolicyBinding", "", "olm-requests").await?;
-        recording(&world, false).await?;
         world.publish("catalog", &Catalog::chain(&[&op("1.0.0")])).await?;
         world.home("ns").await?;
-        let old = world.create(&World::subscription("ns", "a")).await?;
+        let subscription = World::subscription("ns", "a");
+        let old = without_a_record(&world, async || world.create(&subscription).await).await?;
         ensure!(text(&old, BY).is_empty(), "{old}");
-        let mut again = binding.clone();
-        again["metadata"] = json!({ "name": "olm-requests" });
-        world.apply(&again).await?;
-        recording(&world, true).await?;
 
         // then its plan waits, with the command that records an author
         let _manager = world.manager("manager-0")?;

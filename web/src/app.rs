@@ -27,7 +27,6 @@ use crate::{
     posted::MAX_BODY,
     security::{self, AllowedHosts},
     session::Sessions,
-    visible::Visible,
 };
 
 /// Shared state.
@@ -40,7 +39,6 @@ pub(crate) struct App {
     pub(crate) failures: RateLimits<ClientAddress>,
     /// Login codes by user.
     pub(crate) codes_of_user: RateLimits<String>,
-    pub(crate) visible: Visible,
     /// Signing in at an OpenID Connect provider.
     pub(crate) openid: Option<OpenId>,
     /// The API server is asked again after this long whether it accepts a session's token.
@@ -69,7 +67,6 @@ impl App {
             codes: LoginCodes::default(),
             failures: RateLimits::new(30, Duration::from_secs(2)),
             codes_of_user: RateLimits::new(20, Duration::from_secs(2)),
-            visible: Visible::default(),
             openid: None,
             revalidate: Duration::from_secs(60),
             allowed_hosts,

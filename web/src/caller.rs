@@ -20,7 +20,7 @@ use crate::{
     error::WebError,
     openid,
     security::{cookie, same},
-    session::{self, COOKIE, Session},
+    session::{COOKIE, Session},
     view::layout::{Section, Shell},
 };
 
@@ -64,8 +64,6 @@ pub(crate) struct Caller {
     pub(crate) identity: Identity,
     /// Absent for callers with a bearer token.
     pub(crate) session: Option<Session>,
-    /// Hash of the credentials that the request came with.
-    pub(crate) key: [u8; 32],
     pub(crate) wants_json: bool,
     pub(crate) theme: Theme,
     /// Path and query of the request.
@@ -81,18 +79,16 @@ impl FromRequestParts<Arc<App>> for Caller {
         let theme = Theme::of(headers);
         let path = parts.uri.path_and_query().map(|p| p.as_str().to_owned()).unwrap_or_default();
         if let Some(token) = bearer(headers) {
-            let key = session::hash(&token.get());
             let from = ClientAddress::from_request_parts(parts, app).await?;
             let (client, identity) = app.who_is(from, &token).await?;
             note(parts, &identity);
-            return Ok(Self { client, identity, session: None, key, wants_json, theme, path });
+            return Ok(Self { client, identity, session: None, wants_json, theme, path });
         }
         let session = valid_session(app, headers).await?;
         note(parts, &session.identity);
         Ok(Self {
             client: session.client.clone(),
             identity: session.identity.clone(),
-            key: session.key,
             session: Some(session),
             wants_json,
             theme,

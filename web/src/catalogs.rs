@@ -114,7 +114,7 @@ impl Catalogs {
         }
     }
 
-    /// What the manager serves this user now, or served last.
+    /// What the manager serves this user now, or served last: catalogs whose CatalogSource the user may read.
     pub(crate) async fn read(&self, user: &Identity) -> Arc<Snapshot> {
         let fetcher = match &self.from {
             From::Manager(fetcher) => fetcher.as_user(&user.token.get()),
@@ -216,18 +216,6 @@ impl Snapshot {
             sources: old.map(|o| o.sources.clone()).unwrap_or_default(),
             read_at: old.and_then(|o| o.read_at),
             unreachable: Some(why),
-        }
-    }
-
-    /// Those catalogs for which `keep` is true, in order.
-    pub(crate) fn only(&self, keep: &[bool]) -> Self {
-        let kept = |index: &usize| keep.get(*index).copied().unwrap_or(false);
-        let indices: Vec<usize> = (0..self.sources.len()).filter(kept).collect();
-        Self {
-            loaded: indices.iter().map(|index| self.loaded[*index].clone()).collect(),
-            sources: indices.iter().map(|index| Arc::clone(&self.sources[*index])).collect(),
-            unreachable: self.unreachable.clone(),
-            read_at: self.read_at,
         }
     }
 

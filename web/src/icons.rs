@@ -19,7 +19,7 @@ pub(crate) async fn icon(
     caller: Caller,
     Path(hash): Path<String>,
 ) -> Result<Response, WebError> {
-    let snapshot = app.catalogs_of(&caller).await;
+    let snapshot = app.catalogs.read(&caller.identity).await;
     let icon = snapshot.icon(&hash).await.map_err(|error| catalog_unreadable(&error))?;
     let icon = icon.ok_or_else(|| WebError::not_found("no package has this icon"))?;
     let headers = [

@@ -4,7 +4,7 @@
 //! catalogs come from the manager's port, which gets the same token. Whatever comes out of a catalog or a cluster is untrusted text.
 //!
 //! - `server`, `tls`, `connections`, `app`: listening, routes, shared state;
-//! - `security`, `session`, `codes`, `openid`, `client`, `limits`, `caller`, `rights`, `visible`: who may ask what;
+//! - `security`, `session`, `codes`, `openid`, `client`, `limits`, `caller`, `rights`: who may ask what;
 //! - `catalogs`, `icons`, `markdown`, `links`: untrusted content, made fit to show;
 //! - `form`: forms from the schema of a CRD;
 //! - `view`: components; `pages`: one page a file; `live`: server-sent events.
@@ -38,7 +38,6 @@ mod stalled;
 mod tests;
 mod tls;
 mod view;
-mod visible;
 
 pub use openid::OpenIdOptions;
 pub use server::{Error, Options, TlsFiles, run};

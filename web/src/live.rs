@@ -119,14 +119,14 @@ impl Subject {
         match self {
             Self::List => {
                 let (snapshot, list) = tokio::join!(
-                    app.catalogs_of(caller),
+                    app.catalogs.read(&caller.identity),
                     olm_manager::ops::list_installed(&caller.client, None)
                 );
                 let html = installed::view(&list?, &snapshot, caller.csrf()).into_string();
                 Ok(Drawn { html, say: String::new() })
             }
             Self::Operator { namespace, name } => {
-                let snapshot = app.catalogs_of(caller).await;
+                let snapshot = app.catalogs.read(&caller.identity).await;
                 let view = olm_manager::ops::overview(&caller.client, namespace, name).await?;
                 let html = operator::render(&view, &snapshot, caller.csrf()).into_string();
                 Ok(Drawn { html, say: operator::say(&view) })

@@ -4,32 +4,19 @@ use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
 };
 use kube::{Api, Client, api::PostParams};
-use olm_manager::catalogs::CatalogRef;
 
 /// Why the user may not do that to the objects of a namespace; `None` when it is allowed, or nobody can say.
 pub(crate) async fn missing(client: &Client, verb: &str, plural: &str, namespace: &str) -> Option<String> {
-    let allowed = review(client, verb, plural, namespace, None).await.unwrap_or(true);
+    let allowed = review(client, verb, plural, namespace).await.unwrap_or(true);
     (!allowed).then(|| format!("You may not {verb} {plural} in namespace {namespace}."))
 }
 
-/// Whether the user may read a catalog.
-pub(crate) async fn may_read_catalog(client: &Client, catalog: &CatalogRef) -> kube::Result<bool> {
-    review(client, "get", "catalogsources", &catalog.namespace, Some(&catalog.name)).await
-}
-
-async fn review(
-    client: &Client,
-    verb: &str,
-    plural: &str,
-    namespace: &str,
-    name: Option<&str>,
-) -> kube::Result<bool> {
+async fn review(client: &Client, verb: &str, plural: &str, namespace: &str) -> kube::Result<bool> {
     let attributes = ResourceAttributes {
         verb: Some(verb.to_owned()),
         group: Some("operators.coreos.com".to_owned()),
         resource: Some(plural.to_owned()),
         namespace: Some(namespace.to_owned()),
-        name: name.map(str::to_owned),
         ..ResourceAttributes::default()
     };
     let spec = SelfSubjectAccessReviewSpec { resource_attributes: Some(attributes), ..Default::default() };

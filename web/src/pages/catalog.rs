@@ -82,7 +82,7 @@ pub(crate) async fn page(
     Query(query): Query<CatalogQuery>,
 ) -> Response {
     let (snapshot, installed) =
-        tokio::join!(app.catalogs_of(&caller), ops::list_installed(&caller.client, None));
+        tokio::join!(app.catalogs.read(&caller.identity), ops::list_installed(&caller.client, None));
     // Who may not list what is installed may browse all the same.
     let model = model(&snapshot, query.q.trim(), installed.as_deref().unwrap_or_default());
     let body = view(&model, &snapshot);

@@ -121,7 +121,7 @@ pub(crate) async fn submit(
 ) -> Result<Response, WebError> {
     let Posted { caller, fields } = posted;
     let wish = read(&fields)?;
-    let snapshot = app.catalogs_of(&caller).await;
+    let snapshot = app.catalogs.read(&caller.identity).await;
     match ops::set(&caller.client, &snapshot.loaded, Some(&namespace), &target, &wish).await {
         Ok(setting) if caller.wants_json => Ok(axum::Json(json!(setting)).into_response()),
         Ok(_) => Ok(Redirect::to(&home(&namespace, &target)).into_response()),
@@ -143,7 +143,7 @@ async fn show(
     wish: &Wish,
     failed: Option<WebError>,
 ) -> Result<Response, WebError> {
-    let snapshot = app.catalogs_of(caller).await;
+    let snapshot = app.catalogs.read(&caller.identity).await;
     let (foreseen, missing) = tokio::join!(
         ops::preview_set(&caller.client, &snapshot.loaded, Some(namespace), target, wish),
         rights::missing(&caller.client, "patch", "subscriptions", namespace)

@@ -84,7 +84,7 @@ pub(crate) async fn submit(
 ) -> Result<Response, WebError> {
     let Posted { caller, fields } = posted;
     let form = Form::read(&fields);
-    let snapshot = app.catalogs_of(&caller).await;
+    let snapshot = app.catalogs.read(&caller.identity).await;
     let whole = package::read(&snapshot, &source, &package).await?;
     let found = Found::find(&snapshot, &source, &whole, &form.pick)?;
     let request = request(&found, &form, &caller).await;
@@ -146,7 +146,7 @@ async fn show(
     form: &Form,
     failed: Option<WebError>,
 ) -> Result<Response, WebError> {
-    let snapshot: Arc<Snapshot> = app.catalogs_of(caller).await;
+    let snapshot: Arc<Snapshot> = app.catalogs.read(&caller.identity).await;
     // A version that the newly chosen channel does not have: the newest of that channel.
     let whole = package::read(&snapshot, source, package).await?;
     let found = match Found::find(&snapshot, source, &whole, &form.pick) {

@@ -34,7 +34,7 @@ pub(crate) fn home(namespace: &str, target: &str) -> String {
 /// `GET /installed`
 pub(crate) async fn page(State(app): State<Arc<App>>, caller: Caller) -> Result<Response, WebError> {
     let (snapshot, installed) =
-        tokio::join!(app.catalogs_of(&caller), ops::list_installed(&caller.client, None));
+        tokio::join!(app.catalogs.read(&caller.identity), ops::list_installed(&caller.client, None));
     let installed = installed?;
     let body = html! {
         (parts::live_row(&html! {}))

@@ -57,7 +57,7 @@ pub(crate) async fn page(
     Path((namespace, target)): Path<(String, String)>,
 ) -> Result<Response, WebError> {
     let (snapshot, view) =
-        tokio::join!(app.catalogs_of(&caller), ops::overview(&caller.client, &namespace, &target));
+        tokio::join!(app.catalogs.read(&caller.identity), ops::overview(&caller.client, &namespace, &target));
     let view = view?;
     let title = name(&view.timeline.installed);
     let events = format!("/api/v1/events?installed={}/{}", encode(&namespace), encode(&target));

@@ -205,7 +205,7 @@ pub(crate) async fn page(
     Query(pick): Query<Pick>,
 ) -> Result<Response, WebError> {
     let (snapshot, installed) =
-        tokio::join!(app.catalogs_of(&caller), ops::list_installed(&caller.client, None));
+        tokio::join!(app.catalogs.read(&caller.identity), ops::list_installed(&caller.client, None));
     let whole = read(&snapshot, &source, &package).await?;
     let found = Found::find(&snapshot, &source, &whole, &pick)?;
     let metadata = found.bundle.csv_metadata().unwrap_or_default();

@@ -44,7 +44,7 @@ pub(crate) async fn page(
     caller: Caller,
     Path((namespace, target)): Path<(String, String)>,
 ) -> Result<Response, WebError> {
-    let snapshot = app.catalogs_of(&caller).await;
+    let snapshot = app.catalogs.read(&caller.identity).await;
     let client = &caller.client;
     let (installed, plan, missing) = tokio::join!(
         ops::find_installed(client, Some(&namespace), &target),

@@ -49,7 +49,7 @@ pub(crate) async fn submit(
         WebError::bad_request("the digest of the plan is missing")
             .hint("open the rollback on the operator's page, and look at its plan")
     })?;
-    let snapshot = app.catalogs_of(&caller).await;
+    let snapshot = app.catalogs.read(&caller.identity).await;
     let done =
         ops::rollback(&caller.client, &snapshot.loaded, Some(&namespace), &target, to, Some(digest)).await;
     match done {
@@ -72,7 +72,7 @@ async fn show(
     to: Option<&str>,
     failed: Option<WebError>,
 ) -> Result<Response, WebError> {
-    let snapshot = app.catalogs_of(caller).await;
+    let snapshot = app.catalogs.read(&caller.identity).await;
     let (back, missing) = tokio::join!(
         ops::preview_rollback(&caller.client, &snapshot.loaded, Some(namespace), target, to),
         rights::missing(&caller.client, "patch", "subscriptions", namespace)

@@ -34,8 +34,6 @@ pub(crate) struct Fake {
     issuer: Arc<Mutex<Option<String>>>,
     /// By which ID tokens expire, here and in the console.
     pub(crate) clock: Clock,
-    /// User, plural and namespace that the user may not touch, when asked.
-    denied_in: Arc<Mutex<Vec<(String, String, String)>>>,
     /// Tokens that were reviewed.
     reviews: Arc<AtomicUsize>,
     /// By path.
@@ -50,7 +48,6 @@ impl Default for Fake {
             users: Arc::new(Mutex::new([(TOKEN.to_owned(), "ada".to_owned())].into())),
             issuer: Arc::default(),
             clock: Clock::default(),
-            denied_in: Arc::default(),
             reviews: Arc::default(),
             objects: Arc::default(),
             denied: Arc::default(),
@@ -88,12 +85,6 @@ impl Fake {
     /// How often the API server was asked whose token it is.
     pub(crate) fn reviews(&self) -> usize {
         self.reviews.load(Ordering::Relaxed)
-    }
-
-    /// A user who asks whether these may be touched in a namespace is told no.
-    pub(crate) fn deny_in(&self, user: &str, plural: &str, namespace: &str) {
-        let denied = (user.to_owned(), plural.to_owned(), namespace.to_owned());
-        self.denied_in.lock().unwrap().push(denied);
     }
 
     pub(crate) fn api_server(&self) -> ApiServer {
@@ -183,21 +174,8 @@ async fn answer(
     if let Some(answer) = everything {
         let mut review: Value = serde_json::from_slice(&body).unwrap();
         review["status"] = answer;
-        let attribute = |name: &str| {
-            let value = review.pointer(&format!("/spec/resourceAttributes/{name}"));
-            value.and_then(Value::as_str).map(str::to_owned)
-        };
-        let (asked, namespace) = (attribute("resource"), attribute("namespace"));
-        if asked
-            .as_ref()
-            .is_some_and(|plural| fake.denied.lock().unwrap().iter().any(|denied| denied == plural))
-        {
-            review["status"]["allowed"] = false.into();
-        }
-        let denied = |(who, plural, ns): &(String, String, String)| {
-            *who == user && Some(plural) == asked.as_ref() && Some(ns) == namespace.as_ref()
-        };
-        if fake.denied_in.lock().unwrap().iter().any(denied) {
+        let asked = review.pointer("/spec/resourceAttributes/resource").and_then(Value::as_str);
+        if asked.is_some_and(|plural| fake.denied.lock().unwrap().iter().any(|denied| denied == plural)) {
             review["status"]["allowed"] = false.into();
         }
         return (StatusCode::CREATED, Json(review)).into_response();

@@ -30,6 +30,7 @@ pub fn containerfile(binary: Binary) -> String {
     format!(
         "# olm {VERSION}: manager and console are one program. Build and push it, then:\n\
          #   olm self install --image IMAGE\n\
+         # Base images are named by tag, for Debian's current fixes; append @sha256:DIGEST to build from those that you reviewed.\n\
          {build}\
          FROM debian:trixie-slim\n\
          RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates && rm -rf /var/lib/apt/lists/*\n\

@@ -111,7 +111,7 @@ codes! {
     WebhookUnanswered: Error,
     /// An aggregated API does not answer.
     ApiServiceUnavailable: Error,
-    /// The API server did not record who asked for a Subscription.
+    /// The API server did not record who asked for a Subscription, or who wrote an InstallPolicy that lends rights.
     AuthorNotRecorded: Warning,
     /// The API server cannot call the webhook that records requests, so it refuses them.
     RequestsRefused: Error,

@@ -1,7 +1,7 @@
 //! Whether it is recorded in whose name operators are changed.
 
 use kube::ResourceExt;
-use olm_api::Subscription;
+use olm_api::{InstallPolicy, Subscription, install_policy::PlanAuthority};
 
 use super::{
     ailment::{Ailment, Code},
@@ -17,7 +17,7 @@ use crate::{
 /// That the policies or the webhook are there is part of the comparison of the installation's objects.
 pub(super) fn check(facts: &Facts) -> Vec<Ailment> {
     let refused = facts.installation.iter().filter_map(refused);
-    refused.chain(unrecorded(&facts.subscriptions)).collect()
+    refused.chain(unrecorded(&facts.subscriptions)).chain(lending_nothing(&facts.policies)).collect()
 }
 
 /// A webhook without a CA bundle: the API server cannot verify the manager's certificate.
@@ -45,4 +45,25 @@ fn unrecorded(subscriptions: &[Subscription]) -> Vec<Ailment> {
             .fix(authority::record("Subscription", &namespace, &name))
     };
     subscriptions.iter().filter(unknown).map(ailment).collect()
+}
+
+/// Policies that were written while no author was recorded: before the installation, or while what records was away.
+fn lending_nothing(policies: &[InstallPolicy]) -> Vec<Ailment> {
+    let lends = |policy: &InstallPolicy| {
+        policy.spec.allow.iter().flatten().any(|entry| entry.authority == PlanAuthority::Policy)
+    };
+    let unknown = |policy: &&InstallPolicy| {
+        policy.metadata.deletion_timestamp.is_none()
+            && lends(policy)
+            && Authority::requested(*policy).is_none()
+    };
+    let ailment = |policy: &InstallPolicy| {
+        let why = "no author is recorded, so `authority: Policy` lends no rights (spec.allow)";
+        Ailment::new(Code::AuthorNotRecorded, named("InstallPolicy", policy), why).fix(authority::record(
+            "InstallPolicy",
+            "",
+            &policy.name_any(),
+        ))
+    };
+    policies.iter().filter(unknown).map(ailment).collect()
 }

@@ -20,7 +20,9 @@ use kube::{
     api::{ApiResource, DynamicObject, ListParams},
     core::{GroupVersionKind, NamespaceResourceScope},
 };
-use olm_api::{CatalogSource, ClusterServiceVersion, InstallPlan, OperatorGroup, Subscription};
+use olm_api::{
+    CatalogSource, ClusterServiceVersion, InstallPlan, InstallPolicy, OperatorGroup, Subscription,
+};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -70,6 +72,7 @@ pub(super) struct Facts {
     pub(super) plans: Vec<InstallPlan>,
     pub(super) csvs: Vec<ClusterServiceVersion>,
     pub(super) groups: Vec<OperatorGroup>,
+    pub(super) policies: Vec<InstallPolicy>,
     /// Webhook configurations of operators.
     pub(super) webhooks: Vec<Value>,
     pub(super) api_services: Vec<Value>,
@@ -97,6 +100,7 @@ impl Facts {
             + self.plans.len()
             + self.csvs.len()
             + self.groups.len()
+            + self.policies.len()
             + self.webhooks.len()
             + self.api_services.len()
             + self.operands_read
@@ -130,12 +134,14 @@ impl Facts {
             list(client, namespace),
             list(client, namespace),
             list(client, namespace),
+            all(Api::<InstallPolicy>::all(client.clone()), "InstallPolicies".to_owned()),
         );
         facts.catalogs = facts.items(seen.0);
         facts.subscriptions = facts.items(seen.1);
         facts.plans = facts.items(seen.2);
         facts.csvs = facts.items(seen.3);
         facts.groups = facts.items(seen.4);
+        facts.policies = facts.items(seen.5);
         let home = facts.manager.as_ref().map(|manager| manager.namespace.clone());
         let ((unavailable, pods_unread), operands) = tokio::join!(
             pods::read(client, namespace, home.as_deref()),
@@ -301,11 +307,16 @@ where
         Some(namespace) => Api::<K>::namespaced(client.clone(), namespace),
         None => Api::<K>::all(client.clone()),
     };
+    all(api, format!("{}s {}", K::kind(&()), place(namespace))).await
+}
+
+/// All objects that a client reads, or that `what` could not be read and why.
+async fn all<K: Clone + Debug + DeserializeOwned>(api: Api<K>, what: String) -> Result<Vec<K>, String> {
     match api.list(&ListParams::default()).await {
         Ok(list) => Ok(list.items),
         // The kind is missing, which has a code of its own.
         Err(kube::Error::Api(status)) if status.is_not_found() => Ok(Vec::new()),
-        Err(error) => Err(format!("{}s {}: {}", K::kind(&()), place(namespace), cause(&error))),
+        Err(error) => Err(format!("{what}: {}", cause(&error))),
     }
 }
 

@@ -6,7 +6,9 @@ use k8s_openapi::{
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::ResourceExt;
-use olm_api::{CatalogSource, ClusterServiceVersion, InstallPlan, OperatorGroup, Subscription};
+use olm_api::{
+    CatalogSource, ClusterServiceVersion, InstallPlan, InstallPolicy, OperatorGroup, Subscription,
+};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -66,6 +68,7 @@ fn well() -> Facts {
         plans: vec![plan("Complete", "2026-01-01T10:00:00Z", true)],
         csvs: vec![csv("Succeeded")],
         groups: vec![group("own")],
+        policies: vec![policy("lends", "Policy", Some("pat")), policy("restricts", "Requester", None)],
         ..Facts::default()
     }
 }
@@ -97,6 +100,12 @@ fn csv(phase: &str) -> ClusterServiceVersion {
 
 fn group(name: &str) -> OperatorGroup {
     read(json!({ "metadata": { "name": name, "namespace": "ns", "uid": "u" }, "spec": {} }))
+}
+
+fn policy(name: &str, authority: &str, author: Option<&str>) -> InstallPolicy {
+    let allow = json!([{ "catalogs": [{ "namespace": "olm", "name": "cat" }], "packages": ["thing"], "authority": authority }]);
+    let annotations = author.map(|author| json!({ "olm.requestedBy": author })).unwrap_or_default();
+    read(json!({ "metadata": { "name": name, "annotations": annotations }, "spec": { "allow": allow } }))
 }
 
 fn condition(type_: &str) -> olm_api::Condition {
@@ -204,6 +213,11 @@ fn each_ailment_is_found_and_says_what_to_do() {
         (
             "a request without an author",
             |f| f.subscriptions[0].metadata.annotations = None,
+            (Code::AuthorNotRecorded, Warning),
+        ),
+        (
+            "a policy that lends the rights of an author who is not recorded",
+            |f| f.policies.push(policy("dev", "Policy", None)),
             (Code::AuthorNotRecorded, Warning),
         ),
         (
