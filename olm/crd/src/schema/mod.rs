@@ -54,7 +54,8 @@ impl Schema {
         walk::default(&self.root, object);
     }
 
-    /// Removes fields that the schema does not know and returns their paths (`spec.foo`, `spec.list[0].bar`).
+    /// Removes fields that the schema does not know and returns their paths (`spec.foo`, `spec.list[0].bar`). A null where none is
+    /// allowed counts as not set, and goes as well, unless a default takes its place.
     ///
     /// `apiVersion`, `kind` and `metadata` of the object and of embedded resources always stay.
     pub fn prune(&self, object: &mut Value) -> Vec<String> {

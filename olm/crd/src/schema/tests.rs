@@ -196,6 +196,15 @@ fn pruning_names_unknown_fields() {
 }
 
 #[test]
+fn a_null_where_none_is_allowed_is_taken_out_unless_a_default_takes_its_place() {
+    let schema = etcd();
+    let mut object =
+        json!({"spec": {"size": null, "version": null, "note": null, "members": [{"name": null}]}});
+    assert_eq!(schema.prune(&mut object), Vec::<String>::new());
+    assert_eq!(object, json!({"spec": {"version": null, "note": null, "members": [{}]}}));
+}
+
+#[test]
 fn embedded_resources_keep_their_identity() {
     let schema = compile(json!({
         "type": "object", "x-kubernetes-embedded-resource": true,

@@ -55,6 +55,9 @@ pub(super) fn prune(node: &Node, value: &mut Value, resource: bool, path: &str, 
                     return true;
                 }
                 if let Some(child) = node.child(key) {
+                    if value.is_null() && !child.nullable && child.default.is_none() {
+                        return false;
+                    }
                     prune(child, value, false, &child_path(path, key), unknown);
                     return true;
                 }
