@@ -10,6 +10,8 @@ mod console;
 mod demo;
 mod etcd_cluster;
 mod etcd_fixture;
+mod etcd_handle;
+mod etcd_obstacles;
 mod etcd_scenarios;
 mod etcd_upgrade;
 mod etcd_whole;

@@ -165,14 +165,17 @@ impl Step<'_> {
         pod.deleting && pod.ends_by.is_some_and(|by| self.seen.now.duration_since(by) > TERMINATION_GRACE)
     }
 
-    /// A member that somebody else added. It is theirs.
+    /// A member that a person added. It is theirs.
     pub(super) fn foreign(&self) -> Option<Decision> {
         let member = self.members().find(|m| m.pod.is_none())?;
-        let text = format!(
-            "member {} was not added by this operator; it is left alone, and the size is not changed. Remove it with `etcdctl member remove {:x}`",
-            member.label(),
-            member.id
-        );
-        Some(Decision::blocked(Progress::Stuck, "ForeignMember", text))
+        Some(Decision::blocked(Progress::Stuck, "ForeignMember", of_foreign(member)))
     }
+}
+
+pub(super) fn of_foreign(member: &Member) -> String {
+    format!(
+        "member {} was not added by this operator; it is left alone, and the size is not changed. Remove it with `etcdctl member remove {:x}`",
+        member.label(),
+        member.id
+    )
 }

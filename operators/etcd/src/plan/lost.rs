@@ -1,6 +1,7 @@
 //! No quorum was proved. Who is a member is not touched, and no data; members whose data is there are started again,
 //! and what else can be done is told.
 
+use super::heal::of_foreign;
 use super::{Action, Decision, Goal, Progress, SOON, assess, crash_loops, pod_state};
 use crate::observed::{LOG_IN, Memory, Observed, Start, quorum};
 
@@ -17,12 +18,16 @@ pub(super) fn without_quorum(goal: &Goal, memory: &Memory, seen: &Observed) -> D
         let text = format!("{why}; {}", told(&action));
         return Decision { blocked: Some(reason), ..Decision::act(progress, action, text) };
     }
-    if assess(seen).is_some() {
+    if let Some(health) = assess(seen) {
         let mut text =
             "etcd serves, but fewer than a majority of its members can be reached from the operator"
                 .to_owned();
         if !seen.silent.is_empty() {
             text = format!("{text}; {}", of_silent(seen));
+        }
+        // The operator does not connect to it: beside a single member of its own it cannot see a majority.
+        if let Some(member) = health.voters.iter().find(|m| m.pod.is_none()) {
+            text = format!("{text}; {}", of_foreign(member));
         }
         return Decision::blocked(Progress::Stuck, "MembersUnreachable", text);
     }

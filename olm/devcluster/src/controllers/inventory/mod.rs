@@ -25,6 +25,10 @@ use tokio_util::sync::CancellationToken;
 use self::graph::{Graph, Identity, Node};
 use super::error::{During, Error, unless_gone};
 
+/// When to ask again for the kinds although nothing was heard, as Kubernetes' garbage collector does: a definition can be reported as
+/// established before discovery lists its kind, and the objects of a kind that is not watched are not finished when they wait for
+/// their dependents.
+const REDISCOVER: Duration = Duration::from_secs(30);
 /// Discovery after a change of the CRDs waits this long for more of them.
 const SETTLE: Duration = Duration::from_millis(10);
 /// How long starting workers may wait for the first list of all kinds.
@@ -248,6 +252,7 @@ impl Inventory {
             }
             tokio::select! {
                 () = self.rediscover.notified() => tokio::time::sleep(SETTLE).await,
+                () = tokio::time::sleep(REDISCOVER) => {}
                 () = shutdown.cancelled() => break,
             }
             while tasks.try_join_next().is_some() {}

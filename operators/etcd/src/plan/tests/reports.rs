@@ -3,7 +3,7 @@
 use super::super::model::{BROKEN, World};
 use super::super::*;
 use super::running;
-use crate::observed::{ClaimView, Observed, PodView};
+use crate::observed::{ClaimView, Member, Observed, PodView};
 
 #[test]
 fn a_first_member_that_does_not_start_is_reported() {
@@ -117,4 +117,17 @@ fn an_election_is_not_reported_as_too_few_members_that_answer() {
     names.iter().for_each(|name| drop(seen.endpoints.remove(name)));
     let decision = plan(&world.goal, &world.memory, &seen);
     assert!(decision.message.starts_with("2 of 5 members answer, 3 are needed"), "{}", decision.message);
+}
+
+#[test]
+fn a_voter_of_others_beside_a_single_member_is_named_with_the_command_that_removes_it() {
+    let mut world = running(1);
+    let mut seen = world.observe();
+    let url = "http://10.9.9.9:2380".to_owned();
+    let added = Member { id: 99, pod: None, peer_url: url, started: true, is_learner: false };
+    seen.endpoints.values_mut().for_each(|endpoint| endpoint.members.push(added.clone()));
+    // The operator sees one of two voters: no majority.
+    let decision = plan(&world.goal, &world.memory, &seen);
+    assert_eq!((decision.action, decision.blocked), (None, Some("MembersUnreachable")));
+    assert!(decision.message.contains("etcdctl member remove 63"), "{}", decision.message);
 }
