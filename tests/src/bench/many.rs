@@ -56,7 +56,7 @@ async fn upgraded(others: usize) -> Result<(usize, Duration)> {
     manager.stop().await?;
     for homes in [&moving, &resting] {
         if let [one, two, rest @ ..] = homes.as_slice() {
-            Settled::read(&world.client, one, two).await?.copy_to(rest.to_vec()).await?;
+            Settled::read(&world, one, two).await?.copy_to(rest.to_vec()).await?;
         }
     }
     look_through(&world).await?;

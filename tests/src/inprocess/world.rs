@@ -226,7 +226,13 @@ impl World {
     /// # Errors
     /// When the machine has no room for it.
     pub fn manager_behind(&self, faults: &Faults, options: Options) -> Result<Manager> {
-        Manager::start(self.client_of(Identity::service_account(OLM, MANAGER)), faults, options)
+        Manager::start(self.client_of_manager(), faults, options)
+    }
+
+    /// A client of the manager's account, which alone may write what is in an InstallPlan.
+    #[must_use]
+    pub fn client_of_manager(&self) -> Client {
+        self.client_of(Identity::service_account(OLM, MANAGER))
     }
 
     /// Serves the API at a port, for managers that are processes of their own; their calls go through `faults`.

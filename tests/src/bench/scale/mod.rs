@@ -166,7 +166,7 @@ async fn settle(world: &World, namespaces: usize) -> Result<usize> {
     rested(world, QUIET).await?;
     manager.stop().await?;
     world.freeze();
-    let settled = Settled::read(&world.client, &home(0), &home(1)).await?;
+    let settled = Settled::read(world, &home(0), &home(1)).await?;
     eprintln!("a namespace has {}", settled.census());
     let objects = settled.objects();
     settled.copy_to((2..namespaces).map(home).collect()).await?;

@@ -16,6 +16,7 @@ use kube::{
     discovery::{ApiResource, Discovery, Scope, verbs},
 };
 use olm_api::names;
+use olm_tests::inprocess::World;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -127,12 +128,14 @@ pub(crate) struct Settled {
     /// What is there once for all namespaces: where it is, and its labels that name a namespace.
     shared: Vec<(String, Vec<Pattern>)>,
     client: Client,
+    /// What is in an InstallPlan the manager alone may write.
+    manager: Client,
 }
 
 impl Settled {
     /// Of the namespace `one`, beside which `two` is installed alike.
-    pub(crate) async fn read(client: &Client, one: &str, two: &str) -> Result<Self> {
-        let all = read(client).await?;
+    pub(crate) async fn read(world: &World, one: &str, two: &str) -> Result<Self> {
+        let all = read(&world.client).await?;
         let keys: BTreeSet<String> = all.iter().map(Found::key).collect();
         let (mut words, twins) = (own_names(one), own_names(two));
         let (mine, shared): (Vec<Found>, Vec<Found>) =
@@ -149,7 +152,7 @@ impl Settled {
         let mine = ordered(mine)?;
         words.extend(mine.iter().map(|found| found.text("/metadata/uid").to_owned()));
         let parts = mine.iter().map(|found| part(found, |text| Pattern::new(text, &words))).collect();
-        Ok(Self { parts, shared, client: client.clone() })
+        Ok(Self { parts, shared, client: world.client.clone(), manager: world.client_of_manager() })
     }
 
     /// How many objects a namespace has, by kind.
@@ -216,7 +219,8 @@ impl Settled {
         let request =
             Request::builder().method(&method).uri(format!("{path}?fieldManager={}", names::FIELD_MANAGER));
         let request = request.header(header::CONTENT_TYPE, kind).body(Body::from(body.into_bytes()))?;
-        let answer = self.client.send(request).await?;
+        let client = if path.contains("/installplans") { &self.manager } else { &self.client };
+        let answer = client.send(request).await?;
         let ok = answer.status().is_success();
         let bytes = http_body_util::BodyExt::collect(answer.into_body()).await?.to_bytes();
         ensure!(ok, "{method} {path}: {}", String::from_utf8_lossy(&bytes));
