@@ -8,6 +8,8 @@ use std::{
 
 use serde_json::Value;
 
+#[path = "policy/links.rs"]
+mod links;
 #[path = "policy/sbom.rs"]
 mod sbom;
 
@@ -199,7 +201,7 @@ fn deny_list(text: &str, key: &str) -> Vec<String> {
 }
 
 #[test]
-fn licences_are_allowed_and_banned_crates_are_absent() {
+fn licences_and_sources_are_allowed_and_banned_crates_are_absent() {
     let text = std::fs::read_to_string(root().join("deny.toml")).expect("deny.toml");
     let allowed: BTreeSet<String> =
         deny_list(&text, "allow").iter().map(|l| l.trim_matches('"').to_string()).collect();
@@ -221,10 +223,12 @@ fn licences_are_allowed_and_banned_crates_are_absent() {
     let used: BTreeSet<&str> =
         meta["resolve"]["nodes"].as_array().expect("nodes").iter().filter_map(|n| n["id"].as_str()).collect();
     let mut wrong = Vec::new();
+    let mut registries = BTreeSet::new();
     for package in meta["packages"].as_array().expect("packages") {
         if !used.contains(package["id"].as_str().expect("id")) {
             continue;
         }
+        registries.extend(package["source"].as_str());
         let name = package["name"].as_str().expect("name");
         let version: semver::Version = package["version"].as_str().expect("version").parse().expect("semver");
         if banned.iter().any(|(n, req)| n == name && req.as_ref().is_none_or(|r| r.matches(&version))) {
@@ -238,6 +242,9 @@ fn licences_are_allowed_and_banned_crates_are_absent() {
             None if package["license_file"].is_string() => {}
             None => wrong.push(format!("{name} {version}: no licence given")),
         }
+    }
+    if registries.len() > 1 || registries.iter().any(|source| !source.starts_with("registry+")) {
+        wrong.push(format!("crates come from other places than one registry: {registries:?}"));
     }
     assert!(wrong.is_empty(), "deny.toml:\n  {}", wrong.join("\n  "));
 }

@@ -159,7 +159,7 @@ fn t22_a_registry_that_is_away_is_not_taken_for_one_without_signatures() {
         at.world.subscribe("a", "a").await?;
         // then the plan waits, and says for what
         let why = at.refused("a", "SignatureUnknown").await?;
-        ensure!(why.contains("could not be read") && why.contains("127.0.0.1:1"), "{why}");
+        ensure!(why.contains("failed to read its signatures") && why.contains("127.0.0.1:1"), "{why}");
         Ok(())
     });
 }

@@ -28,6 +28,9 @@ const EMPTY: &str = "application/vnd.oci.empty.v1+json";
 /// The type of a signature in the format of cosign 1 and 2.
 const SIMPLE: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
 
+/// Bytes of all signatures of an image that are read. Real ones have 1 to 10 KiB each; a hostile registry has as many as are taken.
+const MOST_TOGETHER: u64 = 2 << 20;
+
 /// What was found of signatures of an image. Nothing of it was checked but digests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FoundSignatures {
@@ -39,6 +42,8 @@ pub struct FoundSignatures {
     pub signatures: Vec<Signature>,
     /// What could not be read. An image that is not signed without it may be signed with it.
     pub problems: Vec<String>,
+    /// Bytes that were asked for.
+    bytes: u64,
 }
 
 /// Finds the signatures of an image, in both formats and in each mirror as well as in the origin.
@@ -165,7 +170,7 @@ impl FoundSignatures {
         {
             for layer in layers.iter().filter(|layer| layer.media_type == SIMPLE).take(MOST_SIGNATURES) {
                 let annotations = layer.annotations.clone().unwrap_or_default();
-                let payload = small(place, layer).await;
+                let payload = self.small(place, layer).await;
                 self.keep(payload.map(|payload| Signature::Simple { payload, annotations }));
             }
         }
@@ -181,7 +186,7 @@ impl FoundSignatures {
                 };
             // A bundle is the only layer of its manifest.
             if let Some(layer) = layers.iter().find(|layer| layer.media_type.starts_with(BUNDLES)) {
-                let json = small(place, layer).await;
+                let json = self.small(place, layer).await;
                 self.keep(json.map(|json| Signature::Bundle { json }));
             }
         }
@@ -196,20 +201,28 @@ impl FoundSignatures {
             Err(error) => self.problems.push(error.to_string()),
         }
     }
-}
 
-/// The content of a blob that is as small as a signature.
-async fn small(place: &Place<'_>, blob: &Descriptor) -> Result<Vec<u8>, SourceError> {
-    if blob.size > MOST_BYTES as u64 {
-        let what = format!("the signature {} of {}", blob.digest, place.name());
-        let reason = format!("it has {} bytes, more than the {MOST_BYTES} that are read", blob.size);
-        return Err(SourceError::malformed(what, reason));
-    }
-    match place {
-        Place::Registry(repository) => repository.small_blob(blob).await,
-        Place::Layout(layout) => {
-            let path = layout.blob(blob)?;
-            fs::read(&path).map_err(SourceError::io("read", path))
+    /// The content of a blob that is as small as a signature.
+    async fn small(&mut self, place: &Place<'_>, blob: &Descriptor) -> Result<Vec<u8>, SourceError> {
+        let refuse = |reason: String| {
+            let what = format!("the signature {} of {}", blob.digest, place.name());
+            Err(SourceError::malformed(what, reason))
+        };
+        if blob.size > MOST_BYTES as u64 {
+            return refuse(format!("it has {} bytes, more than the {MOST_BYTES} that are read", blob.size));
+        }
+        if self.bytes + blob.size > MOST_TOGETHER {
+            return refuse(format!(
+                "the signatures before it have all of the {MOST_TOGETHER} bytes that are read"
+            ));
+        }
+        self.bytes += blob.size;
+        match place {
+            Place::Registry(repository) => repository.small_blob(blob).await,
+            Place::Layout(layout) => {
+                let path = layout.blob(blob)?;
+                fs::read(&path).map_err(SourceError::io("read", path))
+            }
         }
     }
 }

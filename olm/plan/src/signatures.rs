@@ -70,12 +70,12 @@ pub enum SignatureVerdict {
         #[serde(skip_serializing_if = "Option::is_none", default)]
         hint: Option<String>,
     },
-    /// The rule cannot be read.
+    /// The rule is invalid.
     InvalidRule {
         /// The field, and what is wrong with it.
         message: String,
     },
-    /// Its signatures could not be read.
+    /// Its signatures could not be retrieved.
     Unknown {
         /// Why not.
         message: String,
@@ -88,8 +88,8 @@ impl SignatureVerdict {
         match self {
             Self::Signed { signer } => format!("signed by {signer}"),
             Self::NotSigned { reason, .. } => format!("not signed as required ({reason})"),
-            Self::InvalidRule { .. } => "the rule cannot be read".to_owned(),
-            Self::Unknown { .. } => "its signatures could not be read".to_owned(),
+            Self::InvalidRule { .. } => "invalid rule".to_owned(),
+            Self::Unknown { .. } => "failed to read its signatures".to_owned(),
         }
     }
 }
@@ -194,11 +194,11 @@ fn finding(signature: &ImageSignature) -> Option<Finding> {
             .fix(show)
         }
         SignatureVerdict::InvalidRule { message } => {
-            let text = format!("{requires}, and the rule cannot be read: {message}");
+            let text = format!("{requires}: invalid rule: {message}");
             Finding::new(FindingCode::PolicyDenies, subject, text).fix(show)
         }
         SignatureVerdict::Unknown { message } => {
-            let text = format!("{requires}, and its signatures could not be read: {message}");
+            let text = format!("{requires}: failed to read its signatures: {message}");
             let ask =
                 format!("olm catalog verify {image} --key cosign.pub  # asks the registry from this machine");
             Finding::new(FindingCode::SignatureUnknown, subject, text).fix(ask)
@@ -285,14 +285,11 @@ mod tests {
         );
         assert_eq!(
             of(SignatureVerdict::InvalidRule { message: message() }),
-            Some((FindingCode::PolicyDenies, format!("{requires}, and the rule cannot be read: why")))
+            Some((FindingCode::PolicyDenies, format!("{requires}: invalid rule: why")))
         );
         assert_eq!(
             of(SignatureVerdict::Unknown { message: message() }),
-            Some((
-                FindingCode::SignatureUnknown,
-                format!("{requires}, and its signatures could not be read: why")
-            ))
+            Some((FindingCode::SignatureUnknown, format!("{requires}: failed to read its signatures: why")))
         );
     }
 }

@@ -177,8 +177,11 @@ fn signatures(plan: &Plan) -> Markup {
                 h3 { "Signatures that policies require" }
                 ul.objects {
                     @for signature in &plan.signatures {
-                        @let signed = matches!(signature.verdict, SignatureVerdict::Signed { .. });
-                        @let (tone, word) = if signed { (Tone::Good, "Signed") } else { (Tone::Bad, "Not verified") };
+                        @let (tone, word) = match signature.verdict {
+                            SignatureVerdict::Signed { .. } => (Tone::Good, "Signed"),
+                            SignatureVerdict::Unknown { .. } => (Tone::Warn, "Unknown"),
+                            _ => (Tone::Bad, "Missing"),
+                        };
                         li {
                             (parts::chip(tone, tone.glyph(), word))
                             span.what {

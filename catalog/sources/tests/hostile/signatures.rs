@@ -246,6 +246,18 @@ async fn t22_damaged_and_large_signatures_are_told_and_do_not_hide_others() {
 }
 
 #[tokio::test]
+async fn t22_many_large_signatures_are_read_up_to_a_bound() {
+    let signed = Signed::new().await;
+    let config = signed.blob("application/vnd.oci.image.config.v1+json", b"{}");
+    let layers: Vec<Value> = (0..8u8).map(|n| signed.blob(SIMPLE, &vec![n; 1 << 20])).collect();
+    let manifest = json!({ "schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": layers });
+    signed.registry.push_manifest(&signed.tag(".sig"), MANIFEST, manifest.to_string().as_bytes());
+    let found = signed.find().await.expect("found");
+    assert_eq!((found.signatures.len(), found.problems.len()), (2, 6));
+    assert!(found.problems[0].contains("the signatures before it"), "{}", found.problems[0]);
+}
+
+#[tokio::test]
 async fn t22_a_copy_has_the_signatures_of_the_image() {
     // given an image with signatures in both formats
     let signed = Signed::new().await;

@@ -92,7 +92,12 @@ fn policy(mut object: Value) -> Result<InstallPolicy, String> {
     if !errors.is_empty() {
         return Err(of(errors.join("; ")));
     }
-    serde_json::from_value(object).map_err(|error| of(error.to_string()))
+    let policy: InstallPolicy = serde_json::from_value(object).map_err(|error| of(error.to_string()))?;
+    // The API server cannot read keys and patterns.
+    for (at, rule) in policy.spec.signatures.iter().flatten().enumerate() {
+        rule.verifiers().map_err(|wrong| of(format!("spec.signatures[{at}].anyOf: {wrong}")))?;
+    }
+    Ok(policy)
 }
 
 fn text(tested: &PolicyTest, headers: bool) -> String {
@@ -168,6 +173,10 @@ mod tests {
             ("{allow: []}", "spec.allow"),
             ("{}", "spec"),
             ("{approvals: {high: 3}}", "spec.approvals.high"),
+            (
+                "{signatures: [{images: ['*'], anyOf: [{key: '-----BEGIN PUBLIC KEY-----'}]}]}",
+                "spec.signatures[0].anyOf: key",
+            ),
         ] {
             let text = wrong(spec);
             assert!(text.starts_with("InstallPolicy dev: ") && text.contains(field), "{spec}: {text}");
