@@ -124,7 +124,7 @@ async fn walk(folder: &PathBuf) -> Result<()> {
     // and when it is, a moment later
     let provider = Provider::start(folder, port, &base)?;
     eventually("the console to ask the provider again", PATIENCE, async || {
-        // An address may begin 30 sign-ins, and then one in two seconds.
+        // The interval of the poll: the console limits sign-ins to 30 for each address, and then one in two seconds.
         tokio::time::sleep(Duration::from_secs(1)).await;
         page.goto(&format!("{base}/installed")).await?;
         page.click("Sign in with 127.0.0.1").await?;

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Signatures of one image that are looked at. Images have one or a few.
 pub const MOST_SIGNATURES: usize = 64;
@@ -30,11 +30,13 @@ impl fmt::Display for Format {
 }
 
 /// One signature that a registry has for an image; nothing of it was checked.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Signature {
     /// A layer of the image with the tag `sha256-….sig`.
     Simple {
         /// What is signed: the content of the layer.
+        #[serde(with = "base64_text")]
         payload: Vec<u8>,
         /// The annotations of the layer: the signature itself, and the certificate and the log entry where it has them.
         annotations: BTreeMap<String, String>,
@@ -42,6 +44,7 @@ pub enum Signature {
     /// A Sigstore bundle.
     Bundle {
         /// The bundle.
+        #[serde(with = "base64_text")]
         json: Vec<u8>,
     },
 }
@@ -63,5 +66,19 @@ impl Signature {
             }
             Self::Bundle { json } => json.len(),
         }
+    }
+}
+
+/// Bytes as base64 in JSON.
+mod base64_text {
+    use base64::{Engine as _, prelude::BASE64_STANDARD};
+    use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
+
+    pub(super) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&BASE64_STANDARD.encode(bytes))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+        BASE64_STANDARD.decode(String::deserialize(deserializer)?).map_err(D::Error::custom)
     }
 }

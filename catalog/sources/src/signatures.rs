@@ -3,6 +3,7 @@
 use std::fs;
 
 use olm_signatures::{MOST_BYTES, MOST_SIGNATURES, Signature};
+use serde::{Deserialize, Serialize};
 
 use crate::{
     digest::Digest,
@@ -28,11 +29,12 @@ const EMPTY: &str = "application/vnd.oci.empty.v1+json";
 /// The type of a signature in the format of cosign 1 and 2.
 const SIMPLE: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
 
-/// Bytes of all signatures of an image that are read. Real ones have 1 to 10 KiB each; a hostile registry has as many as are taken.
+/// Maximum size of all signatures of an image, in bytes. Real signatures have 1 to 10 KiB.
 const MOST_TOGETHER: u64 = 2 << 20;
 
 /// What was found of signatures of an image. Nothing of it was checked but digests.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct FoundSignatures {
     /// The image by its digest, whatever its tag stands for now: `quay.io/org/name@sha256:…`.
     pub image: String,
@@ -42,8 +44,9 @@ pub struct FoundSignatures {
     pub signatures: Vec<Signature>,
     /// What could not be read. An image that is not signed without it may be signed with it.
     pub problems: Vec<String>,
-    /// Bytes that were asked for.
-    bytes: u64,
+    /// Size of the signatures, annotations included.
+    #[serde(default)]
+    pub bytes: u64,
 }
 
 /// Finds the signatures of an image, in both formats and in each mirror as well as in the origin.
@@ -211,12 +214,12 @@ impl FoundSignatures {
         if blob.size > MOST_BYTES as u64 {
             return refuse(format!("it has {} bytes, more than the {MOST_BYTES} that are read", blob.size));
         }
-        if self.bytes + blob.size > MOST_TOGETHER {
-            return refuse(format!(
-                "the signatures before it have all of the {MOST_TOGETHER} bytes that are read"
-            ));
+        let annotations = blob.annotations.iter().flatten().map(|(key, value)| key.len() + value.len());
+        let size = blob.size + annotations.sum::<usize>() as u64;
+        if self.bytes + size > MOST_TOGETHER {
+            return refuse(format!("the signatures of the image exceed {MOST_TOGETHER} bytes"));
         }
-        self.bytes += blob.size;
+        self.bytes += size;
         match place {
             Place::Registry(repository) => repository.small_blob(blob).await,
             Place::Layout(layout) => {

@@ -144,14 +144,14 @@ async fn entry(serving: &Serving, path: BundlePath) -> Result<(LoadedCatalog, Bu
     }
 }
 
-/// What the manager cannot read for others.
+/// The registry's failure, for the client.
 fn unreadable(code: &str, message: String) -> Response {
     (StatusCode::BAD_GATEWAY, Json(NoBundle { code: code.to_owned(), message })).into_response()
 }
 
 fn busy() -> Response {
     let retry = [(header::RETRY_AFTER, "5")];
-    (StatusCode::SERVICE_UNAVAILABLE, retry, "too many bundles are being read\n").into_response()
+    (StatusCode::SERVICE_UNAVAILABLE, retry, "too many requests are being served\n").into_response()
 }
 
 /// The document of a bundle with its manifests inside: for those who may not pull its image themselves.
@@ -171,18 +171,17 @@ async fn bundle(State(serving): State<Serving>, path: BundlePath, slots: Arc<Sem
     }
 }
 
-/// The image whose signatures are asked for.
+/// The query of [`signatures`].
 #[derive(Deserialize)]
-struct OfImage {
+struct ImageQuery {
     image: String,
 }
 
-/// The signatures of an image of the catalog or of the bundle, as the registry has them: for those who may not pull the image
-/// themselves. The caller verifies them.
+/// The signatures of an image of the catalog or of the bundle, unverified: for clients without credentials for the registry.
 async fn signatures(
     State(serving): State<Serving>,
     path: BundlePath,
-    Query(OfImage { image }): Query<OfImage>,
+    Query(ImageQuery { image }): Query<ImageQuery>,
     slots: Arc<Semaphore>,
 ) -> Response {
     let Ok(_slot) = slots.try_acquire() else { return busy() };

@@ -75,7 +75,7 @@ pub struct ClusterFacts {
     pub priority_classes: BTreeMap<String, Fact<bool>>,
     /// The InstallPolicies that hold in the operator's namespace.
     pub policies: Fact<Policies>,
-    /// What was found of the signatures that these policies require.
+    /// Results for the signatures that these policies require.
     pub signatures: Vec<ImageSignature>,
     /// Objects of the plan that may be there, and that whoever asks may not read.
     pub unreadable: BTreeSet<ObjectRef>,

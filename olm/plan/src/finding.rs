@@ -82,7 +82,7 @@ macro_rules! codes {
                 }
             }
 
-            /// Whether a policy is against the plan, so that no approval helps.
+            /// Whether a policy forbids the plan. An approval does not change that.
             pub fn is_denial(self) -> bool {
                 matches!(self, Self::PolicyDenies | Self::ImageNotSigned)
             }
@@ -121,9 +121,9 @@ codes! {
     ApproverLacksRights: Warn,
     /// An InstallPolicy does not allow the bundle, or denies a right that it contains.
     PolicyDenies: Block,
-    /// An InstallPolicy requires a signature of an image, and the image has none that counts.
+    /// An image lacks a signature that an InstallPolicy requires.
     ImageNotSigned: Block,
-    /// An InstallPolicy requires a signature of an image, and the signatures could not be read.
+    /// Failed to read the signatures of an image that an InstallPolicy requires to be signed.
     SignatureUnknown: Block,
     /// An InstallPolicy asks for a second approver.
     SecondApproverNeeded: Warn,

@@ -25,10 +25,19 @@ pub struct PlanImage {
 /// Variables by which an operator is told what to run.
 const RELATED: &str = "RELATED_IMAGE_";
 
-/// The images of the containers that it runs.
+/// The images that its pods pull.
 pub(crate) fn run_by(rendered: &Rendered) -> impl Iterator<Item = &str> {
-    let pods = rendered.objects().filter_map(|(_, object)| object.pointer("/spec/template/spec"));
-    pods.flat_map(containers).map(|container| text(container, "/image")).filter(|image| !image.is_empty())
+    rendered.objects().filter_map(|(_, object)| object.pointer("/spec/template/spec")).flat_map(pulled_by)
+}
+
+/// Of the containers and volumes of a pod's `spec`.
+fn pulled_by(pod: &Value) -> impl Iterator<Item = &str> {
+    let volumes = pod.get("volumes").and_then(Value::as_array).into_iter().flatten();
+    let volumes = volumes.map(|volume| text(volume, "/image/reference"));
+    containers(pod)
+        .map(|container| text(container, "/image"))
+        .chain(volumes)
+        .filter(|image| !image.is_empty())
 }
 
 fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
@@ -108,6 +117,18 @@ fn note(image: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn t22_images_of_init_containers_and_volumes_are_pulled_too() {
+        let pod = serde_json::json!({
+            "initContainers": [{ "image": "localhost/init" }],
+            "containers": [{ "image": "localhost/a" }, { "name": "without" }],
+            "volumes": [{ "image": { "reference": "localhost/files" } }, { "emptyDir": {} }],
+        });
+        let mut pulled: Vec<_> = pulled_by(&pod).collect();
+        pulled.sort_unstable();
+        assert_eq!(pulled, ["localhost/a", "localhost/files", "localhost/init"]);
+    }
 
     #[test]
     fn a_tag_is_no_promise() {

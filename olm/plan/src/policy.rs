@@ -248,7 +248,7 @@ impl Policies {
         let refused = self.held.iter().filter_map(|policy| {
             let (wants, field) = match &policy.spec {
                 spec if spec.allow.is_some() => ("allows packages of catalogs only", "allow"),
-                spec if spec.signatures.is_some() => ("requires signatures, which are verified for packages of catalogs", "signatures"),
+                spec if spec.signatures.is_some() => ("requires signatures, which are verified for packages of catalogs only", "signatures"),
                 _ => return None,
             };
             let name = name_of(policy);

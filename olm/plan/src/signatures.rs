@@ -1,4 +1,4 @@
-//! Which images of a plan must be signed, and what was found: pure. Reading signatures and verifying them is for the caller.
+//! Which images of a plan must be signed, and the findings about them: pure. The caller downloads and verifies signatures.
 
 use std::collections::BTreeSet;
 
@@ -17,9 +17,9 @@ use crate::policy::Policies;
 pub enum ImageRole {
     /// The catalog.
     Catalog,
-    /// The manifests of the bundle, where they are not in the catalog.
+    /// The bundle, unless its manifests are inline in the catalog.
     Bundle,
-    /// Containers that the plan runs.
+    /// What pods of the operator pull.
     Operator,
 }
 
@@ -55,12 +55,12 @@ pub struct ImageSignature {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", rename_all_fields = "camelCase", tag = "verdict")]
 pub enum SignatureVerdict {
-    /// It is.
+    /// Signed as required.
     Signed {
-        /// By whom, such as `key sha256:…`.
+        /// The signer, such as `key sha256:…`.
         signer: String,
     },
-    /// It is not.
+    /// Not signed as required.
     NotSigned {
         /// Stable word, as in the table of `docs/signatures.md`.
         reason: String,
@@ -75,7 +75,7 @@ pub enum SignatureVerdict {
         /// The field, and what is wrong with it.
         message: String,
     },
-    /// Its signatures could not be retrieved.
+    /// Failed to download the signatures.
     Unknown {
         /// Why not.
         message: String,
@@ -83,7 +83,7 @@ pub enum SignatureVerdict {
 }
 
 impl SignatureVerdict {
-    /// In a few words; the findings of a plan say more.
+    /// Short form for lists; findings have the details.
     pub fn summary(&self) -> String {
         match self {
             Self::Signed { signer } => format!("signed by {signer}"),
@@ -108,13 +108,12 @@ pub struct RequiredSignature<'p> {
 }
 
 impl RequiredSignature<'_> {
-    /// The digest by which the image is named. A tag may stand for another image by the time it is pulled, so its signature proves
-    /// nothing.
+    /// The digest in the image reference. Without one the verified image may differ from the image that is pulled.
     pub fn digest(&self) -> Option<&str> {
         digest(&self.image)
     }
 
-    /// What was found, with what was asked for.
+    /// The result of the verification.
     pub fn found(&self, verdict: SignatureVerdict) -> ImageSignature {
         ImageSignature {
             image: self.image.clone(),
@@ -126,14 +125,14 @@ impl RequiredSignature<'_> {
     }
 }
 
-/// `sha256:…` of an image that is named by it.
+/// The digest in an image reference, `sha256:` and 64 hex digits.
 pub(crate) fn digest(image: &str) -> Option<&str> {
     let (_, digest) = image.split_once('@')?;
     let hex = digest.strip_prefix("sha256:")?;
     (hex.len() == 64 && hex.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))).then_some(digest)
 }
 
-/// The images that a plan reads or runs: the catalog's, the bundle's where the manifests are read from it, and those of the containers.
+/// The images that a plan uses: the catalog, the bundle unless its manifests are inline, and those that its pods pull.
 pub fn used_images(
     catalog: Option<&str>,
     bundle: Option<&str>,
@@ -150,7 +149,7 @@ impl Policies {
         self.iter().any(|policy| policy.spec.signatures.is_some())
     }
 
-    /// What is required of images.
+    /// The rules that apply to images, one entry for each rule and image.
     pub fn required_signatures(&self, images: &BTreeSet<(ImageRole, String)>) -> Vec<RequiredSignature<'_>> {
         let rules = self.iter().flat_map(|policy| {
             let name = policy.metadata.name.as_deref().unwrap_or_default();
@@ -171,7 +170,7 @@ impl Policies {
     }
 }
 
-/// What is against a plan with these images.
+/// The findings about images without a required signature.
 pub fn findings(signatures: &[ImageSignature]) -> Vec<Finding> {
     signatures.iter().filter_map(finding).collect()
 }
@@ -261,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_signed_and_what_is_not_known_both_stand_in_the_way() {
+    fn t22_an_unknown_signature_blocks_as_a_missing_one_does() {
         let of = |verdict| {
             let signature = ImageSignature {
                 image: "a:v1".into(),

@@ -211,16 +211,18 @@ pub(crate) async fn page(
     let metadata = found.bundle.csv_metadata().unwrap_or_default();
     let mut installed = installed.unwrap_or_default();
     installed.retain(|i| i.package == found.package.name);
-    let loaded = snapshot.loaded_of(found.source);
-    let model = Model {
-        catalog_image: loaded.and_then(|loaded| loaded.image.clone()),
-        ..model(&found, &metadata, installed)
-    };
+    let image = snapshot.loaded_of(found.source).and_then(|loaded| loaded.image.clone());
+    let model = model(&found, &metadata, installed, image);
     let body = view(&model, &found);
     Ok(caller.answer(Page::new(&model.display_name, Section::Catalog, body), &model))
 }
 
-fn model(found: &Found<'_>, metadata: &CsvMetadata, installed: Vec<Installed>) -> Model {
+fn model(
+    found: &Found<'_>,
+    metadata: &CsvMetadata,
+    installed: Vec<Installed>,
+    catalog_image: Option<CatalogImage>,
+) -> Model {
     let Found { package, channel, bundle, .. } = found;
     let inline = bundle.is_inline().then(|| bundle.bundle().ok()).flatten();
     let crds = |key: &str| -> Vec<CrdDescription> {
@@ -272,7 +274,7 @@ fn model(found: &Found<'_>, metadata: &CsvMetadata, installed: Vec<Installed>) -
         required: crds("required").into_iter().map(|d| clean(&d.kind)).collect(),
         permissions: inline.map(|bundle| rights(&bundle)),
         images,
-        catalog_image: None,
+        catalog_image,
         links: metadata.links.iter().map(|l| (clean(&l.name), clean(&l.url))).collect(),
         maintainers: metadata.maintainers.iter().map(|p| clean(&p.name)).filter(|n| !n.is_empty()).collect(),
         deprecated: deprecated.into_iter().flatten().map(|text| clean(text)).collect(),
@@ -492,10 +494,7 @@ fn facts(model: &Model, found: &Found<'_>) -> Markup {
                     div { dt { "Catalog" } dd { (found.source.display_name) } }
                     @if let Some(image) = &model.catalog_image {
                         div { dt { "Catalog image" } dd { code { (clean(&image.reference)) } } }
-                        div { dt { "Signed by" } dd { @match &image.signer {
-                            Some(signer) => (clean(signer)),
-                            None => span.muted { "No signature is required of this catalog." },
-                        } } }
+                        @if let Some(signer) = &image.signer { div { dt { "Signed by" } dd { (clean(signer)) } } }
                     }
                     div { dt { "Package" } dd { code { (model.package) } } }
                     @if !model.install_modes.is_empty() {

@@ -132,13 +132,7 @@ fn text(shown: &Shown) -> String {
     line("Catalog", &shown.catalog);
     if let Some(image) = &shown.catalog_image {
         line("Image", &image.reference);
-        line(
-            "Signed by",
-            image
-                .signer
-                .as_deref()
-                .unwrap_or("no signature is required (spec.signedBy of the CatalogSource)"),
-        );
+        line("Signed by", image.signer.as_deref().unwrap_or_default());
     }
     line("Capability", &shown.capability);
     line(

@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use olm_bundle::Bundle;
 use olm_catalog::{BundleEntry, Catalog, ContentError, Icon, Package};
+use olm_catalog_sources::FoundSignatures;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use access::Access;
@@ -31,7 +32,7 @@ pub use registries::Registries;
 pub(crate) use remote::NoBundle;
 use remote::Remote;
 pub(crate) use sight::Sight;
-pub(crate) use signatures::{ImageSignatures, SignatureCache, names_image};
+pub(crate) use signatures::{SignatureCache, names_image};
 pub(crate) use store::{CatalogStore, Entry, Problem};
 
 /// Namespace and name of a CatalogSource.
@@ -163,11 +164,13 @@ impl LoadedCatalog {
         &self,
         entry: &BundleEntry,
         image: &str,
-    ) -> Result<ImageSignatures, String> {
+    ) -> Result<FoundSignatures, String> {
         match &self.home {
             Home::Remote(remote) => remote.signatures(entry, image).await,
             Home::Own(own) => own.signatures(image).await,
-            Home::Here => Err("the catalog is not served by a manager, which would read them".to_owned()),
+            Home::Here => {
+                Err("only the manager reads signatures, and it does not serve this catalog".to_owned())
+            }
         }
     }
 

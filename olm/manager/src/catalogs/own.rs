@@ -6,11 +6,10 @@ use std::{
 };
 
 use olm_catalog::BundleEntry;
+use olm_catalog_sources::FoundSignatures;
 use tokio::sync::watch;
 
-use super::{
-    Access, BundleImageError, BundleImages, CatalogRef, ImageSignatures, Key, SignatureCache, bundles::Wanted,
-};
+use super::{Access, BundleImageError, BundleImages, CatalogRef, Key, SignatureCache, bundles::Wanted};
 
 /// What stands behind one of the manager's own catalogs.
 #[derive(Debug)]
@@ -42,7 +41,7 @@ impl Own {
         self.images.document(&wanted, &self.access).await
     }
 
-    pub(super) async fn signatures(&self, image: &str) -> Result<ImageSignatures, String> {
+    pub(super) async fn signatures(&self, image: &str) -> Result<FoundSignatures, String> {
         self.signatures.find(&self.catalog, image, &self.access).await
     }
 }

@@ -4,10 +4,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use http::StatusCode;
 use olm_catalog::{BundleEntry, Catalog, Icon, Package};
+use olm_catalog_sources::FoundSignatures;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    BundleImageError, ImageSignatures, ReadError,
+    BundleImageError, ReadError,
     fetch::{FetchError, Server},
 };
 
@@ -102,7 +103,7 @@ impl Remote {
         &self,
         entry: &BundleEntry,
         image: &str,
-    ) -> Result<ImageSignatures, String> {
+    ) -> Result<FoundSignatures, String> {
         let names = [&entry.package, &entry.name].map(|name| segment(name));
         let path = format!("{}/signatures/{}/{}?image={}", self.base, names[0], names[1], segment(image));
         let (status, _, body) = self.server.get(&path, None).await.map_err(|error| error.to_string())?;
@@ -118,7 +119,7 @@ impl Remote {
     }
 }
 
-/// What the manager says where it could not read for others.
+/// The manager's failure to read from a registry.
 fn refusal(status: StatusCode, body: &[u8]) -> Option<NoBundle> {
     (status == StatusCode::BAD_GATEWAY).then(|| serde_json::from_slice(body).ok()).flatten()
 }

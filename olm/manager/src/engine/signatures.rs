@@ -5,28 +5,29 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::{StreamExt as _, stream};
 use olm_bundle::Rendered;
 use olm_catalog::BundleEntry;
+use olm_catalog_sources::FoundSignatures;
 use olm_plan::{ImageSignature, Policies, RequiredSignature, SignatureVerdict, used_images};
 use olm_signatures::NotVerified;
 
-use crate::catalogs::{ImageSignatures, LoadedCatalog};
+use crate::catalogs::LoadedCatalog;
 
-/// Images whose signatures are read at a time.
+/// Concurrent lookups of one plan.
 const READS: usize = 4;
 
-/// What is found of the signatures that policies require of a bundle's images.
+/// Verifies the images of a bundle for which policies require signatures.
 pub(crate) async fn verify(
     policies: &Policies,
     source: &LoadedCatalog,
     entry: &BundleEntry,
     rendered: &Rendered,
 ) -> Vec<ImageSignature> {
-    // The image of a bundle whose manifests are in the catalog is not read.
+    // Inline manifests come from the catalog: the bundle's image is not read.
     let bundle = entry.image.as_deref().filter(|_| !entry.is_inline());
     let images = used_images(source.image.as_ref().map(|image| image.reference.as_str()), bundle, rendered);
     let required = policies.required_signatures(&images);
     let wanted: BTreeSet<String> =
         required.iter().filter(|one| one.digest().is_some()).map(|one| one.image.clone()).collect();
-    let found: BTreeMap<String, Result<ImageSignatures, String>> = stream::iter(wanted)
+    let found: BTreeMap<String, Result<FoundSignatures, String>> = stream::iter(wanted)
         .map(|image| async move {
             let found = source.signatures(entry, &image).await;
             (image, found)
@@ -39,7 +40,7 @@ pub(crate) async fn verify(
 
 fn verdict(
     required: &RequiredSignature<'_>,
-    found: Option<&Result<ImageSignatures, String>>,
+    found: Option<&Result<FoundSignatures, String>>,
 ) -> SignatureVerdict {
     let (Some(digest), Some(found)) = (required.digest(), found) else {
         return SignatureVerdict::NotSigned {
@@ -56,10 +57,9 @@ fn verdict(
         Ok(found) => found,
         Err(why) => return SignatureVerdict::Unknown { message: why.clone() },
     };
-    let signatures = found.signatures();
     let mut refusals = Vec::new();
     for verifier in verifiers {
-        match verifier.verify(digest, &signatures) {
+        match verifier.verify(digest, &found.signatures) {
             Ok(verified) => return SignatureVerdict::Signed { signer: verified.signer.to_string() },
             Err(refusal) => refusals.push(refusal),
         }
@@ -68,7 +68,7 @@ fn verdict(
 }
 
 fn refused(refusals: &[NotVerified], problems: &[String]) -> SignatureVerdict {
-    // What could not be read may be the signature.
+    // The signature that counts may be among those that could not be downloaded.
     if let Some(problem) = problems.first() {
         return SignatureVerdict::Unknown { message: problem.clone() };
     }

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use kube::ResourceExt;
 use olm_api::{OperatorGroup, Subscription, names};
 use olm_bundle::Bundle;
-use olm_catalog::{BundleEntry, Package};
+use olm_catalog::Package;
 use olm_plan::{CatalogRisk, ClusterFacts, Fact, ObjectRef, Phase, PlanInput, claim, make_plan, reads};
 use olm_resolver::{Action, Resolved};
 use serde_json::{Value, json};
@@ -22,7 +22,6 @@ use crate::{catalogs::LoadedCatalog, resources::Resources};
 pub(super) struct Loaded<'a> {
     source: &'a LoadedCatalog,
     package: Arc<Package>,
-    entry: BundleEntry,
     pub(super) bundle: Bundle,
 }
 
@@ -38,8 +37,7 @@ pub(super) async fn load<'a>(
     let entry = package.bundles.get(&chosen.name).ok_or_else(gone)?;
     let bundle =
         source.bundle(entry).await.map_err(|error| Refusal::bundle(&entry.name, &source.reference, error))?;
-    let entry = entry.clone();
-    Ok(Loaded { source, package, entry, bundle })
+    Ok(Loaded { source, package, bundle })
 }
 
 /// Where the operator is put.
@@ -74,7 +72,7 @@ pub(super) async fn work_out(
     resolved: Resolved,
 ) -> Result<Change, Refusal> {
     let namespace = request::namespace(subscription);
-    let Loaded { source, package, bundle, .. } = &loaded;
+    let Loaded { source, package, bundle } = &loaded;
     let config = subscription.spec.config.as_ref();
     let mut rendered = place.targets.render(&namespace, bundle, config);
     if let Ok(rendered) = &mut rendered {
@@ -92,19 +90,12 @@ pub(super) async fn work_out(
 
     let groups: Vec<Value> =
         place.groups.iter().filter_map(|group| serde_json::to_value(group.as_ref()).ok()).collect();
-    let signatures = match (snapshot.policies.known(), &rendered) {
-        (Some(policies), Ok(rendered)) if resolved.action != Action::None => {
-            signatures::verify(policies, source, &loaded.entry, rendered).await
-        }
-        _ => Vec::new(),
-    };
     let facts = ClusterFacts {
         kubernetes: snapshot.kubernetes.clone(),
         from_channel: channel::before(subscription, &snapshot.subscriptions, package, &resolved),
         catalog_risk: Some(CatalogRisk::of(&source.catalog)),
         owned_crds: Fact::Known(owned_by_others(snapshot, &resolved)),
         policies: snapshot.policies.clone(),
-        signatures,
         ..ClusterFacts::default()
     };
     let subscription_name = subscription.name_any();
@@ -121,10 +112,21 @@ pub(super) async fn work_out(
         target_namespaces: &place.targets.namespaces,
         facts: &facts,
     };
-    let (seen, mut facts) = tokio::join!(
+    let verified = async {
+        let entry = package.bundles.get(&resolved.chosen.name).filter(|_| resolved.action != Action::None);
+        match (snapshot.policies.known(), entry, &rendered) {
+            (Some(policies), Some(entry), Ok(rendered)) => {
+                signatures::verify(policies, source, entry, rendered).await
+            }
+            _ => Vec::new(),
+        }
+    };
+    let (seen, mut facts, verified) = tokio::join!(
         snapshot::look(resources, reads(&input)),
         surroundings::ahead(resources, snapshot.asker, &input),
+        verified,
     );
+    facts.signatures = verified;
     let (mut live, unreadable) = seen?;
     if place.second {
         let made = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": namespace } });

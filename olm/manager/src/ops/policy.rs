@@ -273,7 +273,10 @@ async fn signatures_of(
     let entry = package.as_ref().and_then(|package| package.bundles.get(csv));
     let entry = entry.ok_or("it is no longer in its catalog")?;
     let findings = signature_findings(&engine::signatures::verify(held, source, entry, rendered).await);
-    unknown_signature(&findings).map_or_else(|| Ok(findings.clone()), |why| Err(why.to_owned()))
+    match unknown_signature(&findings) {
+        Some(why) => Err(why.to_owned()),
+        None => Ok(findings),
+    }
 }
 
 /// Why it is not known whether an image is signed.
@@ -292,11 +295,10 @@ async fn request(
     let (namespace, name) = (subscription.namespace().unwrap_or_default(), subscription.name_any());
     let planned = engine::preview_under(client, catalogs, &subscription, Fact::Known(held)).await;
     let (bundle, (result, reasons)) = match planned {
-        Ok(plan) if unknown_signature(&plan.findings).is_some() => {
-            let why = unknown_signature(&plan.findings).unwrap_or_default();
-            return Err(format!("Subscription {namespace}/{name}: {why}"));
-        }
-        Ok(plan) => (Some(plan.bundle.clone()), verdict(&plan.findings)),
+        Ok(plan) => match unknown_signature(&plan.findings) {
+            Some(why) => return Err(format!("Subscription {namespace}/{name}: {why}")),
+            None => (Some(plan.bundle.clone()), verdict(&plan.findings)),
+        },
         Err(refusal) if refusal.code() == Code::ForbiddenByPolicy.as_str() => {
             (None, (Verdict::Denied, vec![refusal.message()]))
         }

@@ -25,9 +25,8 @@ use tokio_util::sync::CancellationToken;
 use self::graph::{Graph, Identity, Node};
 use super::error::{During, Error, unless_gone};
 
-/// When to ask again for the kinds although nothing was heard, as Kubernetes' garbage collector does: a definition can be reported as
-/// established before discovery lists its kind, and the objects of a kind that is not watched are not finished when they wait for
-/// their dependents.
+/// Interval of discovery without an event, that of Kubernetes' garbage collector. Discovery may list a kind after its definition is
+/// established, and foreground deletion never ends for objects of a kind that is not watched.
 const REDISCOVER: Duration = Duration::from_secs(30);
 /// Discovery after a change of the CRDs waits this long for more of them.
 const SETTLE: Duration = Duration::from_millis(10);
