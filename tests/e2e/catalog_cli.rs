@@ -163,7 +163,7 @@ fn a_bundle_that_is_in_no_catalog_runs_upgrades_and_goes() {
         ensure!(said.contains("etcdoperator.v0.10.0 runs in namespace bundle-run"), "{said}");
         // when it is run again, then nothing happens
         let said = run("0.10.0")?;
-        ensure!(said.contains("installed already"), "{said}");
+        ensure!(said.contains("already installed"), "{said}");
         // when a newer one is run, then it takes the other's place
         run("0.10.1")?;
         let csvs = cluster.kubectl(&["get", "csv", "-n", ns, "-o", "name"])?;

@@ -93,7 +93,7 @@ fn a_wrong_permission() {
       spec.install.spec.permissions[1].rules[0].verbs: it is empty; name at least
       one verb, or take the rule away (olm show a # choose another version)
     install: 1.0.0, first in the order of channel stable
-    constraints in force: channel stable; no pin, no range; no skip list
+    constraints: channel stable; no pin, no range; no skip list
     "#);
 }
 
@@ -111,7 +111,7 @@ fn a_missing_deployment() {
       deployment `nobody`; name one of spec.install.spec.deployments (olm show a #
       choose another version)
     install: 1.0.0, first in the order of channel stable
-    constraints in force: channel stable; no pin, no range; no skip list
+    constraints: channel stable; no pin, no range; no skip list
     "#);
 }
 
@@ -125,7 +125,7 @@ fn an_unsupported_kind() {
       hold this kind; let the operator make it, and take the manifest out of the
       bundle (olm show a # choose another version)
     install: 1.0.0, first in the order of channel stable
-    constraints in force: channel stable; no pin, no range; no skip list
+    constraints: channel stable; no pin, no range; no skip list
     "#);
 }
 
@@ -143,7 +143,7 @@ fn a_duplicate_webhook_name() {
       webhook of this type is called `check.a.example.com`, too; rename one of the
       two (olm show a # choose another version)
     install: 1.0.0, first in the order of channel stable
-    constraints in force: channel stable; no pin, no range; no skip list
+    constraints: channel stable; no pin, no range; no skip list
     "#);
 }
 
@@ -157,7 +157,7 @@ fn an_invalid_version() {
       no semantic version; write MAJOR.MINOR.PATCH (olm show a # choose another
       version)
     install: 1.0.0, first in the order of channel stable
-    constraints in force: channel stable; no pin, no range; no skip list
+    constraints: channel stable; no pin, no range; no skip list
     "#);
 }
 
@@ -176,7 +176,7 @@ fn an_invalid_range() {
       olm/catalog@…)
     status: Failed: Subscription spec.version: no version in "newest"; a comparator
       is an operator and a full version such as >=1.2.3
-    constraints in force: channel stable; version newest please; no skip list
+    constraints: channel stable; version newest please; no skip list
     "#);
 }
 
@@ -201,7 +201,7 @@ fn two_operator_groups() {
     status: Failed: the namespace has 2 OperatorGroups (own, second), so nobody can
       say what its operators watch (kubectl delete operatorgroup second -n ns)
     install: 1.0.0, first in the order of channel stable
-    constraints in force: channel stable; no pin, no range; no skip list
+    constraints: channel stable; no pin, no range; no skip list
     "#);
 }
 
@@ -221,7 +221,7 @@ fn a_catalog_of_another_namespace() {
     status: Failed: targeted catalogsource elsewhere/catalog cannot be used from
       namespace ns: only catalogs of that namespace and of olm are visible there;
       set spec.sourceNamespace to ns or olm
-    constraints in force: channel stable; no pin, no range; no skip list
+    constraints: channel stable; no pin, no range; no skip list
     "#);
 }
 
@@ -265,6 +265,6 @@ fn an_approval_without_the_right() {
     status: Needs approval: install a 1.0.0: 5 to create, 0 to change, 0 to delete,
       olm approve a -n ns
     install: 1.0.0, first in the order of channel stable
-    constraints in force: channel stable; no pin, no range; no skip list
+    constraints: channel stable; no pin, no range; no skip list
     "#);
 }

@@ -211,7 +211,7 @@ fn it_is_not_put_beside_another_nor_over_a_newer_one() {
         desk.refused(here, &["install", "-n", "elsewhere"]).await?;
         // and none over a newer one, unless that is said
         desk.made_by("99.0.0").await?;
-        let newer = format!("version 99.0.0 is installed, which is newer than this program's {VERSION}");
+        let newer = format!("the installed version 99.0.0 is newer than this program ({VERSION})");
         desk.refused(&newer, &["install"]).await?;
         desk.refused(&newer, &["upgrade"]).await?;
         desk.done(&["upgrade", "--allow-downgrade"]).await?;
@@ -220,7 +220,7 @@ fn it_is_not_put_beside_another_nor_over_a_newer_one() {
         // and none over choices that nobody knows, as Helm's
         let unknown = json!({ "metadata": { "annotations": { (OPTIONS_ANNOTATION): null } } });
         world.patch("Deployment", OLM, MANAGER, &unknown).await?;
-        desk.refused("does not say what the installation chose", &["upgrade"]).await?;
+        desk.refused("has no recorded settings", &["upgrade"]).await?;
         // when the other one comes back
         world.apply(&old_olm(1)).await?;
         world.until("Deployment", "old-olm", "olm-operator", runs).await?;
@@ -251,12 +251,12 @@ fn uninstalling_removes_what_was_installed() {
         let mine = json!({ "name": "mine", "namespace": OLM });
         world.apply(&json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": mine })).await?;
         // then nothing is done unasked, and CustomResourceDefinitions stay while operators are there
-        desk.refused("there is nobody to ask", &["uninstall"]).await?;
+        desk.refused("standard input is not a terminal", &["uninstall"]).await?;
         let all = ["uninstall", "--yes", "--delete-crds"];
-        desk.refused("1 Subscription and no ClusterServiceVersions are on the cluster", &all).await?;
+        desk.refused("the cluster has 1 Subscription and no ClusterServiceVersions", &all).await?;
         world.apply(&op("1.0.0").manifest("ns")).await?;
         world.delete("Subscription", "ns", "a").await?;
-        desk.refused("no Subscriptions and 1 ClusterServiceVersion are on the cluster", &all).await?;
+        desk.refused("the cluster has no Subscriptions and 1 ClusterServiceVersion", &all).await?;
         // when it is only asked what would go, then that is what was installed
         let from = desk.calls.count();
         let told = desk.done(&["uninstall", "--dry-run"]).await?;
@@ -271,7 +271,8 @@ fn uninstalling_removes_what_was_installed() {
             "{told}"
         );
         let kept = format!(
-            "kept: {crds} CustomResourceDefinitions with 1 ClusterServiceVersion, 1 OperatorGroup (--delete-crds removes them)\n"
+            "kept: {crds} CustomResourceDefinitions with 1 ClusterServiceVersion, 1 OperatorGroup \
+                (--delete-crds removes them)\n"
         );
         ensure!(told.contains(&kept), "{told}");
         // when a pod of the manager takes its time, then it has its rights as long as it is there
@@ -280,7 +281,7 @@ fn uninstalling_removes_what_was_installed() {
         let pod = text(pods.iter().find(managers).context("no pod")?, "/metadata/name");
         let slow = json!({ "metadata": { "finalizers": ["example.com/slow"] } });
         world.patch("Pod", OLM, pod, &slow).await?;
-        desk.ends(6, "is not gone after 0s", &["uninstall", "--yes", "--timeout", "0s"]).await?;
+        desk.ends(6, "timed out after 0s", &["uninstall", "--yes", "--timeout", "0s"]).await?;
         for (kind, namespace) in [("Deployment", OLM), ("ServiceAccount", OLM), ("ClusterRoleBinding", "")] {
             world.get(kind, namespace, MANAGER).await?;
         }
@@ -293,7 +294,7 @@ fn uninstalling_removes_what_was_installed() {
         let told = desk.done(&["uninstall", "--yes"]).await?;
         ensure!(told.contains(&format!("\nremoved {} objects\n{kept}", listed.len() - 3)), "{told}");
         let stays: Vec<&str> = told.lines().filter(|line| line.starts_with("namespace olm stays")).collect();
-        ensure!(stays == ["namespace olm stays: ConfigMap olm/mine is in it"], "{told}");
+        ensure!(stays == ["namespace olm retained: it contains ConfigMap olm/mine"], "{told}");
         let left = world.snapshot().await?.only(|key| key.contains(" olm"));
         let left: Vec<&str> = left.keys().collect();
         let crd = "CustomResourceDefinition.apiextensions.k8s.io olmconfigs.operators.coreos.com";

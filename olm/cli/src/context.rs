@@ -42,9 +42,9 @@ pub async fn config(global: &Global) -> Result<Config, Failure> {
     } else {
         let path = default_data_dir().join("kubeconfig");
         if !path.exists() {
-            return Err(Failure::new(Code::Unexpected, "no cluster to talk to")
+            return Err(Failure::new(Code::Unexpected, "no cluster configured")
                 .hint("start a dev cluster with `olm up`")
-                .hint("or name a cluster with --kubeconfig, --context or the variable KUBECONFIG"));
+                .hint("or select a cluster with --kubeconfig, --context or KUBECONFIG"));
         }
         let kubeconfig = Kubeconfig::read_from(&path)
             .map_err(|e| Failure::new(Code::Unexpected, format!("failed to read {}: {e}", path.display())))?;

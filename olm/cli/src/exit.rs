@@ -51,15 +51,18 @@ impl Code {
 }
 
 /// Shown at the end of `olm --help`.
-pub const HELP: &str = "\
-Exit codes:
+pub const HELP: &str = "Exit codes:
   0 done, or nothing to do    5 no version satisfies the request
-  1 unexpected error          6 it did not happen in time
-  2 wrong command line        7 forbidden
-  3 not found                 8 waiting for approval (with --wait)
+  1 \
+    unexpected error          6 timeout
+  2 usage error               7 forbidden
+  3 not found                 \
+    8 waiting for approval (with --wait)
   4 refused                   130 interrupted
-  validate, diff, build --check and plan --exit-code end with 1 for \"not valid\" or \"different\", and with 10 when
-  that cannot be found out";
+  validate, diff, \
+    build --check and plan --exit-code exit with 1 for \"not valid\" or \"different\", and with 10 when
+  \
+    the check failed";
 
 /// A command that failed: what happened, and what may help.
 #[derive(Debug)]
@@ -138,7 +141,10 @@ impl From<kube::Error> for Failure {
             kube::Error::Api(status) => Self::new(Code::Unexpected, status.message.clone()),
             kube::Error::Service(_) | kube::Error::HyperError(_) => {
                 Self::new(Code::Unexpected, format!("failed to reach the cluster: {}", root_cause(&error)))
-                    .hint("start a dev cluster with `olm up`, or name another with --kubeconfig or --context")
+                    .hint(
+                        "start a dev cluster with `olm up`, or select a cluster with --kubeconfig or \
+                        --context",
+                    )
             }
             _ => Self::new(Code::Unexpected, error.to_string()),
         }

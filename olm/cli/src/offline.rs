@@ -65,7 +65,11 @@ impl Offline {
         for text in &args.installed {
             let entry = offline.find_bundle(text, package).await?;
             if let Some(other) = offline.supposed.of_package(&entry.package) {
-                let what = format!("--installed names {} and {} of one package", other.name, entry.name);
+                let what = format!(
+                    "--installed: {} and {} are of one package, expected one bundle per \
+                    package",
+                    other.name, entry.name
+                );
                 return Err(Failure::new(Code::Usage, what));
             }
             offline.supposed.installed.push(entry);
@@ -123,8 +127,8 @@ impl Offline {
         let known = self.package(package).map(|package| package.bundles.keys().cloned().collect::<Vec<_>>());
         match olm_version::suggest(bundle, known.unwrap_or_default(), 3) {
             nearest if nearest.is_empty() => {
-                let failure = failure.hint("write PACKAGE@VERSION, or the name of a bundle");
-                failure.hint("if it left the catalog: --installed BUNDLE@VERSION")
+                let failure = failure.hint("use PACKAGE@VERSION or a bundle name");
+                failure.hint("for a bundle that left the catalog, use --installed BUNDLE@VERSION")
             }
             nearest => failure.hint(format!("did you mean {}?", nearest.join(", "))),
         }
@@ -248,7 +252,8 @@ impl Offline {
                 subject: format!("ClusterServiceVersion {}", removed.name),
                 object: None,
                 text: format!(
-                    "not checked: what it installed ({} no longer has it); every object counts as new",
+                    "not checked: its installed objects ({} no longer contains the bundle); every object is \
+                        treated as new",
                     self.source
                 ),
                 fix: None,
@@ -259,7 +264,7 @@ impl Offline {
 
     /// The failure of a command that needs the manifests of a bundle that left the catalog.
     pub fn unknown_objects(&self, removed: &BundleEntry) -> Failure {
-        let text = format!("bundle {} is not in {}, so its objects are not known", removed.name, self.source);
+        let text = format!("bundle {} is not in {}, so its objects are unknown", removed.name, self.source);
         Failure::new(Code::NotFound, text)
     }
 
@@ -269,7 +274,7 @@ impl Offline {
             return Err(self.unknown_objects(removed));
         }
         let broken = |text: String| {
-            Failure::new(Code::Refused, format!("bundle {} cannot be read: {text}", entry.name))
+            Failure::new(Code::Refused, format!("failed to read bundle {}: {text}", entry.name))
         };
         let Some(image) = entry.image.as_ref().filter(|_| !entry.is_inline()) else {
             return entry.bundle().map_err(|error| broken(error.to_string()));
@@ -277,10 +282,10 @@ impl Offline {
         let named = Named::Source(Source::Image { reference: image.clone() });
         let options = source::options(&RegistryArgs::default())?;
         let opened = OpenedBundle::open(&named, &options).await.map_err(|failure| {
-            let message = format!("bundle {} is in an image: {}", entry.name, failure.message);
+            let message = format!("bundle {} is stored in an image: {}", entry.name, failure.message);
             let mut failed = Failure { message, ..failure };
             failed.hints.push(format!(
-                "reasons need no manifests: olm why {} --catalog-dir {}",
+                "show the reasons, which do not require manifests: olm why {} --catalog-dir {}",
                 entry.package, self.source
             ));
             failed
@@ -309,7 +314,7 @@ pub fn version_of<'a>(package: &'a Package, text: &str) -> Result<&'a BundleEntr
 }
 
 fn gone(bundle: &str, source: &str) -> Failure {
-    Failure::new(Code::NotFound, format!("{bundle} has no bundle in {source} that could be read"))
+    Failure::new(Code::NotFound, format!("{bundle} has no readable bundle in {source}"))
 }
 
 /// The last part of a path, an image or a URL, for messages.

@@ -30,9 +30,9 @@ impl Kind {
     pub fn title(self) -> &'static str {
         match self {
             Self::Finding => "Findings of plans",
-            Self::Reason => "Reasons why no version is chosen",
+            Self::Reason => "Reasons of the resolver",
             Self::Problem => "Problems of catalogs and bundles",
-            Self::Ailment => "Ailments of clusters (olm doctor)",
+            Self::Ailment => "Problems of clusters (olm doctor)",
         }
     }
 }

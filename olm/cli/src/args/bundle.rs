@@ -17,20 +17,20 @@ pub struct BundleCommandArgs {
 
 const BUNDLES: &str = "\
 A BUNDLE is a folder or an image with one version of an operator:
-  manifests/*.yaml            one ClusterServiceVersion, its CustomResourceDefinitions, and what else it needs
+  manifests/*.yaml            one ClusterServiceVersion, its CustomResourceDefinitions and other manifests
   metadata/annotations.yaml   package, channels and default channel
-It may also be an archive, or an image in an OCI layout (oci:DIR[:NAME]).";
+A BUNDLE is also an archive, or an image in an OCI layout (oci:DIR[:NAME]).";
 
-/// What to do with bundles.
+/// Subcommands of `olm bundle`.
 #[derive(Debug, Subcommand)]
 pub enum BundleCommand {
-    /// Print the olm.bundle documents of bundles, as a catalog holds them.
+    /// Render bundles as olm.bundle documents of a catalog.
     #[command(after_help = RENDER)]
     Render(BundleRenderArgs),
-    /// Install a bundle that is in no catalog yet, or upgrade to it; for developers.
+    /// Install a bundle without a catalog, or upgrade to it (for development).
     #[command(after_help = RUN)]
     Run(BundleRunArgs),
-    /// Say what is wrong with a bundle.
+    /// Validate a bundle.
     #[command(after_help = VALIDATE)]
     Validate(BundleValidateArgs),
 }
@@ -40,9 +40,9 @@ Examples:
   olm bundle run ./bundle -n demo
   olm bundle run quay.io/example/bundle:v1.0.0 --install-mode OwnNamespace
 
-The bundle becomes a catalog of its own in a ConfigMap, so it may hold a ClusterServiceVersion and the
-CustomResourceDefinitions that it owns, and nothing else; other bundles are refused.
-Run it again with a newer bundle to upgrade, and remove it with `olm uninstall PACKAGE`.";
+The bundle is served from a ConfigMap, which holds one ClusterServiceVersion and its owned
+CustomResourceDefinitions; bundles with other manifests are refused.
+Run the command with a newer bundle to upgrade; `olm uninstall PACKAGE` removes it.";
 
 const RENDER: &str = "\
 Examples:
@@ -56,21 +56,21 @@ Examples:
   olm bundle validate ./bundle --select-optional suite=operatorframework --optional-values k8s-version=1.25
   olm bundle validate --list-optional
 
-Exit codes: 0 valid, 1 not valid, 3 there is no such bundle, 10 it could not be checked.";
+Exit codes: 0 valid, 1 not valid, 3 bundle not found, 10 bundle not checked.";
 
 /// `olm bundle render`.
 #[derive(Debug, ClapArgs)]
 pub struct BundleRenderArgs {
-    /// Bundles; see `olm bundle --help` for what they can be.
+    /// Bundles; `olm bundle --help` lists the accepted forms.
     #[arg(required = true, value_name = "BUNDLE", value_hint = clap::ValueHint::AnyPath)]
     pub bundles: Vec<String>,
     /// Output format.
     #[arg(short, long, value_enum, default_value_t)]
     pub output: Documents,
-    /// Put the manifests into the document, so that it needs no image.
+    /// Inline the manifests, so that the document does not refer to an image.
     #[arg(long, conflicts_with = "image_template")]
     pub inline: bool,
-    /// Where the images of folders will be; {package}, {version} and {name} are replaced.
+    /// Image reference of a folder; {package}, {version} and {name} are substituted.
     #[arg(long, value_name = "TEMPLATE")]
     pub image_template: Option<String>,
     #[command(flatten)]
@@ -80,13 +80,13 @@ pub struct BundleRenderArgs {
 /// `olm bundle run`.
 #[derive(Debug, ClapArgs)]
 pub struct BundleRunArgs {
-    /// Bundle; see `olm bundle --help` for what it can be.
+    /// Bundle; `olm bundle --help` lists the accepted forms.
     #[arg(value_hint = clap::ValueHint::AnyPath)]
     pub bundle: String,
-    /// AllNamespaces, OwnNamespace, SingleNamespace=NS or MultiNamespace=NS,NS; what the bundle supports when absent.
+    /// AllNamespaces, OwnNamespace, SingleNamespace=NS or MultiNamespace=NS,NS; by default a mode that the bundle supports.
     #[arg(long, value_name = "MODE", value_parser = mode)]
     pub install_mode: Option<Mode>,
-    /// How long to wait at the most, such as 90s or 5m.
+    /// Maximum time to wait, such as 90s or 5m.
     #[arg(long, default_value = "5m", value_parser = super::duration)]
     pub timeout: Duration,
     #[command(flatten)]
@@ -121,13 +121,13 @@ fn mode(text: &str) -> Result<Mode, String> {
 /// `olm bundle validate`.
 #[derive(Debug, ClapArgs)]
 pub struct BundleValidateArgs {
-    /// Bundle; see `olm bundle --help` for what it can be.
+    /// Bundle; `olm bundle --help` lists the accepted forms.
     #[arg(required_unless_present = "list_optional", value_hint = clap::ValueHint::AnyPath)]
     pub bundle: Option<String>,
-    /// Also run these validators: name=NAME or suite=operatorframework, separated by commas; may be repeated.
+    /// Also run these validators: name=NAME or suite=operatorframework; comma-separated or repeated.
     #[arg(long, value_name = "SELECTOR")]
     pub select_optional: Vec<String>,
-    /// Values for the optional validators, such as k8s-version=1.25; separated by commas or repeated.
+    /// Values for the optional validators, such as k8s-version=1.25; comma-separated or repeated.
     #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',')]
     pub optional_values: Vec<String>,
     /// List the optional validators.

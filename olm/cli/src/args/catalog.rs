@@ -22,35 +22,35 @@ A SOURCE is one of
   FILE                 a catalog as YAML or JSON, or a tar archive; plain, gzip or zstd
   -                    a catalog on standard input
   oci:DIR[:NAME]       an image in an OCI layout
-  HOST/PATH:TAG        a catalog image in a registry (docker://NAME where the name has no host)
+  HOST/PATH:TAG        a catalog image in a registry (docker://NAME for a name without a host)
   https://...          a catalog on a web server, such as catalogd's .../api/v1/all
   grpc://HOST:PORT     a catalog server, such as `opm serve`";
 
-/// What to do with catalogs.
+/// Subcommands of `olm catalog`.
 #[derive(Debug, Subcommand)]
 pub enum CatalogCommand {
-    /// Say what is wrong with a catalog.
+    /// Validate a catalog.
     #[command(after_help = VALIDATE)]
     Validate(ValidateArgs),
-    /// Make a catalog of a repository of bundles, or of a template.
+    /// Build a catalog from a repository of bundles or a template.
     #[command(after_help = BUILD)]
     Build(BuildArgs),
-    /// Print catalogs and bundles as one stream of documents.
+    /// Render catalogs and bundles as one stream of documents.
     #[command(after_help = RENDER)]
     Render(RenderArgs),
     /// List the packages, channels or bundles of a catalog.
     #[command(name = "list", after_help = LIST)]
     List(CatalogListArgs),
-    /// Draw the upgrades of a package.
+    /// Show the upgrade graph of a package.
     #[command(after_help = GRAPH)]
     Graph(GraphArgs),
-    /// Say what changed from one catalog to another.
+    /// Show the differences between two catalogs.
     #[command(after_help = DIFF)]
     Diff(DiffArgs),
     /// Serve a catalog over HTTP and gRPC.
     #[command(after_help = SERVE)]
     Serve(ServeArgs),
-    /// Copy a catalog and its images for a cluster without a way out.
+    /// Mirror a catalog and its images for an air-gapped cluster.
     #[command(after_help = MIRROR)]
     Mirror(MirrorArgs),
     /// Verify the signature of an image.
@@ -64,15 +64,17 @@ Examples:
   olm catalog validate ./community-operators -o json
   olm catalog validate quay.io/operatorhubio/catalog:latest --strict
 
-Exit codes: 0 valid, 1 not valid, 3 there is no such source, 10 it could not be checked.";
+Exit codes: 0 valid, 1 not valid, 3 source not found, 10 source not checked.";
 
-const BUILD: &str = "\
-Examples:
-  olm catalog build ./community-operators -o ./catalog --image-template 'registry.example/{package}:v{version}'
+const BUILD: &str = "Examples:
+  olm catalog build ./community-operators -o ./catalog --image-template \
+    'registry.example/{package}:v{version}'
   olm catalog build ./bundles --inline -o ./catalog --check
-  olm catalog build --template semver.yaml > catalog.yaml
+  \
+    olm catalog build --template semver.yaml > catalog.yaml
 
-Exit codes: 0 done, 1 --check: the folder differs, 4 something is wrong with the bundles.";
+Exit codes: 0 done, 1 the folder differs \
+    (--check), 4 bundles are not valid.";
 
 const RENDER: &str = "\
 Examples:
@@ -95,14 +97,14 @@ Examples:
   olm catalog diff ./old ./new
   olm catalog diff quay.io/operatorhubio/catalog:latest ./catalog -o json
 
-Exit codes, as diff(1) has them: 0 the same, 1 different, more when it could not be found out.";
+Exit codes, as of diff(1): 0 no differences, 1 differences, greater than 1 an error.";
 
 const SERVE: &str = "\
 Examples:
   olm catalog serve ./catalog
   olm catalog serve ./catalog --watch --address 0.0.0.0:8080 --grpc 0.0.0.0:50051
 
-SIGHUP reads the source again.";
+SIGHUP reloads the source.";
 
 const MIRROR: &str = "\
 Examples:
@@ -117,16 +119,16 @@ Examples:
     --certificate-oidc-issuer https://token.actions.githubusercontent.com
   olm catalog verify oci:./mirror:quay.io/acme/operator:v1 --key cosign.pub -o json
 
-Exit codes: 0 verified, 1 not signed as required, 3 there is no such image, 10 it could not be found out.";
+Exit codes: 0 verified, 1 not signed as required, 3 image not found, 10 signatures not checked.";
 
 /// How to reach registries and web servers.
 #[derive(Debug, Clone, Default, ClapArgs)]
 #[command(next_help_heading = "Registry options")]
 pub struct RegistryArgs {
-    /// File with log-ins, as `docker login` and `podman login` write it; theirs when absent.
+    /// Registry credentials file of `docker login` or `podman login`; their default file when absent.
     #[arg(long, value_name = "FILE")]
     pub authfile: Option<PathBuf>,
-    /// Also trust the certificate authorities in this PEM file; may be repeated.
+    /// Additional certificate authorities (PEM file); may be repeated.
     #[arg(long, value_name = "FILE")]
     pub ca_file: Vec<PathBuf>,
     /// Use plain HTTP for this registry (HOST or HOST:PORT); may be repeated.
@@ -140,10 +142,10 @@ pub struct RegistryArgs {
 /// `olm catalog validate`.
 #[derive(Debug, ClapArgs)]
 pub struct ValidateArgs {
-    /// Catalog; see `olm catalog --help` for what it can be.
+    /// Catalog; `olm catalog --help` lists the accepted forms.
     #[arg(value_hint = clap::ValueHint::AnyPath)]
     pub source: String,
-    /// Warnings fail as well.
+    /// Treat warnings as errors.
     #[arg(long)]
     pub strict: bool,
     /// Output format.
@@ -159,31 +161,31 @@ pub struct BuildArgs {
     /// Repository of bundles: operators/NAME/VERSION/{manifests,metadata}.
     #[arg(value_name = "REPO", required_unless_present = "template", value_hint = clap::ValueHint::DirPath)]
     pub repository: Option<PathBuf>,
-    /// Make it of this template instead: basic, semver or substitutes.
+    /// Build from this template (basic, semver or substitutes) instead.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["repository", "image_template", "inline", "keep_going", "bridge_gaps", "warnings"])]
     pub template: Option<PathBuf>,
-    /// Write PACKAGE/catalog.yaml below this folder; everything goes to standard output when absent.
+    /// Folder to write PACKAGE/catalog.yaml to; standard output when absent.
     #[arg(short, long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub output: Option<PathBuf>,
     /// Format of the files.
     #[arg(long, value_enum, default_value = "yaml")]
     pub format: Documents,
-    /// Where the image of each bundle is; {package}, {version} and {name} are replaced.
+    /// Image reference of each bundle; {package}, {version} and {name} are substituted.
     #[arg(long, value_name = "TEMPLATE")]
     pub image_template: Option<String>,
-    /// Put the manifests into the catalog, so that it needs no images; so also without --image-template.
+    /// Inline the manifests, so that the catalog does not refer to images; the default without --image-template.
     #[arg(long, conflicts_with = "image_template")]
     pub inline: bool,
-    /// Let a bundle whose `replaces` is missing replace the next older one of its channel.
+    /// Make a bundle whose `replaces` is missing replace the next older bundle of its channel.
     #[arg(long)]
     pub bridge_gaps: bool,
-    /// Leave out what is wrong, instead of making nothing.
+    /// Skip invalid bundles instead of failing.
     #[arg(long)]
     pub keep_going: bool,
-    /// Also tell what is no error.
+    /// Also show warnings.
     #[arg(long)]
     pub warnings: bool,
-    /// Change nothing: end with 1 when the folder does not hold this very catalog.
+    /// Compare with the folder instead of writing; exit code 1 when they differ.
     #[arg(long, requires = "output")]
     pub check: bool,
     #[command(flatten)]
@@ -193,7 +195,7 @@ pub struct BuildArgs {
 /// `olm catalog render`.
 #[derive(Debug, ClapArgs)]
 pub struct RenderArgs {
-    /// Catalogs and bundles; see `olm catalog --help` for what they can be.
+    /// Catalogs and bundles; `olm catalog --help` lists the accepted forms.
     #[arg(required = true, value_name = "SOURCE", value_hint = clap::ValueHint::AnyPath)]
     pub sources: Vec<String>,
     /// Output format.
@@ -203,27 +205,27 @@ pub struct RenderArgs {
     pub registry: RegistryArgs,
 }
 
-/// What to list.
+/// Resource to list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Listed {
-    /// The packages.
+    /// Packages.
     Packages,
-    /// Their channels.
+    /// Channels of packages.
     Channels,
-    /// The bundles in their channels.
+    /// Bundles of channels.
     Bundles,
 }
 
 /// `olm catalog list`.
 #[derive(Debug, ClapArgs)]
 pub struct CatalogListArgs {
-    /// What to list.
+    /// Resource to list.
     #[arg(value_enum)]
     pub what: Listed,
-    /// Catalog; see `olm catalog --help` for what it can be.
+    /// Catalog; `olm catalog --help` lists the accepted forms.
     #[arg(value_hint = clap::ValueHint::AnyPath)]
     pub source: String,
-    /// Of this package alone.
+    /// Only this package.
     pub package: Option<String>,
     #[command(flatten)]
     pub out: OutputArgs,
@@ -234,21 +236,21 @@ pub struct CatalogListArgs {
 /// How a graph is drawn.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum Drawing {
-    /// Lines for people.
+    /// Plain text.
     #[default]
     Text,
-    /// For Markdown.
+    /// Mermaid, for Markdown.
     Mermaid,
-    /// For Graphviz.
+    /// DOT, for Graphviz.
     Dot,
-    /// For programs.
+    /// JSON.
     Json,
 }
 
 /// `olm catalog graph`.
 #[derive(Debug, ClapArgs)]
 pub struct GraphArgs {
-    /// Catalog; see `olm catalog --help` for what it can be.
+    /// Catalog; `olm catalog --help` lists the accepted forms.
     #[arg(value_hint = clap::ValueHint::AnyPath)]
     pub source: String,
     /// Package.
@@ -266,10 +268,10 @@ pub struct GraphArgs {
 /// `olm catalog diff`.
 #[derive(Debug, ClapArgs)]
 pub struct DiffArgs {
-    /// Catalog as it was; see `olm catalog --help` for what it can be.
+    /// Old catalog; `olm catalog --help` lists the accepted forms.
     #[arg(value_hint = clap::ValueHint::AnyPath)]
     pub old: String,
-    /// Catalog as it is.
+    /// New catalog.
     #[arg(value_hint = clap::ValueHint::AnyPath)]
     pub new: String,
     /// Output format.
@@ -282,10 +284,10 @@ pub struct DiffArgs {
 /// `olm catalog serve`.
 #[derive(Debug, ClapArgs)]
 pub struct ServeArgs {
-    /// Catalog; see `olm catalog --help` for what it can be.
+    /// Catalog; `olm catalog --help` lists the accepted forms.
     #[arg(value_hint = clap::ValueHint::AnyPath)]
     pub source: String,
-    /// Name of the catalog in the HTTP API's paths.
+    /// Catalog name in the paths of the HTTP API.
     #[arg(long, default_value = "catalog")]
     pub name: String,
     /// Address of the HTTP API.
@@ -294,10 +296,10 @@ pub struct ServeArgs {
     /// Address of the gRPC API.
     #[arg(long, default_value = "127.0.0.1:50051")]
     pub grpc: SocketAddr,
-    /// Read the source again when it changes.
+    /// Reload the source when it changes.
     #[arg(long)]
     pub watch: bool,
-    /// How often --watch asks a registry or a server whether the source has changed.
+    /// Interval at which --watch polls a registry or a server.
     #[arg(long, default_value = "1m", value_parser = interval, requires = "watch")]
     pub interval: Duration,
     #[command(flatten)]
@@ -314,35 +316,35 @@ fn interval(text: &str) -> Result<Duration, String> {
 /// Which images are copied.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum Images {
-    /// Every image is copied; one that cannot be is an error.
+    /// Copy every image; a failed copy is an error.
     #[default]
     Copy,
-    /// Only the catalog is written; the images are listed.
+    /// Write the catalog only and list the images.
     List,
 }
 
 /// `olm catalog mirror`.
 #[derive(Debug, ClapArgs)]
 pub struct MirrorArgs {
-    /// Catalog; see `olm catalog --help` for what it can be.
+    /// Catalog; `olm catalog --help` lists the accepted forms.
     #[arg(value_hint = clap::ValueHint::AnyPath)]
     pub source: String,
-    /// OCI layout to write, as oci:DIR; what is there already is not copied again.
+    /// OCI layout to write, as oci:DIR; existing blobs are not copied again.
     #[arg(long, value_name = "oci:DIR", value_parser = layout)]
     pub to: PathBuf,
-    /// Only these packages, separated by commas.
+    /// Only these packages, comma-separated.
     #[arg(long, value_delimiter = ',')]
     pub packages: Vec<String>,
-    /// Only these channels of the packages, separated by commas; a package's default channel always stays.
+    /// Only these channels of the packages, comma-separated; default channels are always included.
     #[arg(long, value_delimiter = ',')]
     pub channels: Vec<String>,
-    /// Which images to copy; signatures come along.
+    /// Images to copy; signatures are included.
     #[arg(long, value_enum, default_value_t)]
     pub images: Images,
-    /// Also write DIR/mirror-sets.yaml, which tells a cluster that the images are below this registry.
+    /// Also write DIR/mirror-sets.yaml, the mirror configuration of a cluster for this registry.
     #[arg(long, value_name = "HOST/PATH")]
     pub mapping: Option<String>,
-    /// Output format: an image a line, or data.
+    /// Output format; text is one image per line.
     #[arg(short, long, value_enum, default_value_t)]
     pub output: Report,
     #[command(flatten)]
@@ -353,24 +355,24 @@ pub struct MirrorArgs {
 #[derive(Debug, ClapArgs)]
 #[group(id = "signer", required = true, multiple = true, args = ["key", "certificate_identity", "certificate_identity_regexp"])]
 pub struct VerifyArgs {
-    /// Image in a registry or an OCI layout; a catalog's, a bundle's or any other.
+    /// Image of a catalog, a bundle or any other, in a registry or an OCI layout.
     pub image: String,
-    /// Public key of the signer in PEM, as `cosign generate-key-pair` writes it.
+    /// Public key of the signer (PEM file of `cosign generate-key-pair`).
     #[arg(long, value_name = "FILE", conflicts_with_all = ["certificate_identity", "certificate_identity_regexp", "certificate_oidc_issuer", "certificate_oidc_issuer_regexp"])]
     pub key: Option<PathBuf>,
     /// Email address or URI of the signer.
     #[arg(long, value_name = "SUBJECT", conflicts_with = "certificate_identity_regexp")]
     pub certificate_identity: Option<String>,
-    /// Regular expression that the whole email address or URI of the signer matches.
+    /// Regular expression for the whole email address or URI of the signer.
     #[arg(long, value_name = "PATTERN")]
     pub certificate_identity_regexp: Option<String>,
-    /// OpenID Connect issuer that authenticated the signer.
+    /// OpenID Connect issuer of the signer's identity.
     #[arg(long, value_name = "URL", conflicts_with = "certificate_oidc_issuer_regexp")]
     pub certificate_oidc_issuer: Option<String>,
-    /// Regular expression that the whole issuer matches.
+    /// Regular expression for the whole issuer.
     #[arg(long, value_name = "PATTERN")]
     pub certificate_oidc_issuer_regexp: Option<String>,
-    /// Sigstore trusted root (trusted_root.json); for an identity, that of the public Sigstore instance when absent.
+    /// Sigstore trusted root (trusted_root.json); for an identity, the root of the public Sigstore instance when absent.
     #[arg(long, value_name = "FILE")]
     pub trusted_root: Option<PathBuf>,
     /// Output format.

@@ -10,22 +10,22 @@ pub struct ConsoleArgs {
     /// Address of the console.
     #[arg(long, default_value = "0.0.0.0:8080")]
     pub listen: SocketAddr,
-    /// Where the manager serves the catalogs.
+    /// URL of the manager's catalog server.
     #[arg(long, env = "OLM_CATALOG_URL", default_value = "https://olm-manager.olm:8080")]
     pub catalogs: String,
-    /// Also answer to this Host header; may be repeated.
+    /// Additional accepted Host header; may be repeated.
     #[arg(long = "allowed-host")]
     pub allowed_hosts: Vec<String>,
-    /// It is reached by TLS, through an ingress in front of it.
+    /// The console is behind an ingress that terminates TLS.
     #[arg(long)]
     pub tls: bool,
-    /// Take client address and scheme from the X-Forwarded-For and X-Forwarded-Proto of a proxy.
+    /// Trust X-Forwarded-For and X-Forwarded-Proto of a proxy.
     #[arg(long)]
     pub trust_proxy: bool,
-    /// File with the PEM certificate of the console; read again when it changes.
+    /// Certificate of the console (PEM file), reloaded when it changes.
     #[arg(long, value_name = "FILE", requires = "tls_private_key_file", value_hint = clap::ValueHint::FilePath)]
     pub tls_cert_file: Option<PathBuf>,
-    /// File with the PEM private key of the certificate.
+    /// Private key of the certificate (PEM file).
     #[arg(long, value_name = "FILE", requires = "tls_cert_file", value_hint = clap::ValueHint::FilePath)]
     pub tls_private_key_file: Option<PathBuf>,
     #[command(flatten)]
@@ -36,7 +36,7 @@ pub struct ConsoleArgs {
 #[derive(Debug, Clone, ClapArgs)]
 #[command(next_help_heading = "OpenID Connect")]
 pub struct OidcArgs {
-    /// URL of the provider, as it is in claim `iss` of its tokens; the API server must accept the same issuer.
+    /// URL of the provider, equal to claim `iss` of its tokens; the API server must accept the same issuer.
     #[arg(
         long = "oidc-issuer",
         visible_alias = "oidc-issuer-url",
@@ -44,13 +44,13 @@ pub struct OidcArgs {
         requires = "client_id"
     )]
     pub issuer: Option<String>,
-    /// Id of the console at the provider; the API server must accept it as audience.
+    /// Client id of the console; the API server must accept it as audience.
     #[arg(long = "oidc-client-id", value_name = "ID", requires = "issuer")]
     pub client_id: Option<String>,
-    /// File with the client's secret; a public client has none.
+    /// File with the client secret; omitted for a public client.
     #[arg(long = "oidc-client-secret-file", value_name = "FILE", requires = "issuer", value_hint = clap::ValueHint::FilePath)]
     pub client_secret_file: Option<PathBuf>,
-    /// Scopes beside `openid`; offline_access makes most providers give a refresh token.
+    /// Additional scopes to `openid`; most providers require offline_access for refresh tokens.
     #[arg(
         long = "oidc-scopes",
         value_name = "NAME,…",
@@ -59,22 +59,22 @@ pub struct OidcArgs {
         requires = "issuer"
     )]
     pub scopes: Vec<String>,
-    /// Claim that the API server takes the user's name from.
+    /// Claim that the API server uses as user name.
     #[arg(long = "oidc-username-claim", value_name = "CLAIM", default_value = "sub", requires = "issuer")]
     pub username_claim: String,
-    /// Prefix that the API server puts before names; `-` for none.
+    /// Prefix that the API server adds to user names; `-` for none.
     #[arg(long = "oidc-username-prefix", value_name = "PREFIX", requires = "issuer")]
     pub username_prefix: Option<String>,
-    /// Claim that the API server takes groups from.
+    /// Claim that the API server uses as groups.
     #[arg(long = "oidc-groups-claim", value_name = "CLAIM", requires = "issuer")]
     pub groups_claim: Option<String>,
-    /// Prefix that the API server puts before groups.
+    /// Prefix that the API server adds to groups.
     #[arg(long = "oidc-groups-prefix", value_name = "PREFIX", requires = "issuer")]
     pub groups_prefix: Option<String>,
-    /// File with PEM certificates of the provider's authorities; the system's when absent.
+    /// Certificate authorities of the provider (PEM file); the system's when absent.
     #[arg(long = "oidc-ca-file", value_name = "FILE", requires = "issuer", value_hint = clap::ValueHint::FilePath)]
     pub ca_file: Option<PathBuf>,
-    /// Redirect URI, https://HOST/oidc/callback; made of the address that the browser asks for when absent.
+    /// Redirect URI, https://HOST/oidc/callback; derived from the request's Host header when absent.
     #[arg(long = "oidc-callback-url", value_name = "URL", requires = "issuer")]
     pub callback_url: Option<String>,
 }

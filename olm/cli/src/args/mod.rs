@@ -27,7 +27,7 @@ pub use settings::*;
 
 use crate::output::Format;
 
-/// Operators for Kubernetes: install, upgrade, explain, remove.
+/// Install, upgrade, explain and remove Kubernetes operators.
 #[derive(Debug, Parser)]
 #[command(name = "olm", version, after_help = crate::exit::HELP, propagate_version = false)]
 pub struct Args {
@@ -41,38 +41,38 @@ pub struct Args {
 #[derive(Debug, Clone, Default, ClapArgs)]
 #[command(next_help_heading = "Global options")]
 pub struct Global {
-    /// Namespace; the kubeconfig's when absent.
+    /// Namespace; the namespace of the kubeconfig context when absent.
     #[arg(short, long, global = true)]
     pub namespace: Option<String>,
-    /// Path of the kubeconfig.
+    /// Path to the kubeconfig file.
     #[arg(long, global = true)]
     pub kubeconfig: Option<PathBuf>,
-    /// Context of the kubeconfig.
+    /// Context of the kubeconfig to use.
     #[arg(long, global = true)]
     pub context: Option<String>,
-    /// Act as this user.
+    /// User to impersonate.
     #[arg(long = "as", global = true, value_name = "USER")]
     pub impersonate: Option<String>,
-    /// Act as a member of this group; may be repeated.
+    /// Group to impersonate; may be repeated.
     #[arg(long = "as-group", global = true, value_name = "GROUP")]
     pub impersonate_group: Vec<String>,
-    /// When to use colour.
+    /// Use of colour in output.
     #[arg(long, global = true, value_enum, default_value_t)]
     pub color: Color,
-    /// Say more; twice for debugging.
+    /// Increase verbosity (-vv for debug output).
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub verbose: u8,
 }
 
-/// When to use colour.
+/// Use of colour in output.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum Color {
-    /// On a terminal, unless NO_COLOR is set.
+    /// Colour on a terminal unless NO_COLOR is set.
     #[default]
     Auto,
-    /// Always.
+    /// Colour always.
     Always,
-    /// Never.
+    /// Colour never.
     Never,
 }
 
@@ -95,7 +95,7 @@ impl Color {
 /// The variable by which a shell asks for completion, with its own name in it.
 pub const COMPLETE: &str = "OLM_COMPLETE";
 
-/// What to do.
+/// Subcommands of `olm`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Start a one-machine dev cluster with the manager, the console and the shipped catalog.
@@ -105,67 +105,67 @@ pub enum Command {
     Search(SearchArgs),
     /// Show a package: channels, versions, what it provides and needs.
     Show(ShowArgs),
-    /// Say what a change would do, and change nothing.
+    /// Preview a change without applying it.
     Plan(PlanCommandArgs),
-    /// Say why a version is chosen, why none is newer, why nothing happens.
+    /// Explain why a version was selected or why an upgrade is blocked.
     Why(WhyArgs),
-    /// Draw the upgrades of a package, and the way that an upgrade takes.
+    /// Show the upgrade graph of a package and the path of an upgrade.
     Graph(PackageGraphArgs),
     /// Show the fields that an upgrade would change.
     Diff(PackageDiffArgs),
-    /// Explain a code of a finding, a reason or a check.
+    /// Explain the code of a finding, a reason or a check.
     Explain(ExplainArgs),
-    /// Install an operator: one Subscription, the defaults are right.
+    /// Install an operator.
     Install(InstallArgs),
-    /// Approve the plan that waits.
+    /// Approve the pending plan of an operator.
     Approve(ApproveArgs),
     /// Upgrade an installed operator to the next version of its channel.
     Upgrade(UpgradeArgs),
-    /// Go back to an older version, and stay there.
+    /// Roll back to a previous version and pin it.
     Rollback(RollbackArgs),
-    /// List what was installed before of an operator, and who approved it.
+    /// Show the revision history of an operator.
     History(HistoryArgs),
-    /// Never install a version.
+    /// Exclude versions from installation.
     Skip(SkipArgs),
-    /// Change nothing of an operator any more.
+    /// Pause an operator.
     Pause(NameArgs),
-    /// Go on after `olm pause` or `olm rollback`.
+    /// Resume an operator after `olm pause` or `olm rollback`.
     Resume(NameArgs),
-    /// Take the pin of a version away.
+    /// Unpin the version of an operator.
     Unpin(NameArgs),
-    /// Offer no upgrade until something newer can be reached than now.
+    /// Hide the available upgrade until a newer one appears.
     Snooze(SnoozeArgs),
-    /// Follow another channel.
+    /// Change the channel of an operator.
     SetChannel(SetChannelArgs),
     /// List installed operators.
     List(ListArgs),
-    /// Show how an installation stands: steps, conditions, what blocks.
+    /// Show the status of an installation: steps, conditions and blockers.
     Status(StatusArgs),
     /// Remove an operator.
     Uninstall(UninstallArgs),
-    /// Check a cluster: the manager, catalogs, plans, operators, and what was left behind.
+    /// Check a cluster: manager, catalogs, plans, operators and orphaned objects.
     Doctor(DoctorArgs),
-    /// Test InstallPolicies, which say what may be installed where.
+    /// Test InstallPolicies against a cluster.
     Policy(PolicyArgs),
-    /// Check, make, read, serve and mirror catalogs.
+    /// Validate, build, inspect, serve and mirror catalogs.
     Catalog(CatalogCommandArgs),
-    /// Check and render bundles.
+    /// Validate, render and run bundles.
     Bundle(BundleCommandArgs),
     /// Print a one-time login link for the console of the dev cluster.
     #[cfg(feature = "devcluster")]
     Token(TokenArgs),
-    /// What the dev cluster can run.
+    /// List images, inject faults and show used permissions in the dev cluster.
     #[cfg(feature = "devcluster")]
     Dev(DevArgs),
-    /// Install, check, upgrade and remove olm itself on a cluster; print its manifests.
+    /// Install, upgrade, inspect and uninstall olm on a cluster; print its manifests.
     #[command(name = "self")]
     Own(SelfArgs),
     /// Print the version.
     Version(OutputArgs),
-    /// Print a completion script for a shell, which also completes package names.
+    /// Print a shell completion script, which also completes package names.
     #[command(after_help = COMPLETION)]
     Completion {
-        /// The shell.
+        /// Shell.
         #[arg(value_enum)]
         shell: clap_complete::Shell,
     },
@@ -175,7 +175,7 @@ pub enum Command {
     /// Run the console (in its pod).
     #[command(hide = true)]
     Console(ConsoleArgs),
-    /// Serve static files (an image for trying Deployments and Services).
+    /// Serve static files (a sample image for Deployments and Services).
     #[command(hide = true)]
     Staticweb(StaticwebArgs),
 }
@@ -228,7 +228,7 @@ pub struct OutputArgs {
     /// Output format.
     #[arg(short, long, value_enum, default_value_t)]
     pub output: Format,
-    /// No column titles.
+    /// Omit the column headers.
     #[arg(long)]
     pub no_headers: bool,
 }
@@ -236,10 +236,10 @@ pub struct OutputArgs {
 /// `--wait` and `--timeout`.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct WaitArgs {
-    /// Wait until it is done, telling each step.
+    /// Wait for completion and print each step.
     #[arg(long)]
     pub wait: bool,
-    /// How long to wait at the most, such as 90s or 5m.
+    /// Maximum time to wait, such as 90s or 5m.
     #[arg(long, default_value = "5m", value_parser = duration)]
     pub timeout: Duration,
 }
@@ -258,9 +258,9 @@ fn duration(text: &str) -> Result<Duration, String> {
         "" | "s" => 1,
         "m" => 60,
         "h" => 3600,
-        other => return Err(format!("unknown unit `{other}`; use s, m or h")),
+        other => return Err(format!("unknown unit `{other}`, expected s, m or h")),
     };
-    number.checked_mul(factor).map(Duration::from_secs).ok_or_else(|| "too long".to_string())
+    number.checked_mul(factor).map(Duration::from_secs).ok_or_else(|| "the duration is too long".to_string())
 }
 
 #[cfg(test)]

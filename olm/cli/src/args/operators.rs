@@ -10,7 +10,7 @@ use super::{OutputArgs, WaitArgs, complete, duration, version_or_range};
 /// `olm search`.
 #[derive(Debug, ClapArgs)]
 pub struct SearchArgs {
-    /// Words; everything when absent.
+    /// Search terms; all packages when absent.
     pub text: Vec<String>,
     #[command(flatten)]
     pub source: CatalogArgs,
@@ -21,7 +21,7 @@ pub struct SearchArgs {
 /// Which catalogs to read.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct CatalogArgs {
-    /// Read this catalog instead of the cluster's: a folder, file, image or URL (see `olm catalog --help`).
+    /// Use this catalog instead of the cluster's: a folder, file, image or URL (see `olm catalog --help`).
     #[arg(long, value_name = "SOURCE", value_hint = clap::ValueHint::AnyPath)]
     pub catalog_dir: Option<String>,
     /// Only this catalog, as NAME or NAMESPACE/NAME.
@@ -50,22 +50,22 @@ pub struct InstallArgs {
     /// Package.
     #[arg(add = complete::packages())]
     pub package: String,
-    /// Channel; the package's default when absent.
+    /// Channel; the package's default channel when absent.
     #[arg(short, long)]
     pub channel: Option<String>,
-    /// Version, or a range such as ">=0.10.0 <0.11.0"; the newest when absent.
+    /// Version or range, such as ">=0.10.0 <0.11.0"; the newest version when absent.
     #[arg(long, value_parser = version_or_range)]
     pub version: Option<String>,
     /// Catalog, as NAME or NAMESPACE/NAME.
     #[arg(long)]
     pub catalog: Option<String>,
-    /// Who approves plans; automatic for a new installation, unchanged for one that is there.
+    /// Approval of plans; automatic for a new installation, unchanged for an existing one.
     #[arg(long, value_enum)]
     pub approval: Option<Approval>,
     /// Fail when the namespace does not exist, instead of creating it.
     #[arg(long)]
     pub no_create_namespace: bool,
-    /// Print the plan and change nothing; the plan is the one that the installation will make.
+    /// Print the plan without applying it; the installation creates the same plan.
     #[arg(long)]
     pub dry_run: bool,
     #[command(flatten)]
@@ -74,12 +74,12 @@ pub struct InstallArgs {
     pub out: OutputArgs,
 }
 
-/// Who approves plans.
+/// Approval of plans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Approval {
-    /// Plans are carried out as they come.
+    /// Apply plans without approval.
     Automatic,
-    /// Each plan waits for `olm approve`.
+    /// Require `olm approve` for each plan.
     Manual,
 }
 
@@ -88,7 +88,7 @@ pub enum Approval {
 pub struct ApproveArgs {
     /// Package, Subscription or InstallPlan.
     pub name: String,
-    /// Approve only this content; refused when the plan has another digest by now.
+    /// Approve only the plan with this digest; refused when the plan has changed.
     #[arg(long)]
     pub digest: Option<String>,
     #[command(flatten)]
@@ -102,10 +102,10 @@ pub struct ApproveArgs {
 pub struct UpgradeArgs {
     /// Package or Subscription.
     pub name: String,
-    /// Version to go to; the next of the channel when absent.
+    /// Target version; the next version of the channel when absent.
     #[arg(long)]
     pub to: Option<String>,
-    /// Change to this channel.
+    /// Switch to this channel first.
     #[arg(short, long)]
     pub channel: Option<String>,
     #[command(flatten)]
@@ -117,7 +117,7 @@ pub struct UpgradeArgs {
 /// `olm list`.
 #[derive(Debug, ClapArgs)]
 pub struct ListArgs {
-    /// In all namespaces; so also when no namespace is given.
+    /// List all namespaces; the default without --namespace.
     #[arg(short = 'A', long)]
     pub all_namespaces: bool,
     #[command(flatten)]
@@ -138,22 +138,22 @@ pub struct StatusArgs {
 pub struct UninstallArgs {
     /// Package or Subscription.
     pub name: String,
-    /// What becomes of the operator's instances.
+    /// Handling of the operator's custom resources.
     #[arg(long, value_enum, default_value_t)]
     pub instances: Instances,
-    /// Also delete the CustomResourceDefinitions, and with them every instance in the cluster.
+    /// Also delete the CustomResourceDefinitions and, with them, all their custom resources in the cluster.
     #[arg(long, visible_alias = "crds")]
     pub delete_crds: bool,
-    /// Also remove the operators that were installed for this one and that nothing else needs.
+    /// Also remove dependencies that were installed for this operator and are no longer needed.
     #[arg(long)]
     pub delete_dependencies: bool,
-    /// Print the plan and change nothing.
+    /// Print the plan without applying it.
     #[arg(long)]
     pub dry_run: bool,
-    /// Do not ask before data is lost.
+    /// Skip the confirmation before data loss.
     #[arg(short, long)]
     pub yes: bool,
-    /// How long to wait at the most.
+    /// Maximum time to wait, such as 90s or 5m.
     #[arg(long, default_value = "5m", value_parser = duration)]
     pub timeout: Duration,
     #[command(flatten)]
@@ -164,10 +164,10 @@ pub struct UninstallArgs {
 #[derive(Debug, ClapArgs)]
 #[command(after_help = DOCTOR)]
 pub struct DoctorArgs {
-    /// Remove what nothing answers for any more; without --yes, only say what that is.
+    /// Remove orphaned objects; without --yes, only list them.
     #[arg(long)]
     pub fix: bool,
-    /// With --fix: do it.
+    /// With --fix: remove without confirmation.
     #[arg(short, long, requires = "fix")]
     pub yes: bool,
     #[command(flatten)]
@@ -177,17 +177,17 @@ pub struct DoctorArgs {
 const DOCTOR: &str = "\
 Each code has a section in docs/doctor.md.
 
-Exit codes: 0 nothing is wrong (there may be warnings), 1 something does not work, 10 the cluster does not answer.";
+Exit codes: 0 no errors (warnings are possible), 1 errors, 10 the cluster is not reachable.";
 
-/// What becomes of the operator's instances.
+/// Handling of the operator's custom resources.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum Instances {
-    /// Refuse when there are any.
+    /// Refuse to uninstall while custom resources exist.
     #[default]
     Abort,
-    /// Leave them: they run on, unmanaged.
+    /// Retain custom resources, unmanaged.
     Keep,
-    /// Delete them first, and wait until they are gone.
+    /// Delete custom resources first and wait until they are gone.
     Delete,
 }
 

@@ -12,10 +12,10 @@ use crate::output::Report;
 pub struct OfflineArgs {
     #[command(flatten)]
     pub source: CatalogArgs,
-    /// Suppose this version of Kubernetes; unknown when absent.
+    /// Kubernetes version to assume; unknown when absent.
     #[arg(long, value_name = "VERSION", requires = "catalog_dir", value_parser = kubernetes)]
     pub kube_version: Option<Version>,
-    /// Suppose that this is installed, as BUNDLE or PACKAGE@VERSION; may be repeated. A bundle that left the catalog is
+    /// Installed bundle to assume, as BUNDLE or PACKAGE@VERSION; may be repeated. A bundle that left the catalog is
     /// BUNDLE, or BUNDLE@VERSION where its name does not end in its version.
     #[arg(long, value_name = "BUNDLE", requires = "catalog_dir")]
     pub installed: Vec<String>,
@@ -33,19 +33,19 @@ pub struct PlanCommandArgs {
     pub command: PlanCommand,
 }
 
-/// Which change to plan.
+/// Subcommands of `olm plan`.
 #[derive(Debug, Subcommand)]
 pub enum PlanCommand {
-    /// What an installation would do.
+    /// Preview an installation.
     #[command(after_help = PLAN_INSTALL)]
     Install(PlanChangeArgs),
-    /// What an upgrade would do.
+    /// Preview an upgrade.
     #[command(after_help = PLAN_UPGRADE)]
     Upgrade(PlanChangeArgs),
-    /// What going back to an older version would do.
+    /// Preview a rollback.
     #[command(after_help = PLAN_ROLLBACK)]
     Rollback(PlanChangeArgs),
-    /// What removing an operator would do.
+    /// Preview an uninstallation.
     #[command(after_help = PLAN_UNINSTALL)]
     Uninstall(PlanUninstallArgs),
 }
@@ -56,8 +56,8 @@ Examples:
   olm plan install etcd --catalog-dir ./catalog --kube-version 1.33
   olm plan install etcd -o json | jq .permissions
 
-Exit codes: 0 it can be done, 3 no such package, channel or version, 4 a finding blocks it, 5 no version satisfies
-the request. With --exit-code: 0 nothing would change, 1 something would, more than 1 as above.";
+Exit codes: 0 the plan can be applied, 3 package, channel or version not found, 4 a finding blocks the plan,
+5 no version satisfies the request. With --exit-code: 0 no changes, 1 changes, greater than 1 as above.";
 
 const PLAN_UPGRADE: &str = "\
 Examples:
@@ -67,12 +67,13 @@ Examples:
 
 Exit codes: as `olm plan install`.";
 
-const PLAN_ROLLBACK: &str = "\
-Examples:
+const PLAN_ROLLBACK: &str = "Examples:
   olm plan rollback etcd -n etcd
-  olm plan rollback etcd --version 0.10.0
+  olm plan rollback etcd --version \
+    0.10.0
 
-Without --version it is the version that the installed one replaces. Exit codes: as `olm plan install`.";
+The default of --version is the version that the installed version replaces. Exit codes: as `olm \
+    plan install`.";
 
 const PLAN_UNINSTALL: &str = "\
 Examples:
@@ -84,13 +85,13 @@ Exit codes: as `olm plan install`.";
 /// `olm plan install`, `upgrade`, `rollback`.
 #[derive(Debug, ClapArgs)]
 pub struct PlanChangeArgs {
-    /// Package; of an installed operator also its Subscription.
+    /// Package, or Subscription of an installed operator.
     #[arg(add = complete::packages())]
     pub package: String,
-    /// Channel; the one that is followed, or the package's default, when absent.
+    /// Channel; the Subscription's channel or the package's default channel when absent.
     #[arg(short, long)]
     pub channel: Option<String>,
-    /// Version, or a range such as ">=0.10.0 <0.11.0".
+    /// Version or range, such as ">=0.10.0 <0.11.0".
     #[arg(long, visible_alias = "to", value_parser = version_or_range)]
     pub version: Option<String>,
     #[command(flatten)]
@@ -105,13 +106,13 @@ pub struct PlanUninstallArgs {
     /// Package or Subscription.
     #[arg(add = complete::packages())]
     pub package: String,
-    /// What becomes of the operator's instances.
+    /// Handling of the operator's custom resources.
     #[arg(long, value_enum, default_value_t)]
     pub instances: Instances,
-    /// Also delete the CustomResourceDefinitions, and with them every instance in the cluster.
+    /// Also delete the CustomResourceDefinitions and, with them, all their custom resources in the cluster.
     #[arg(long, visible_alias = "crds")]
     pub delete_crds: bool,
-    /// Also remove the operators that were installed for this one and that nothing else needs.
+    /// Also remove dependencies that were installed for this operator and are no longer needed.
     #[arg(long)]
     pub delete_dependencies: bool,
     #[command(flatten)]
@@ -123,10 +124,10 @@ pub struct PlanUninstallArgs {
 /// How a plan is printed, and how the command ends.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct PlanOutputArgs {
-    /// Output format; json and yaml are the plan itself, as the console has it.
+    /// Output format; json and yaml print the plan object that the console uses.
     #[arg(short, long, value_enum, default_value_t)]
     pub output: Report,
-    /// End with 1 when something would change.
+    /// Exit with code 1 when the plan has changes.
     #[arg(long)]
     pub exit_code: bool,
 }
@@ -135,13 +136,13 @@ pub struct PlanOutputArgs {
 #[derive(Debug, ClapArgs)]
 #[command(after_help = WHY)]
 pub struct WhyArgs {
-    /// Package; of an installed operator also its Subscription.
+    /// Package, or Subscription of an installed operator.
     #[arg(add = complete::packages())]
     pub package: String,
-    /// Channel; the one that is followed, or the package's default, when absent.
+    /// Channel; the Subscription's channel or the package's default channel when absent.
     #[arg(short, long)]
     pub channel: Option<String>,
-    /// Version or range to ask about; the Subscription's own when absent.
+    /// Version or range to explain; the Subscription's when absent.
     #[arg(long, value_parser = version_or_range)]
     pub version: Option<String>,
     /// Output format.
@@ -151,29 +152,30 @@ pub struct WhyArgs {
     pub offline: OfflineArgs,
 }
 
-const WHY: &str = "\
-Examples:
+const WHY: &str = "Examples:
   olm why etcd
   olm why etcd --version 0.11.0
-  olm why etcd --catalog-dir ./catalog --installed etcdoperator.v0.9.2
+  olm why etcd --catalog-dir \
+    ./catalog --installed etcdoperator.v0.9.2
 
-Exit codes: 0 there is an answer, 3 no such package, channel or version, 5 no version satisfies the request
-(the reasons are the answer).";
+Exit codes: 0 a version was selected, 3 package, channel or \
+    version not found, 5 no version satisfies the request
+(the reasons are printed).";
 
 /// `olm graph`.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = PACKAGE_GRAPH)]
 pub struct PackageGraphArgs {
-    /// Package; of an installed operator also its Subscription.
+    /// Package, or Subscription of an installed operator.
     #[arg(add = complete::packages())]
     pub package: String,
     /// Only this channel.
     #[arg(short, long)]
     pub channel: Option<String>,
-    /// The version that the way begins at; the installed one when absent.
+    /// Start version of the upgrade path; the installed version when absent.
     #[arg(long, value_name = "VERSION")]
     pub from: Option<String>,
-    /// The version that the way leads to; the newest that can be reached when absent.
+    /// Target version of the upgrade path; the newest reachable version when absent.
     #[arg(long, value_name = "VERSION")]
     pub to: Option<String>,
     /// Output format.
@@ -189,15 +191,15 @@ Examples:
   olm graph etcd --from 0.9.0 --to 0.9.4
   olm graph etcd --catalog-dir ./catalog -o dot | dot -Tsvg > etcd.svg
 
-Exit codes: 0 drawn, 3 no such package, channel or version, 5 no way leads from the one version to the other.";
+Exit codes: 0 done, 3 package, channel or version not found, 5 no upgrade path between the two versions.";
 
-/// What new fields are compared with.
+/// Base of the comparison.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum Against {
-    /// The objects as they are on the cluster, with what others changed in them.
+    /// Live objects of the cluster, including changes by other clients.
     #[default]
     Live,
-    /// The objects as the installed version made them.
+    /// Objects as the installed version rendered them.
     Installed,
 }
 
@@ -205,19 +207,19 @@ pub enum Against {
 #[derive(Debug, ClapArgs)]
 #[command(after_help = PACKAGE_DIFF)]
 pub struct PackageDiffArgs {
-    /// Package; of an installed operator also its Subscription.
+    /// Package, or Subscription of an installed operator.
     #[arg(add = complete::packages())]
     pub package: String,
-    /// The version to compare with; the next upgrade when absent.
+    /// Version to compare with; the next upgrade when absent.
     #[arg(long, value_name = "VERSION")]
     pub to: Option<String>,
-    /// The version that is there; without a cluster also: --installed.
+    /// Installed version; without a cluster, --installed is equivalent.
     #[arg(long, value_name = "VERSION", requires = "catalog_dir", conflicts_with = "installed")]
     pub from: Option<String>,
-    /// Channel; the one that is followed, or the package's default, when absent.
+    /// Channel; the Subscription's channel or the package's default channel when absent.
     #[arg(short, long)]
     pub channel: Option<String>,
-    /// What new fields are compared with.
+    /// Base of the comparison.
     #[arg(long, value_enum, default_value_t, conflicts_with = "catalog_dir")]
     pub against: Against,
     /// Output format.
@@ -233,13 +235,13 @@ Examples:
   olm diff etcd --to 0.10.1 --against installed
   olm diff etcd --from 0.9.2 --to 0.9.4 --catalog-dir ./catalog
 
-Exit codes, as kubectl diff has them: 0 no difference, 1 a difference, more when it could not be found out.";
+Exit codes, as of kubectl diff: 0 no differences, 1 differences, greater than 1 an error.";
 
 /// `olm explain`.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = EXPLAIN)]
 pub struct ExplainArgs {
-    /// A code that a plan, a reason or a check printed; all codes are listed when absent.
+    /// Code of a finding, a reason or a check; all codes are listed when absent.
     #[arg(add = complete::codes())]
     pub code: Option<String>,
     /// Output format.
@@ -254,7 +256,7 @@ Examples:
   olm explain channel-several-heads
   olm explain
 
-It needs neither a cluster nor a network.";
+The command works without a cluster or network.";
 
 #[cfg(test)]
 mod tests {

@@ -13,10 +13,10 @@ pub struct PolicyArgs {
     pub command: PolicyCommand,
 }
 
-/// What to do with InstallPolicies.
+/// Subcommands of `olm policy`.
 #[derive(Debug, Subcommand)]
 pub enum PolicyCommand {
-    /// Preview what InstallPolicies would refuse, without applying them.
+    /// Preview the effect of InstallPolicies without applying them.
     #[command(after_help = TEST)]
     Test(PolicyTestArgs),
 }
@@ -31,10 +31,12 @@ pub struct PolicyTestArgs {
     pub out: OutputArgs,
 }
 
-const TEST: &str = "\
-Examples:
+const TEST: &str = "Examples:
   olm policy test -f policy.yaml
-  olm policy test -f policy.yaml -n team-a -o json
+  olm policy test -f policy.yaml -n team-a -o \
+    json
 
-Without --namespace, all namespaces are looked at. Exit codes: 0 nothing would be refused, 1 something would be refused
-or wait for a second approver, 2 the file is not valid, 10 not everything could be looked at.";
+Without --namespace, all namespaces are checked. Exit codes: 0 no refusals, 1 an operator would be \
+    refused or wait
+for a second approver, 2 the file is not valid, 10 some namespaces or objects were not \
+    checked.";

@@ -13,7 +13,7 @@ use super::console::OidcArgs;
 /// `olm up`.
 #[derive(Debug, ClapArgs)]
 pub struct UpArgs {
-    /// Where the state is kept.
+    /// Data directory of the dev cluster.
     #[arg(long, env = "OLM_DATA_DIR")]
     pub data_dir: Option<PathBuf>,
     /// Address of the Kubernetes API.
@@ -22,16 +22,16 @@ pub struct UpArgs {
     /// Address of the console.
     #[arg(long, default_value = "127.0.0.1:8090")]
     pub console: SocketAddr,
-    /// Also serve this directory as a catalog; NAME=DIR, may be repeated.
+    /// Additional catalog directory, as NAME=DIR; may be repeated.
     #[arg(long, value_name = "NAME=DIR", value_parser = name_and_dir)]
     pub catalog: Vec<(String, PathBuf)>,
-    /// Also serve packages of catalogs as PackageManifests, by an aggregated API; needs pods.
+    /// Serve packages of catalogs as PackageManifests (aggregated API; requires pods).
     #[arg(long, conflicts_with = "no_pods")]
     pub package_manifests: bool,
-    /// Let pods reach this port of 127.0.0.1 at host.olm.internal; may be repeated.
+    /// Port of 127.0.0.1 that pods can reach at host.olm.internal; may be repeated.
     #[arg(long, value_name = "PORT", conflicts_with = "no_pods", value_parser = clap::value_parser!(u16).range(1..))]
     pub host_port: Vec<u16>,
-    /// Do not run pods: only the API, the catalog and the console.
+    /// Run only the API, the catalog and the console, without pods.
     #[arg(long)]
     pub no_pods: bool,
     #[command(flatten)]
@@ -39,7 +39,7 @@ pub struct UpArgs {
     /// Install the etcd operator, create a three-member etcd cluster, write and read a key.
     #[arg(long)]
     pub demo: bool,
-    /// Stop when standard input closes: for tests and other parents that may die.
+    /// Stop when standard input closes (for tests and supervising processes).
     #[arg(long, hide = true)]
     pub until_stdin_closes: bool,
 }
@@ -48,7 +48,7 @@ pub struct UpArgs {
 #[cfg(feature = "devcluster")]
 #[derive(Debug, ClapArgs)]
 pub struct TokenArgs {
-    /// Where the dev cluster keeps its state.
+    /// Data directory of the dev cluster.
     #[arg(long, env = "OLM_DATA_DIR")]
     pub data_dir: Option<PathBuf>,
 }
@@ -61,17 +61,17 @@ pub struct DevArgs {
     pub command: DevCommand,
 }
 
-/// What the dev cluster can run.
+/// Subcommands of `olm dev`.
 #[cfg(feature = "devcluster")]
 #[derive(Debug, Subcommand)]
 pub enum DevCommand {
-    /// List the images that the dev cluster can run, and the programs they stand for.
+    /// List the images of the dev cluster and the programs that implement them.
     Images(OutputArgs),
-    /// Put faults into pods of the dev cluster, and take them back.
+    /// Inject faults into pods of the dev cluster and remove them.
     Fault(FaultArgs),
-    /// Show which rights a ServiceAccount has used, and which it was refused, since the dev cluster started.
+    /// Show the used and denied permissions of a ServiceAccount since the dev cluster started.
     Rights {
-        /// The ServiceAccount, in the namespace of --namespace.
+        /// ServiceAccount in the namespace of --namespace.
         account: String,
         #[command(flatten)]
         out: OutputArgs,
@@ -86,65 +86,65 @@ pub struct FaultArgs {
     pub command: FaultCommand,
 }
 
-/// Faults of pods.
+/// Subcommands of `olm dev fault`.
 #[cfg(feature = "devcluster")]
 #[derive(Debug, Subcommand)]
 pub enum FaultCommand {
-    /// Lose all packets to and from a pod.
+    /// Drop all packets to and from a pod.
     Cut {
-        /// The pods.
+        /// Pods.
         #[arg(required = true, value_name = "POD")]
         pods: Vec<String>,
-        /// Only those to and from other pods: `pods` for all of them (also through Services; node, probes, API server and DNS
-        /// stay), or the name of one (directly; NAME or NAMESPACE/NAME, may be repeated). Needs nft on this machine.
+        /// Drop only packets to and from other pods: `pods` for all pods (also through Services; node, probes, API server and DNS
+        /// stay reachable), or a pod (NAME or NAMESPACE/NAME; direct connections only; may be repeated). Requires nft.
         #[arg(long, value_name = "pods|POD")]
         from: Vec<String>,
     },
     /// Stop all processes of a pod (SIGSTOP).
     Pause {
-        /// The pods.
+        /// Pods.
         #[arg(required = true, value_name = "POD")]
         pods: Vec<String>,
     },
-    /// Stop all processes of a pod and let them run, in turns. Everything they do takes longer; network and disk are as
-    /// fast as ever.
+    /// Stop and continue all processes of a pod in turns. The processes become slower; network and disk are not
+    /// affected.
     Slow {
-        /// The pods.
+        /// Pods.
         #[arg(required = true, value_name = "POD")]
         pods: Vec<String>,
-        /// Milliseconds that they stand still at a time.
+        /// Milliseconds of each stop.
         #[arg(long, value_name = "MS", default_value_t = 200)]
         stop: u32,
-        /// Milliseconds that they run in between.
+        /// Milliseconds between two stops.
         #[arg(long, value_name = "MS", default_value_t = 20)]
         run: u32,
     },
     /// Kill all processes of a pod (SIGKILL).
     Kill {
-        /// The pods.
+        /// Pods.
         #[arg(required = true, value_name = "POD")]
         pods: Vec<String>,
-        /// Empty its emptyDirs and the volumes of its claims before it is started again.
+        /// Empty the emptyDir and PersistentVolumeClaim volumes of the pod before the restart.
         #[arg(long)]
         wipe: bool,
     },
-    /// Take faults back: those of the pods named, or all that there are with --all.
+    /// Remove the faults of the named pods, or all faults with --all.
     Undo {
-        /// The pods.
+        /// Pods.
         #[arg(required_unless_present = "all", conflicts_with = "all", value_name = "POD")]
         pods: Vec<String>,
-        /// Of all pods in all namespaces.
+        /// Remove faults of all pods in all namespaces.
         #[arg(long)]
         all: bool,
         /// Only faults of this kind.
         #[arg(long, value_enum)]
         kind: Option<FaultKind>,
     },
-    /// List the faults that are in force.
+    /// List active faults.
     List(OutputArgs),
 }
 
-/// Faults that stay in force.
+/// Persistent faults.
 #[cfg(feature = "devcluster")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum FaultKind {
@@ -159,22 +159,22 @@ pub enum FaultKind {
 /// `olm manager`.
 #[derive(Debug, ClapArgs)]
 pub struct ManagerArgs {
-    /// Address for catalogs, health and metrics, with TLS and without.
+    /// Address for catalogs, health and metrics (HTTP and HTTPS).
     #[arg(long, default_value = "0.0.0.0:8080")]
     pub listen: SocketAddr,
-    /// Where catalogs are kept, so that a restart serves them at once; a fresh folder when absent.
+    /// Cache directory of catalogs, used after a restart; a temporary folder when absent.
     #[arg(long, env = "OLM_CACHE_DIR")]
     pub cache_dir: Option<PathBuf>,
-    /// YAML file with `mirrors`, `plainHttp`, `skipTlsVerify`, `tokenHosts` and `egress` of registries; read anew for every fetch.
+    /// YAML file with `mirrors`, `plainHttp`, `skipTlsVerify`, `tokenHosts` and `egress` of registries; reloaded for every fetch.
     #[arg(long, env = "OLM_REGISTRIES")]
     pub registries: Option<PathBuf>,
-    /// Folder with certificate authorities (*.crt, *.pem) to trust beside the system's.
+    /// Folder with additional certificate authorities (*.crt, *.pem).
     #[arg(long, env = "OLM_PULL_CAS_DIR")]
     pub pull_cas_dir: Option<PathBuf>,
-    /// Address at which the API server calls the webhook that records requests, and PackageManifests; not served when absent.
+    /// Address of the webhook that records requests and of the PackageManifests API; not served when absent.
     #[arg(long, value_name = "ADDRESS")]
     pub secure_listen: Option<SocketAddr>,
-    /// How the log is written.
+    /// Log format.
     #[arg(long, env = "OLM_LOG_FORMAT", value_enum, default_value_t)]
     pub log_format: LogFormat,
 }
@@ -182,20 +182,20 @@ pub struct ManagerArgs {
 /// How servers write their log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum LogFormat {
-    /// One JSON object a line, with the spans that it happened in.
+    /// One JSON object per line, with its spans.
     #[default]
     Json,
-    /// Lines for people.
+    /// Plain text.
     Text,
 }
 
 /// `olm staticweb`.
 #[derive(Debug, ClapArgs)]
 pub struct StaticwebArgs {
-    /// Address to serve on.
+    /// Address to listen on.
     #[arg(long, default_value = "0.0.0.0:8080")]
     pub listen: SocketAddr,
-    /// Directory to serve; a page that names the pod when absent.
+    /// Directory to serve; a page with the pod's name when absent.
     #[arg(long)]
     pub root: Option<PathBuf>,
 }
@@ -208,7 +208,7 @@ fn name_and_dir(text: &str) -> Result<(String, PathBuf), String> {
         && !name.starts_with('-')
         && !name.ends_with('-');
     if !valid {
-        return Err(format!("`{name}` is not a valid name: use lower case letters, digits and `-`"));
+        return Err(format!("`{name}` is not a valid name, expected lower-case letters, digits and `-`"));
     }
     let dir = PathBuf::from(dir);
     if !dir.is_dir() {

@@ -10,9 +10,9 @@ pub struct SkipArgs {
     /// Package or Subscription.
     #[arg(add = complete::packages())]
     pub name: String,
-    /// Versions never to install; the one that is offered when absent.
+    /// Versions to exclude; the available upgrade when absent.
     pub versions: Vec<String>,
-    /// Allow them again.
+    /// Allow the versions again.
     #[arg(long)]
     pub undo: bool,
     #[command(flatten)]
@@ -35,7 +35,7 @@ pub struct SnoozeArgs {
     /// Package or Subscription.
     #[arg(add = complete::packages())]
     pub name: String,
-    /// Offer upgrades again.
+    /// Show upgrades again.
     #[arg(long)]
     pub undo: bool,
     #[command(flatten)]
@@ -48,7 +48,7 @@ pub struct SetChannelArgs {
     /// Package or Subscription.
     #[arg(add = complete::packages())]
     pub name: String,
-    /// The channel to follow from now on.
+    /// New channel.
     pub channel: String,
     #[command(flatten)]
     pub out: OutputArgs,
@@ -61,7 +61,7 @@ pub struct RollbackArgs {
     /// Package or Subscription.
     #[arg(add = complete::packages())]
     pub name: String,
-    /// Version to go back to; what ran before when absent.
+    /// Target version; the previous version when absent.
     #[arg(long)]
     pub to: Option<String>,
     #[command(flatten)]
@@ -70,10 +70,11 @@ pub struct RollbackArgs {
     pub out: OutputArgs,
 }
 
-const ROLLBACK: &str = "\
-It writes to the Subscription: the version as a pin, leave to go against the catalog's edges, and a pause that holds
-from that version on. What would lose data is refused; `olm plan rollback` shows the plan beforehand.
-To go on later: olm unpin NAME; olm resume NAME";
+const ROLLBACK: &str = "The command changes the Subscription: it pins the version, allows a change against \
+    the catalog's upgrade edges, and
+pauses the operator at that version. A rollback that loses data is \
+    refused; `olm plan rollback` previews it.
+To resume upgrades: olm unpin NAME; olm resume NAME";
 
 /// `olm history`.
 #[derive(Debug, ClapArgs)]

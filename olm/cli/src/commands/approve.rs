@@ -20,7 +20,7 @@ pub async fn run(global: &Global, args: ApproveArgs) -> Result<(), Failure> {
         wait::installed(&client, &approved.namespace, &approved.package, csv, args.wait.timeout).await?;
     }
     print_one(&approved, args.out.output, &approved.plan, || {
-        let how = if approved.already { "was approved already" } else { "approved" };
+        let how = if approved.already { "is already approved" } else { "approved" };
         format!("plan {} {how}: {}", approved.plan, approved.summary)
     })
 }

@@ -25,7 +25,7 @@ pub async fn read(global: &Global, args: &CatalogArgs) -> Result<Vec<LoadedCatal
             let client = context::connect(global).await?;
             let catalogs = Fetcher::service_proxy(client).fetch().await.map_err(|e| {
                 Failure::new(Code::Unexpected, e.to_string())
-                    .hint("is the manager running? kubectl get pods -n olm")
+                    .hint("check the manager: kubectl get pods -n olm")
             })?;
             names::keep(global, &catalogs);
             catalogs
@@ -68,7 +68,7 @@ pub async fn find<'a>(
         catalogs.iter().flat_map(|c| c.catalog.summaries().map(|s| s.name.clone())).collect();
     let failure = Failure::new(Code::NotFound, format!("package `{package}` not found"));
     Err(match olm_version::suggest(package, &names, 3) {
-        nearest if nearest.is_empty() => failure.hint("run `olm search` to see what the catalogs have"),
+        nearest if nearest.is_empty() => failure.hint("run `olm search` to list the available packages"),
         nearest => failure.hint(format!("did you mean {}?", nearest.join(", "))),
     })
 }
@@ -86,7 +86,7 @@ pub fn reference(catalogs: &[LoadedCatalog], wanted: &str) -> Result<CatalogRef,
                 nearest => failure.hint(format!("did you mean {}?", nearest.join(", "))),
             })
         }
-        _ => Err(Failure::new(Code::Usage, format!("catalog `{wanted}` is in several namespaces"))
-            .hint("name it as NAMESPACE/NAME")),
+        _ => Err(Failure::new(Code::Usage, format!("catalog `{wanted}` exists in several namespaces"))
+            .hint("use NAMESPACE/NAME")),
     }
 }

@@ -33,14 +33,14 @@ pub fn images() -> ImageTable {
             "olm",
             &olm,
             &["olm", "staticweb"],
-            "a small static file server",
+            "static file server",
         ),
         image(
             "localhost/olm/etcd-operator:0.1*".to_string(),
             "etcd-operator",
             &etcd_operator,
             &["etcd-operator"],
-            "the etcd operator; every 0.10 and 0.11 image is the one program that was built here",
+            "the etcd operator; all 0.10 and 0.11 images run the program of this build",
         ),
     ])
 }
@@ -83,8 +83,8 @@ fn show_images(out: &OutputArgs) -> Result<(), Failure> {
 
 /// What another cluster than the dev cluster gets to hear.
 fn elsewhere(what: &str) -> Failure {
-    Failure::new(Code::Refused, format!("this cluster is not an `olm up`: {what} the dev cluster alone"))
-        .hint("name the kubeconfig that `olm up` printed, with --kubeconfig or the variable KUBECONFIG")
+    Failure::new(Code::Refused, format!("not a dev cluster of `olm up`: {what} a dev cluster"))
+        .hint("set --kubeconfig or KUBECONFIG to the kubeconfig that `olm up` printed")
 }
 
 /// The version of etcd to use when nobody asks for one: the newest on this machine.

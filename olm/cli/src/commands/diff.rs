@@ -75,7 +75,7 @@ fn lines(field: &FieldDiff) -> String {
         }
     }
     if field.cut {
-        out += "    (a value is longer than what is shown)\n";
+        out += "    (value truncated)\n";
     }
     if let Some(by) = &field.by {
         out += &format!("    (set by {})\n", printable(by));

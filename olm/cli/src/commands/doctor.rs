@@ -54,7 +54,7 @@ async fn fix(client: &kube::Client, report: &Report, yes: bool) -> Result<Vec<St
             0 => Ok(Vec::new()),
             n => Err(Failure::new(
                 Code::Refused,
-                format!("{} would be removed; nothing was changed", count(n, "object")),
+                format!("{} would be removed; no changes made", count(n, "object")),
             )
             .hint("add --yes to remove them")),
         };
@@ -81,7 +81,7 @@ fn text(outcome: &Outcome<'_>) -> String {
         };
         _ = writeln!(
             out,
-            "Kubernetes {version}, {manager}, olm {}; {} looked at",
+            "Kubernetes {version}, {manager}, olm {}; {} checked",
             report.program,
             count(report.objects, "object")
         );
@@ -103,11 +103,11 @@ fn text(outcome: &Outcome<'_>) -> String {
     let (errors, warnings) = (of(Severity::Error), of(Severity::Warning));
     let unchecked = match report.unchecked() {
         0 => String::new(),
-        n => format!("; {} not made, see NotChecked", count(n, "check")),
+        n => format!("; {} skipped, see NotChecked", count(n, "check")),
     };
     out += &match (errors, warnings) {
-        (0, 0) if unchecked.is_empty() => "all is well\n".to_owned(),
-        (0, 0) => format!("nothing found{unchecked}\n"),
+        (0, 0) if unchecked.is_empty() => "no problems found\n".to_owned(),
+        (0, 0) => format!("no problems found{unchecked}\n"),
         _ => format!("{}, {}{unchecked}\n", count(errors, "error"), count(warnings, "warning")),
     };
     for object in outcome.removed.iter().flatten() {
@@ -144,7 +144,7 @@ mod tests {
         let printed = text(&Outcome { report: &report, removed: Some(vec!["ClusterRole b".into()]) });
         assert_eq!(
             printed,
-            "Kubernetes v1.33.0, manager in namespace olm, olm 0.1.0; 1 object looked at\n\
+            "Kubernetes v1.33.0, manager in namespace olm, olm 0.1.0; 1 object checked\n\
              ✖ WebhookUnanswered ValidatingWebhookConfiguration a: no pod is ready\n    kubectl get pods\n\
              1 error, no warnings\nremoved: ClusterRole b\n"
         );
@@ -173,14 +173,14 @@ mod tests {
         };
         assert_eq!(
             text(&Outcome { report: &report, removed: None }),
-            "Kubernetes v1.33.0, manager not checked, olm 0.1.0; 2 objects looked at\n\
+            "Kubernetes v1.33.0, manager not checked, olm 0.1.0; 2 objects checked\n\
              · NotChecked Deployments in namespace x: forbidden\n· NotChecked APIServices: forbidden\n\
-             nothing found; 2 checks not made, see NotChecked\n"
+             no problems found; 2 checks skipped, see NotChecked\n"
         );
         let well = Report { manager_checked: true, ailments: Vec::new(), ..report };
         assert!(
             text(&Outcome { report: &well, removed: None })
-                .ends_with("no manager, olm 0.1.0; 2 objects looked at\nall is well\n")
+                .ends_with("no manager, olm 0.1.0; 2 objects checked\nno problems found\n")
         );
     }
 }

@@ -14,9 +14,9 @@ pub fn run(args: &ExplainArgs) -> Result<(), Failure> {
         return args.output.print(&pages, || list(&pages));
     };
     let found = pages::find(code).map_err(|nearest| {
-        let failure = Failure::new(Code::NotFound, format!("there is no code `{code}`"));
+        let failure = Failure::new(Code::NotFound, format!("code `{code}` not found"));
         match nearest.as_slice() {
-            [] => failure.hint("run `olm explain` to see all codes"),
+            [] => failure.hint("run `olm explain` to list all codes"),
             nearest => failure.hint(format!("did you mean {}?", nearest.join(", "))),
         }
     })?;
@@ -47,9 +47,9 @@ fn text(page: &Page) -> String {
     // The heading is the code; what kind of code it is, is said beside it.
     let kind = match page.kind {
         Kind::Finding => "a finding of a plan",
-        Kind::Reason => "a reason why no version is chosen",
+        Kind::Reason => "a reason of the resolver",
         Kind::Problem => "a problem of a catalog or a bundle",
-        Kind::Ailment => "an ailment of a cluster",
+        Kind::Ailment => "a problem of a cluster",
     };
     text.replacen(&format!("{}\n", page.code), &format!("{}, {kind}\n", page.code), 1)
 }

@@ -23,7 +23,7 @@ pub async fn run(global: &Global, args: HistoryArgs) -> Result<(), Failure> {
             vec![version, ago, r.plan.clone(), r.catalog.clone(), r.approval.who(), r.summary.clone()]
         },
         name: |r| r.plan.clone(),
-        empty: "No plan was carried out yet.",
+        empty: "No plan has been applied.",
     }
     .print(args.out.output, !args.out.no_headers)
 }

@@ -18,7 +18,7 @@ use crate::{
 pub async fn run(global: &Global, args: InstallArgs) -> Result<(), Failure> {
     let client = context::connect(global).await?;
     let catalogs = Fetcher::service_proxy(client.clone()).fetch().await.map_err(|e| {
-        Failure::new(Code::Unexpected, e.to_string()).hint("is the manager running? kubectl get pods -n olm")
+        Failure::new(Code::Unexpected, e.to_string()).hint("check the manager: kubectl get pods -n olm")
     })?;
     let mut request = request(global, &args, &catalogs)?;
     if args.approval.is_none()
@@ -37,7 +37,7 @@ pub async fn run(global: &Global, args: InstallArgs) -> Result<(), Failure> {
         eprintln!("created {created}");
     }
     if !result.changed {
-        eprintln!("{} is subscribed to already in namespace {}", result.package, result.namespace);
+        eprintln!("{} already has a Subscription in namespace {}", result.package, result.namespace);
     }
     if args.wait.wait {
         wait::installed(&client, &result.namespace, &result.subscription, None, args.wait.timeout).await?;
@@ -47,7 +47,8 @@ pub async fn run(global: &Global, args: InstallArgs) -> Result<(), Failure> {
         let done = if args.wait.wait { "is installed" } else { "will be installed" };
         let mut text = format!("{} {version} {done} in namespace {}", result.package, result.namespace);
         if !args.wait.wait {
-            let _ = write!(text, "\nfollow it: olm status {} -n {}", result.package, result.namespace);
+            let _ =
+                write!(text, "\nshow the progress: olm status {} -n {}", result.package, result.namespace);
         }
         text
     })

@@ -30,7 +30,7 @@ pub async fn run(global: &Global, args: ListArgs) -> Result<(), Failure> {
             ]
         },
         name: |i| i.name.clone(),
-        empty: "Nothing is installed.",
+        empty: "No operators installed.",
     }
     .print(args.out.output, !args.out.no_headers)
 }

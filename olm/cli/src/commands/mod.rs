@@ -53,7 +53,7 @@ pub async fn run(args: Args) -> Result<(), Failure> {
             if local {
                 return Err(failure);
             }
-            Err(failure.hint("what was asked of the cluster goes on there; `olm list` shows how it stands"))
+            Err(failure.hint("the operation continues on the cluster; `olm list` shows its status"))
         }
     }
 }
@@ -107,7 +107,7 @@ fn completion(shell: clap_complete::Shell) -> Result<(), Failure> {
     let mut script = Vec::new();
     let shells = Shells::builtins();
     let name = shell.to_string();
-    let unknown = || Failure::new(Code::Unexpected, format!("there is no script for {name}"));
+    let unknown = || Failure::new(Code::Unexpected, format!("no completion script for {name}"));
     let completer = shells.completer(&name).ok_or_else(unknown)?;
     completer.write_registration(crate::args::COMPLETE, "olm", "olm", "olm", &mut script)?;
     say(&String::from_utf8_lossy(&script))

@@ -49,14 +49,15 @@ async fn test(global: &Global, args: PolicyTestArgs) -> Result<(), Failure> {
 fn read(path: &Path) -> Result<Vec<InstallPolicy>, Failure> {
     let wrong = |text: String| Failure::new(Code::Usage, format!("{}: {text}", path.display()));
     let content =
-        std::fs::read_to_string(path).map_err(|error| wrong(format!("failed to read it: {error}")))?;
+        std::fs::read_to_string(path).map_err(|error| wrong(format!("failed to read the file: {error}")))?;
     parse(&content).map_err(wrong)
 }
 
 fn parse(content: &str) -> Result<Vec<InstallPolicy>, String> {
     let mut policies = Vec::new();
     for document in serde_yaml::Deserializer::from_str(content) {
-        let object = Value::deserialize(document).map_err(|error| format!("failed to read it: {error}"))?;
+        let object =
+            Value::deserialize(document).map_err(|error| format!("failed to parse the file: {error}"))?;
         let items = match object["items"].as_array() {
             Some(items) => items.clone(),
             None if object.is_null() => continue,
@@ -75,13 +76,13 @@ fn policy(mut object: Value) -> Result<InstallPolicy, String> {
         return Err(format!("expected objects of kind InstallPolicy and apiVersion {API_VERSION}"));
     }
     let Some(name) = object["metadata"]["name"].as_str().map(str::to_owned) else {
-        return Err("metadata.name: expected the name of the InstallPolicy".into());
+        return Err("metadata.name: missing, expected the name of the InstallPolicy".into());
     };
     let crd = olm_api::crds().into_iter().find(|crd| crd.spec.names.kind == "InstallPolicy");
     let crd = crd
         .and_then(|crd| serde_json::to_value(crd).ok())
         .and_then(|crd| olm_crd::definition::parse(&crd).ok());
-    let crd = crd.ok_or("the schema of InstallPolicies cannot be read")?;
+    let crd = crd.ok_or("failed to parse the schema of InstallPolicies")?;
     let schema = &crd.storage().schema;
     let of = |text: String| format!("InstallPolicy {name}: {text}");
     let unknown = schema.prune(&mut object);
@@ -107,7 +108,7 @@ fn text(tested: &PolicyTest, headers: bool) -> String {
         let selects = match policy.namespaces {
             Some(0) => "selects no namespace".to_owned(),
             Some(n) => format!("selects {}", count(n, "namespace")),
-            None => "the number of namespaces that it selects is not known".to_owned(),
+            None => "number of selected namespaces unknown".to_owned(),
         };
         _ = writeln!(out, "InstallPolicy {} ({how}): {selects}", printable(&policy.name));
     }
@@ -212,7 +213,8 @@ mod tests {
                     "cert",
                     Subject::Requested,
                     Verdict::SecondApprover,
-                    "the plan grants 1 HIGH right and InstallPolicy dev asks for 2 different approvers (spec.approvals.high)",
+                    "the plan grants 1 HIGH right and InstallPolicy dev asks for 2 different approvers \
+                        (spec.approvals.high)",
                 ),
                 effect("etcd", Subject::Installed, Verdict::Allowed, ""),
             ],

@@ -68,7 +68,7 @@ impl Progress {
             }
             if start.elapsed() > limit {
                 let message = format!(
-                    "{what}: not there after {}s; last seen: {seen}\n{}",
+                    "{what}: timed out after {}s; last status: {seen}\n{}",
                     limit.as_secs(),
                     diagnosis(client, namespace).await
                 );

@@ -13,7 +13,7 @@ use crate::{
 pub async fn run(global: &Global, args: RollbackArgs) -> Result<(), Failure> {
     let client = context::connect(global).await?;
     let catalogs = Fetcher::service_proxy(client.clone()).fetch().await.map_err(|e| {
-        Failure::new(Code::Unexpected, e.to_string()).hint("is the manager running? olm self status")
+        Failure::new(Code::Unexpected, e.to_string()).hint("check the manager: olm self status")
     })?;
     let namespace = global.namespace.as_deref();
     let back = ops::rollback(&client, &catalogs, namespace, &args.name, args.to.as_deref(), None)
@@ -25,14 +25,14 @@ pub async fn run(global: &Global, args: RollbackArgs) -> Result<(), Failure> {
     }
     print_one(&back, args.out.output, &back.subscription, || {
         let mut text = format!(
-            "{} goes back from {} to {} (plan {}), and is paused there",
+            "rolling back {} from {} to {} (plan {}); the operator is paused at that version",
             back.package,
             back.from,
             back.to,
             back.plan.short_digest()
         );
         if back.plan.requires_approval {
-            text += &format!("\nit waits for approval: olm approve {} -n {}", back.package, back.namespace);
+            text += &format!("\nwaiting for approval: olm approve {} -n {}", back.package, back.namespace);
         }
         text
     })

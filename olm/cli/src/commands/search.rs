@@ -56,7 +56,7 @@ pub async fn run(global: &Global, args: SearchArgs) -> Result<(), Failure> {
             ]
         },
         name: |f| f.package.clone(),
-        empty: "Nothing found.",
+        empty: "No packages found.",
     }
     .print(args.out.output, !args.out.no_headers)
 }

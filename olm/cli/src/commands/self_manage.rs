@@ -41,9 +41,15 @@ async fn found(
     match (&global.namespace, &found) {
         (Some(wanted), Some(found)) if *wanted != found.namespace => Err(Failure::new(
             Code::Refused,
-            format!("olm is installed in namespace {}, not in {wanted}; two managers would undo each other's work", found.namespace),
+            format!(
+                "olm is installed in namespace {}, not in {wanted}; two managers would conflict",
+                found.namespace
+            ),
         )
-        .hint(format!("leave out --namespace, or remove it first: olm self uninstall -n {}", found.namespace))),
+        .hint(format!(
+            "omit --namespace, or remove the installation with `olm self uninstall -n {}`",
+            found.namespace
+        ))),
         _ => Ok(found),
     }
 }

@@ -41,14 +41,14 @@ async fn say(global: &Global, name: &str, wish: &Wish, out: &OutputArgs) -> Resu
     // Only what is newest now has to be looked up.
     let catalogs = match wish {
         Wish::Snooze => Fetcher::service_proxy(client.clone()).fetch().await.map_err(|e| {
-            Failure::new(Code::Unexpected, e.to_string()).hint("is the manager running? olm self status")
+            Failure::new(Code::Unexpected, e.to_string()).hint("check the manager: olm self status")
         })?,
         _ => Vec::new(),
     };
     let said = ops::set(&client, &catalogs, global.namespace.as_deref(), name, wish).await;
     let said = said.map_err(wait::failure)?;
     print_one(&said, out.output, &said.subscription, || {
-        let already = if said.changed { "" } else { " (as before)" };
+        let already = if said.changed { "" } else { " (unchanged)" };
         format!("{}{already}", said.text)
     })
 }

@@ -31,7 +31,7 @@ async fn serve(
 ) -> Result<(), Failure> {
     println!(
         "serving {} on {listen}",
-        root.as_deref().map_or("a greeting".into(), |r| r.display().to_string())
+        root.as_deref().map_or("a sample page".into(), |r| r.display().to_string())
     );
     let router = Router::new().fallback(answer).with_state(root);
     axum::serve(listener, router)
@@ -60,7 +60,7 @@ async fn answer(State(root): State<Option<PathBuf>>, request: Request<Body>) -> 
 
 async fn file(root: &Path, path: &str) -> Response<Body> {
     let Some(mut file) = resolve(root, path) else {
-        return text(StatusCode::BAD_REQUEST, "not a plain path\n");
+        return text(StatusCode::BAD_REQUEST, "invalid path\n");
     };
     if tokio::fs::metadata(&file).await.is_ok_and(|m| m.is_dir()) {
         file.push("index.html");
@@ -79,7 +79,7 @@ async fn file(root: &Path, path: &str) -> Response<Body> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             text(StatusCode::NOT_FOUND, "not found\n")
         }
-        Err(_) => text(StatusCode::FORBIDDEN, "may not be read\n"),
+        Err(_) => text(StatusCode::FORBIDDEN, "permission denied\n"),
     }
 }
 

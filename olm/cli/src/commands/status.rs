@@ -61,9 +61,9 @@ fn text(timeline: &Timeline) -> String {
     for (i, wait) in timeline.waits.iter().enumerate() {
         let text = format!("{} {}: {}", wait.object, wait.reason, wait.text);
         let lead = if i == 0 { "\n" } else { "" };
-        let _ = write!(out, "{lead}\nwaits for: {}", printable(&text));
+        let _ = write!(out, "{lead}\nwaiting for: {}", printable(&text));
         if let Some(fix) = &wait.fix {
-            let _ = write!(out, "\n           {}", printable(fix));
+            let _ = write!(out, "\n             {}", printable(fix));
         }
     }
     if !timeline.events.is_empty() {

@@ -91,8 +91,7 @@ impl Subject {
     async fn on_cluster(global: &Global, catalog: Option<&str>, wish: Wish<'_>) -> Result<Self, Failure> {
         let client = context::connect(global).await?;
         let catalogs = Fetcher::service_proxy(client.clone()).fetch().await.map_err(|e| {
-            Failure::new(Code::Unexpected, e.to_string())
-                .hint("is the manager running? kubectl get pods -n olm")
+            Failure::new(Code::Unexpected, e.to_string()).hint("check the manager: kubectl get pods -n olm")
         })?;
         names::keep(global, &catalogs);
         let found = ops::find_installed(&client, global.namespace.as_deref(), wish.package).await;
@@ -134,7 +133,7 @@ impl Subject {
         let failure = Failure::new(Code::NotFound, format!("{package} is not installed"));
         Err(match &self.ground {
             Ground::Cluster { .. } => failure.hint(format!("olm plan install {package}")),
-            Ground::Offline(_) => failure.hint("say what is, with --installed BUNDLE"),
+            Ground::Offline(_) => failure.hint("set the installed bundle with --installed BUNDLE"),
         })
     }
 
@@ -210,12 +209,12 @@ impl Subject {
         let resolved = self.resolve().await.map_err(|refusal| self.refused(refusal))?;
         let read = async |name: &str| {
             let entry = package.bundles.get(name).ok_or_else(|| {
-                Failure::new(Code::NotFound, format!("bundle {name} is not in the catalog any more"))
-                    .hint("compare with the cluster: --against live")
+                Failure::new(Code::NotFound, format!("bundle {name} is no longer in the catalog"))
+                    .hint("compare with the cluster with --against live")
             })?;
             let bundle = catalog.bundle(entry).await;
             bundle.map_err(|error| {
-                Failure::new(Code::Unexpected, format!("bundle {name} cannot be read: {error}"))
+                Failure::new(Code::Unexpected, format!("failed to read bundle {name}: {error}"))
             })
         };
         let bundle = read(&resolved.chosen.name).await?;

@@ -43,9 +43,12 @@ pub async fn run(global: &Global, args: UninstallArgs) -> Result<(), Failure> {
     let report = tokio::time::timeout(args.timeout, removing)
         .await
         .map_err(|_| {
-            let message = format!("{} is not gone after {}s", args.name, args.timeout.as_secs());
-            Failure::new(Code::Timeout, message)
-                .hint("run the same command again: it goes on where it stopped")
+            let message = format!(
+                "timed out waiting for the removal of {} after {}s",
+                args.name,
+                args.timeout.as_secs()
+            );
+            Failure::new(Code::Timeout, message).hint("run the command again to continue")
         })?
         .map_err(wait::failure)?;
     print_one(&report, args.out.output, &args.name, || text(&report))
@@ -55,30 +58,33 @@ pub async fn run(global: &Global, args: UninstallArgs) -> Result<(), Failure> {
 fn confirm(plan: &Plan, name: &str) -> Result<(), Failure> {
     eprintln!("{}", plan_text(plan));
     if !std::io::stdin().is_terminal() {
-        return Err(Failure::new(Code::Refused, "this deletes instances, and there is nobody to ask")
-            .hint("add --yes when that is what you want"));
+        return Err(Failure::new(
+            Code::Refused,
+            "custom resources would be deleted, and standard input is not \
+            a terminal",
+        )
+        .hint("pass --yes to confirm"));
     }
-    eprint!("Type {name} to delete all of this: ");
+    eprint!("Type {name} to delete these objects: ");
     let mut line = String::new();
     std::io::stdin().lock().read_line(&mut line)?;
     if line.trim() == name {
         Ok(())
     } else {
-        Err(Failure::new(Code::Refused, "not confirmed; nothing was changed"))
+        Err(Failure::new(Code::Refused, "not confirmed; no changes made"))
     }
 }
 
 fn text(report: &UninstallReport) -> String {
     let mut out = String::new();
-    for (what, list) in
-        [("removed", &report.removed), ("kept", &report.kept), ("still there", &report.leftovers)]
+    for (what, list) in [("removed", &report.removed), ("kept", &report.kept), ("pending", &report.leftovers)]
     {
         for object in list {
             let _ = writeln!(out, "{what}: {object}");
         }
     }
     if !report.leftovers.is_empty() {
-        out.push_str("what is still there goes in a moment; if it does not: olm doctor\n");
+        out.push_str("pending objects are being deleted; if they remain, run `olm doctor`\n");
     }
     if report.removed.is_empty() {
         out.push_str("nothing to remove\n");

@@ -31,7 +31,9 @@ pub async fn run(global: &Global, args: UpgradeArgs) -> Result<(), Failure> {
     }
     print_one(&upgraded, args.out.output, &args.name, || match &upgraded {
         Upgraded::Approved(approved) => format!("plan {} approved: {}", approved.plan, approved.summary),
-        Upgraded::InProgress { plan, csv } => format!("plan {plan} is being carried out: {csv}"),
-        Upgraded::Latest { version } => format!("{} {version} is the newest that its channel has", args.name),
+        Upgraded::InProgress { plan, csv } => format!("plan {plan} is being applied: {csv}"),
+        Upgraded::Latest { version } => {
+            format!("{} {version} is the newest version of its channel", args.name)
+        }
     })
 }

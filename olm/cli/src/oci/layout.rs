@@ -36,13 +36,13 @@ pub enum LayoutError {
         source: io::Error,
     },
     /// The folder holds something else.
-    #[error("{} holds files and is no OCI layout; name a new or empty folder", path.display())]
+    #[error("{} contains files and is not an OCI layout, expected a new or empty folder", path.display())]
     Other {
         /// The folder.
         path: PathBuf,
     },
     /// Its index is damaged.
-    #[error("failed to read {}: {reason}; remove the folder and start again", path.display())]
+    #[error("failed to read {}: {reason}; remove the folder and run the command again", path.display())]
     Index {
         /// The file.
         path: PathBuf,
@@ -104,7 +104,7 @@ impl Layout {
             Err(error) => return Err(io("read", &path)(error)),
         };
         let blobs = root.join("blobs/sha256");
-        fs::create_dir_all(&blobs).map_err(io("make", &blobs))?;
+        fs::create_dir_all(&blobs).map_err(io("create", &blobs))?;
         let version = root.join("oci-layout");
         fs::write(&version, r#"{"imageLayoutVersion":"1.0.0"}"#).map_err(io("write", &version))?;
         Ok(Self { root: root.to_owned(), index })

@@ -13,8 +13,14 @@ pub fn image_template(text: &str) -> Result<String, Failure> {
     while let Some((_, after)) = rest.split_once('{') {
         let (key, after) = after.split_once('}').unwrap_or((after, ""));
         if !KNOWN.contains(&key) {
-            return Err(Failure::new(Code::Usage, format!("--image-template {text}: {{{key}}} is unknown"))
-                .hint("there are {package}, {version} and {name}"));
+            return Err(Failure::new(
+                Code::Usage,
+                format!(
+                    "--image-template {text}: unknown placeholder \
+                {{{key}}}"
+                ),
+            )
+            .hint("use {package}, {version} or {name}"));
         }
         rest = after;
     }
@@ -37,7 +43,7 @@ mod tests {
     fn unknown_words_in_braces_are_refused() {
         assert!(image_template("registry.example/{package}:v{version}").is_ok());
         let failure = image_template("registry.example/{pkg}").unwrap_err();
-        assert_eq!(failure.message, "--image-template registry.example/{pkg}: {pkg} is unknown");
+        assert_eq!(failure.message, "--image-template registry.example/{pkg}: unknown placeholder {pkg}");
         assert!(image_template("a{").is_err());
     }
 }

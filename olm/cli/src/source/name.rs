@@ -46,15 +46,15 @@ impl Named {
             return Ok(Self::Source(Source::Http { url: text.to_owned() }));
         }
         if let Some((scheme, _)) = text.split_once("://") {
-            return Err(Failure::new(Code::Usage, format!("{scheme}:// is no kind of source"))
-                .hint("there are oci:DIR, docker://, https://, http:// and grpc://"));
+            return Err(Failure::new(Code::Usage, format!("{scheme}:// is not a supported source"))
+                .hint("use oci:DIR, docker://, https://, http:// or grpc://"));
         }
         let path = PathBuf::from(text);
         match std::fs::metadata(&path) {
             Ok(found) if found.is_dir() => Ok(Self::folder(path)),
             Ok(found) if !found.is_file() => {
                 Err(Failure::new(Code::Usage, format!("{text} is neither a file nor a folder"))
-                    .hint("give a stream as standard input: -"))
+                    .hint("use `-` to read standard input"))
             }
             Ok(_) if is_packed(&path) => Ok(Self::Source(Source::Tarball { path })),
             Ok(_) => Ok(Self::File(path)),
@@ -91,7 +91,10 @@ fn layout(rest: &str) -> Result<Named, Failure> {
     };
     let path = PathBuf::from(dir);
     if !path.join("index.json").is_file() {
-        return Err(Failure::new(Code::NotFound, format!("{dir} is no OCI layout: it has no index.json")));
+        return Err(Failure::new(
+            Code::NotFound,
+            format!("{dir} is not an OCI layout: index.json is missing"),
+        ));
     }
     Ok(Named::Source(Source::OciLayout { path, reference }))
 }
@@ -100,7 +103,7 @@ fn absent(text: &str, error: &std::io::Error) -> Failure {
     let missing = error.kind() == std::io::ErrorKind::NotFound;
     let code = if missing { Code::NotFound } else { Code::Unexpected };
     let what = if missing {
-        format!("there is no file or folder {text}")
+        format!("file or folder {text} not found")
     } else {
         format!("failed to read {text}: {error}")
     };
@@ -108,7 +111,7 @@ fn absent(text: &str, error: &std::io::Error) -> Failure {
     let looks_like_a_path =
         text.starts_with(['.', '/', '~']) || text.ends_with(".yaml") || text.ends_with(".json");
     if missing && !looks_like_a_path {
-        return failure.hint(format!("if it is an image, write docker://{text}"));
+        return failure.hint(format!("use docker://{text} for an image"));
     }
     failure
 }
@@ -171,7 +174,7 @@ mod tests {
             assert_eq!(failure.code, Code::NotFound, "{path}");
             assert!(failure.message.contains(path), "{}", failure.message);
         }
-        assert_eq!(Named::parse("catalg").unwrap_err().hints, ["if it is an image, write docker://catalg"]);
+        assert_eq!(Named::parse("catalg").unwrap_err().hints, ["use docker://catalg for an image"]);
         assert_eq!(Named::parse("ftp://x/y").unwrap_err().code, Code::Usage);
         assert_eq!(Named::parse("").unwrap_err().code, Code::Usage);
         assert_eq!(Named::parse("oci:/nowhere").unwrap_err().code, Code::NotFound);

@@ -170,10 +170,10 @@ impl OpenedBundle {
             }
             Named::File(path) => {
                 return Err(Failure::new(Code::Usage, format!("{} is a file, not a bundle", path.display()))
-                    .hint("name the folder with manifests/ and metadata/"));
+                    .hint("use the folder that contains manifests/ and metadata/"));
             }
             Named::Stdin => {
-                return Err(Failure::new(Code::Usage, "a bundle cannot be read from standard input"));
+                return Err(Failure::new(Code::Usage, "standard input is not supported for bundles"));
             }
             Named::Source(source) => source,
         };
@@ -192,7 +192,7 @@ impl OpenedBundle {
 /// Runs what reads many files aside, so that Ctrl-C is answered at once.
 pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Failure> {
     let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|error| Failure::new(Code::Unexpected, format!("the work ended unexpectedly: {error}")))
+    done.map_err(|error| Failure::new(Code::Unexpected, format!("internal error: {error}")))
 }
 
 /// A build that did not come to be.
@@ -212,8 +212,8 @@ fn unreadable(path: &Path, error: &io::Error) -> Failure {
 
 fn temporary() -> Result<TempDir, Failure> {
     tempfile::Builder::new().prefix("olm-").tempdir().map_err(|error| {
-        let text = format!("failed to make a folder in {}: {error}", std::env::temp_dir().display());
-        Failure::new(Code::Unexpected, text).hint("name another folder with the variable TMPDIR")
+        let text = format!("failed to create a folder in {}: {error}", std::env::temp_dir().display());
+        Failure::new(Code::Unexpected, text).hint("set TMPDIR to another folder")
     })
 }
 

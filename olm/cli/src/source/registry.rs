@@ -43,13 +43,13 @@ pub fn failure(error: &SourceError) -> Failure {
     let failure = Failure::new(code, error.to_string());
     match error {
         SourceError::Denied { .. } => {
-            failure.hint("log in with `podman login` or `docker login`, or name a file with --authfile")
+            failure.hint("log in with `podman login` or `docker login`, or set --authfile")
         }
-        SourceError::Untrusted { .. } => failure.hint("name the authority with --ca-file"),
+        SourceError::Untrusted { .. } => failure.hint("add the certificate authority with --ca-file"),
         SourceError::Unavailable { .. }
             if error.to_string().contains("TLS") || error.to_string().contains("corrupt message") =>
         {
-            failure.hint("if the server speaks without TLS, add --plain-http HOST[:PORT]")
+            failure.hint("for a server without TLS, pass --plain-http HOST[:PORT]")
         }
         _ => failure,
     }

@@ -91,7 +91,7 @@ fn what_is_served_is_read_again_on_a_hangup_and_ends_on_an_interrupt() {
     std::fs::write(dir.path().join("catalog.yaml"), CATALOG.replace("demo", "renamed")).unwrap();
     server.signal(Signal::SIGHUP);
     let line = server.next_line();
-    assert!(line.starts_with("read again: 1 package,"), "{line}");
+    assert!(line.starts_with("reloaded: 1 package,"), "{line}");
     // then the new one is served
     assert!(server.get("/catalogs/catalog/api/v1/packages").contains("\"renamed\""));
     // when the source is gone, then what was read stays
@@ -100,7 +100,7 @@ fn what_is_served_is_read_again_on_a_hangup_and_ends_on_an_interrupt() {
     let mut err = BufReader::new(server.child.stderr.take().unwrap());
     let mut warning = String::new();
     err.read_line(&mut warning).unwrap();
-    assert!(warning.contains("still served"), "{warning}");
+    assert!(warning.contains("still serving the previous content"), "{warning}");
     assert!(server.get("/catalogs/catalog/api/v1/packages").contains("\"renamed\""));
     // and it ends when it is told to
     server.signal(Signal::SIGINT);
@@ -114,7 +114,7 @@ fn a_changed_file_is_noticed_with_watch() {
     let mut server = Server::start(file.to_str().unwrap(), &["--watch"]);
     std::fs::write(&file, CATALOG.replace("demo", "another")).unwrap();
     let line = server.next_line();
-    assert!(line.starts_with("read again: 1 package,"), "{line}");
+    assert!(line.starts_with("reloaded: 1 package,"), "{line}");
     assert!(server.get("/catalogs/catalog/api/v1/all").contains("another"));
 }
 
@@ -200,7 +200,7 @@ fn a_moved_tag_is_noticed_with_watch() {
     registry.push(&CATALOG.replace("demo", "another"), "catalog:v1");
     // then the new catalog takes the place of the old one
     let line = server.next_line();
-    assert!(line.starts_with("read again: 1 package,"), "{line}");
+    assert!(line.starts_with("reloaded: 1 package,"), "{line}");
     assert!(server.get("/catalogs/catalog/api/v1/packages").contains("\"another\""));
     // and a log that goes to a file has no colours
     server.signal(Signal::SIGTERM);

@@ -23,8 +23,9 @@ fn catalog() -> tempfile::TempDir {
     for (version, _) in entries {
         _ = writeln!(
             text,
-            "---\n{{schema: olm.bundle, package: demo, name: demo.v{version}, image: '127.0.0.1:1/demo:{version}', \
-             properties: [{{type: olm.package, value: {{packageName: demo, version: {version}}}}}]}}"
+            "---\n{{schema: olm.bundle, package: demo, name: demo.v{version}, image: \
+                '127.0.0.1:1/demo:{version}', properties: [{{type: olm.package, value: {{packageName: demo, \
+                version: {version}}}}}]}}"
         );
     }
     folder(&[("catalog.yaml", &text)])
@@ -63,8 +64,8 @@ fn an_installed_bundle_that_left_the_catalog_is_known_by_its_edges() {
     // a name without a version: the edges that name it count
     let text = flat(&why(&dir, "demo-early").out);
     for part in [
-        "note: demo-early is not in the catalog and its version is unknown, so no skipRange covers it; give the version \
-         with --installed demo-early@VERSION",
+        "note: demo-early is not in the catalog and its version is unknown, so no skipRange covers it; set \
+            the version with --installed demo-early@VERSION",
         "next: 2.0.0, it skips demo-early in channel stable",
     ] {
         assert!(text.contains(part), "no {part:?} in {text}");
@@ -132,8 +133,8 @@ fn real_packages_name_each_cause_once() {
             "catalogs/certified-full.json.zst",
             "alloydb-omni-operator-certified",
             5,
-            "(3): it needs API Certificate (cert-manager.io/v1), API ClusterIssuer (cert-manager.io/v1) and API \
-             Issuer (cert-manager.io/v1)",
+            "(3): it needs API Certificate (cert-manager.io/v1), API ClusterIssuer (cert-manager.io/v1) and \
+                API Issuer (cert-manager.io/v1)",
         ),
     ] {
         let Some(path) = data(catalog) else { return };

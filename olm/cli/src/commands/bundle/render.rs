@@ -53,5 +53,5 @@ fn unreadable(origin: &str, error: &BundleError) -> Failure {
         BundleError::Layout { .. } => Code::NotFound,
         _ => Code::Refused,
     };
-    Failure::new(code, error.to_string()).hint(format!("see all that is wrong: olm bundle validate {origin}"))
+    Failure::new(code, error.to_string()).hint(format!("olm bundle validate {origin}"))
 }

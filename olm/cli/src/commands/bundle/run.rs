@@ -39,8 +39,8 @@ pub async fn run(global: &Global, args: BundleRunArgs) -> Result<(), Failure> {
     let opened = OpenedBundle::open(&Named::parse(&args.bundle)?, &source::options(&args.registry)?).await?;
     let bundle = super::render::read(&opened)?;
     let package = bundle.package().filter(|name| is_label(name)).map(str::to_owned).ok_or_else(|| {
-        Failure::new(Code::Refused, format!("bundle {} does not say which package it is of", bundle.name()))
-            .hint("name it in metadata/annotations.yaml (operators.operatorframework.io.bundle.package.v1)")
+        Failure::new(Code::Refused, format!("bundle {} has no valid package name", bundle.name()))
+            .hint("set operators.operatorframework.io.bundle.package.v1 in metadata/annotations.yaml")
     })?;
     let client = context::connect(global).await?;
     let namespace = global.namespace.clone().unwrap_or_else(|| suggested_namespace(&bundle, &package));
@@ -81,7 +81,7 @@ pub async fn run(global: &Global, args: BundleRunArgs) -> Result<(), Failure> {
     source.metadata = metadata();
     let sources = Api::<CatalogSource>::namespaced(client.clone(), &namespace);
     apply(&sources, &catalog.name, &source).await?;
-    eprintln!("catalog {namespace}/{} has {}", catalog.name, bundle.name());
+    eprintln!("catalog {namespace}/{} contains {}", catalog.name, bundle.name());
 
     let catalogs = served(&client, &sources, &catalog, &package, &bundle, start + args.timeout).await?;
     let bundle_catalog = catalog.name.clone();
@@ -119,11 +119,13 @@ async fn again(
     };
     let there = maps.get_opt(name).await?.and_then(|map| map.data).unwrap_or_default();
     if shape(&there) == shape(data) {
-        return crate::output::say(&format!("{} is installed already", printable(bundle.name())));
+        return crate::output::say(&format!("{} is already installed", printable(bundle.name())));
     }
-    let text = format!("another bundle is installed under the name {}", bundle.name());
-    Err(Failure::new(Code::Refused, text)
-        .hint("give the new one a new version and name, or remove the old one with `olm uninstall`"))
+    let text = format!("a different bundle is already installed with the name {}", bundle.name());
+    Err(Failure::new(Code::Refused, text).hint(
+        "change the version and name of the new bundle, or remove the installed bundle with `olm \
+            uninstall`",
+    ))
 }
 
 /// What is installed of the package in the namespace; refused when it is from another catalog.
@@ -141,7 +143,7 @@ async fn installed(
     }
     let text = format!("package {package} is installed in namespace {namespace} from catalog {from}");
     Err(Failure::new(Code::Refused, text).hint(format!(
-        "remove it first (olm uninstall {package} -n {namespace}), or use another namespace with -n"
+        "remove it with `olm uninstall {package} -n {namespace}`, or choose another namespace with -n"
     )))
 }
 
@@ -209,16 +211,14 @@ async fn ensure_group(client: &Client, namespace: &str, mut targets: Vec<String>
                 return Ok(());
             }
             let name = group.metadata.name.as_deref().unwrap_or_default();
-            let text = format!(
-                "OperatorGroup {name} of namespace {namespace} does not say what --install-mode asks for"
-            );
+            let text = format!("OperatorGroup {name} of namespace {namespace} does not match --install-mode");
             Err(Failure::new(Code::Refused, text)
-                .hint("leave --install-mode out, or use another namespace with -n"))
+                .hint("omit --install-mode, or choose another namespace with -n"))
         }
         several => {
-            let text = format!("namespace {namespace} has {} OperatorGroups; one is needed", several.len());
+            let text = format!("namespace {namespace} has {} OperatorGroups, expected one", several.len());
             Err(Failure::new(Code::Refused, text)
-                .hint("remove all but one, or use another namespace with -n"))
+                .hint("delete all but one, or choose another namespace with -n"))
         }
     }
 }
@@ -264,7 +264,7 @@ async fn served(
     loop {
         let catalogs = fetcher.fetch().await.map_err(|error| {
             Failure::new(Code::Unexpected, error.to_string())
-                .hint("is the manager running? kubectl get pods -n olm")
+                .hint("check the manager: kubectl get pods -n olm")
         })?;
         let catalog = catalogs.iter().find(|catalog| catalog.reference == *wanted);
         let head =
@@ -275,10 +275,10 @@ async fn served(
         if Instant::now() > until {
             let status =
                 sources.get_opt(&wanted.name).await?.and_then(|source| source.status).unwrap_or_default();
-            let said = status.message.unwrap_or_else(|| "it says nothing".to_owned());
+            let said = status.message.unwrap_or_else(|| "no status message".to_owned());
             let text =
-                format!("CatalogSource {}/{} was not read in time: {said}", wanted.namespace, wanted.name);
-            return Err(Failure::new(Code::Timeout, text).hint("run the same command again to go on waiting"));
+                format!("timed out waiting for CatalogSource {}/{}: {said}", wanted.namespace, wanted.name);
+            return Err(Failure::new(Code::Timeout, text).hint("run the command again to continue waiting"));
         }
         tokio::time::sleep(LOOK).await;
     }

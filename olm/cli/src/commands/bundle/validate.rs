@@ -87,7 +87,7 @@ fn categories(file: &str) -> Result<Vec<String>, Failure> {
             Code::Usage,
             format!("failed to read {file} (variable OPERATOR_BUNDLE_CATEGORIES): {why}"),
         )
-        .hint(r#"it holds {"categories": ["Database", ...]}"#)
+        .hint(r#"expected {"categories": ["Database", ...]}"#)
     };
     let text = std::fs::read(file).map_err(|error| failed(error.to_string()))?;
     let read: Categories = serde_json::from_slice(&text).map_err(|error| failed(error.to_string()))?;
@@ -175,6 +175,6 @@ fn list_optional(format: Judgement) -> Result<(), Failure> {
     report.print(&suites, || {
         let rows: Vec<Vec<String>> =
             suites.iter().map(|suite| vec![suite.name.to_owned(), suite.description.to_owned()]).collect();
-        table(&["NAME", "WHAT IT CHECKS"], &rows) + "\n"
+        table(&["NAME", "CHECKS"], &rows) + "\n"
     })
 }

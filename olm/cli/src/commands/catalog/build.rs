@@ -30,7 +30,10 @@ const PULLS: usize = 4;
 
 pub async fn run(args: BuildArgs) -> Result<(), Failure> {
     if let Some(file) = args.output.as_ref().filter(|path| path.is_file()) {
-        return Err(Failure::new(Code::Usage, format!("{} is a file; -o takes a folder", file.display())));
+        return Err(Failure::new(
+            Code::Usage,
+            format!("--output: {} is a file, expected a folder", file.display()),
+        ));
     }
     let unanswered = |failure: Failure| if args.check { failure.unanswered() } else { failure };
     let made = make(&args).await.map_err(unanswered)?;
@@ -78,10 +81,13 @@ async fn make(args: &BuildArgs) -> Result<TempDir, Failure> {
         Err(BuildError::Problems(problems)) => {
             tell(&problems, args.warnings);
             let errors = problems.iter().filter(|problem| problem.severity == Severity::Error).count();
-            let text =
-                format!("{} has {}; no catalog was made", repository.display(), count(errors, "error"));
+            let text = format!(
+                "failed to build a catalog from {}: {}",
+                repository.display(),
+                count(errors, "error")
+            );
             return Err(Failure::new(Code::Refused, text)
-                .hint("correct them, or leave out what is wrong with --keep-going"));
+                .hint("correct the errors, or skip invalid bundles with --keep-going"));
         }
         Err(error) => return Err(unread(&error)),
     }
@@ -94,8 +100,8 @@ fn beside(output: Option<&Path>) -> Result<TempDir, Failure> {
     builder.prefix(".olm-build-");
     let Some(dir) = output else { return Ok(builder.tempdir()?) };
     let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    fs::create_dir_all(parent).map_err(failed("make", parent))?;
-    builder.tempdir_in(parent).map_err(failed("make a folder in", parent))
+    fs::create_dir_all(parent).map_err(failed("create", parent))?;
+    builder.tempdir_in(parent).map_err(failed("create a folder in", parent))
 }
 
 /// To standard error: standard output has the catalog.
@@ -106,7 +112,7 @@ fn tell(problems: &[Problem], warnings: bool) {
         eprintln!("{}", problem_line(problem));
     }
     if !warnings && !rest.is_empty() {
-        eprintln!("{}; --warnings tells them", count(rest.len(), "warning"));
+        eprintln!("{} (--warnings shows them)", count(rest.len(), "warning"));
     }
 }
 
@@ -128,7 +134,7 @@ async fn of_template(file: &Path, args: &BuildArgs) -> Result<Vec<BuiltPackage>,
         .try_collect()
         .await?;
     let resolver = |reference: &str| {
-        resolved.get(reference).cloned().ok_or_else(|| "the template did not name it before".to_owned())
+        resolved.get(reference).cloned().ok_or_else(|| "not among the references of the template".to_owned())
     };
     Ok(packages(template::render(&text, &resolver).map_err(refused)?))
 }
@@ -153,8 +159,8 @@ fn safe(package: &str) -> Result<(), Failure> {
     if package.bytes().all(plain) && !package.starts_with('.') && !package.is_empty() {
         return Ok(());
     }
-    Err(Failure::new(Code::Refused, format!("the template makes a package of the name {package:?}"))
-        .hint("use small letters, digits and -"))
+    Err(Failure::new(Code::Refused, format!("template: package name {package:?} is not valid"))
+        .hint("use lower-case letters, digits and `-`"))
 }
 
 /// The documents of a template by package, in the order in which they come.
@@ -206,21 +212,21 @@ fn print(made: &Path) -> Result<(), Failure> {
 /// Compares by meaning: file names, order and formatting do not count.
 fn check(made: &Path, dir: &Path) -> Result<(), Failure> {
     if !dir.is_dir() {
-        return Err(Failure::new(Code::No, format!("{} is not there", dir.display()))
-            .hint("make it: the same command without --check"));
+        return Err(Failure::new(Code::No, format!("{} does not exist", dir.display()))
+            .hint("run the command without --check to create it"));
     }
     let (was, mut is) = (Catalog::load_dir(dir), Catalog::load_dir(made));
-    is.origin = "what is made now".to_owned();
+    is.origin = "the build".to_owned();
     if !diff::print(&was, &is, Report::Text)? {
         return Ok(());
     }
-    Err(Failure::new(Code::No, format!("{} is not what is made of its sources now", dir.display()))
-        .hint("make it anew: the same command without --check"))
+    Err(Failure::new(Code::No, format!("{} is not up to date with its sources", dir.display()))
+        .hint("run the command without --check to update it"))
 }
 
 /// Moves what was made to where it belongs, file by file; what is the same is not touched.
 fn publish(made: &Path, dir: &Path) -> Result<(), Failure> {
-    fs::create_dir_all(dir).map_err(failed("make", dir))?;
+    fs::create_dir_all(dir).map_err(failed("create", dir))?;
     let mut packages = BTreeSet::new();
     let (mut written, mut same) = (0, 0);
     for from in files(made)? {
@@ -232,7 +238,7 @@ fn publish(made: &Path, dir: &Path) -> Result<(), Failure> {
             continue;
         }
         let folder = to.parent().unwrap_or(dir);
-        fs::create_dir_all(folder).map_err(failed("make", folder))?;
+        fs::create_dir_all(folder).map_err(failed("create", folder))?;
         fs::rename(&from, &to).map_err(failed("write", &to))?;
         written += 1;
         // The same package in the other format would be there twice.
@@ -247,7 +253,10 @@ fn publish(made: &Path, dir: &Path) -> Result<(), Failure> {
     for path in entries.map(|entry| entry.path()).filter(|path| path.is_dir()) {
         let is_made = path.strip_prefix(dir).is_ok_and(|name| packages.contains(name));
         if !is_made && ["catalog.yaml", "catalog.json"].iter().any(|name| path.join(name).is_file()) {
-            eprintln!("warning: {} is of no package that was made; remove it if it is old", path.display());
+            eprintln!(
+                "warning: {} does not belong to a package of this build; remove it if it is outdated",
+                path.display()
+            );
         }
     }
     let packages = count(packages.len(), "package");

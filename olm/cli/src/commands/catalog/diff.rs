@@ -62,7 +62,7 @@ pub fn print(old: &Catalog, new: &Catalog, format: Report) -> Result<bool, Failu
         out.line(&printable(&change.to_string()))?;
     }
     if different && changes.is_empty() {
-        out.line("~ documents that do not change what is installed")?;
+        out.line("~ documents that do not affect installations")?;
     }
     out.end()?;
     if different {

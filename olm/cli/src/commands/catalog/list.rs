@@ -79,7 +79,7 @@ pub async fn run(args: CatalogListArgs) -> Result<(), Failure> {
                 ]
             },
             name: |p| p.name.clone(),
-            empty: "No package.",
+            empty: "No packages found.",
         }
         .print(format, headers),
         Listed::Channels => Listing {
@@ -102,7 +102,7 @@ pub async fn run(args: CatalogListArgs) -> Result<(), Failure> {
                 ]
             },
             name: |c| format!("{}/{}", c.package, c.channel),
-            empty: "No channel.",
+            empty: "No channels found.",
         }
         .print(format, headers),
         Listed::Bundles => Listing {
@@ -120,7 +120,7 @@ pub async fn run(args: CatalogListArgs) -> Result<(), Failure> {
                 ]
             },
             name: |b| b.name.clone(),
-            empty: "No bundle.",
+            empty: "No bundles found.",
         }
         .print(format, headers),
     }

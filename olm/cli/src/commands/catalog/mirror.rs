@@ -132,7 +132,7 @@ fn print(mirrored: &Mirrored<'_>, args: &MirrorArgs) -> Result<(), Failure> {
     }
     let layout = printable(&mirrored.layout);
     eprintln!(
-        "{layout}: {}, {} listed, {} copied, {} of them with signatures, {:.1} MB downloaded",
+        "{layout}: {}, {} listed, {} copied ({} signed), {:.1} MB downloaded",
         count(mirrored.packages.len(), "package"),
         count(mirrored.images.len(), "image"),
         mirrored.copied,
@@ -140,7 +140,7 @@ fn print(mirrored: &Mirrored<'_>, args: &MirrorArgs) -> Result<(), Failure> {
         mirrored.bytes as f64 / 1e6,
     );
     if args.mapping.is_some() {
-        eprintln!("{layout}/mirror-sets.yaml tells a cluster where they are");
+        eprintln!("wrote {layout}/mirror-sets.yaml, the mirror configuration for a cluster");
     }
     let failed: Vec<&Image> = mirrored.images.iter().filter(|image| image.error.is_some()).collect();
     if failed.is_empty() {
@@ -150,8 +150,8 @@ fn print(mirrored: &Mirrored<'_>, args: &MirrorArgs) -> Result<(), Failure> {
         let error = image.error.as_deref().unwrap_or_default();
         eprintln!("error: {}: {}", printable(&image.image), printable(error));
     }
-    Err(Failure::new(Code::Unexpected, format!("{} could not be copied whole", count(failed.len(), "image")))
-        .hint("the same command again copies what is missing; --images=list copies nothing and lists all"))
+    Err(Failure::new(Code::Unexpected, format!("failed to copy {}", count(failed.len(), "image")))
+        .hint("run the command again to copy the missing images, or list all images with --images=list"))
 }
 
 /// The packages as files, one document a line.
@@ -231,7 +231,7 @@ async fn copy(args: &MirrorArgs, images: &mut [Image]) -> Result<u64, Failure> {
                         bytes += signatures.bytes;
                         image.signatures = signatures.tags;
                     }
-                    Err(error) => image.error = Some(format!("its signatures were not copied: {error}")),
+                    Err(error) => image.error = Some(format!("failed to copy its signatures: {error}")),
                 }
                 eprintln!("copied {} ({bytes} new bytes)", printable(&image.image));
                 image.digest = Some(digest);

@@ -48,8 +48,8 @@ pub async fn load(text: &str, registry: &RegistryArgs, package: Option<&str>) ->
     let catalog = opened.load().await?;
     tell(&catalog, package);
     if catalog.is_empty() {
-        return Err(Failure::new(Code::NotFound, format!("{text} holds no package that could be read"))
-            .hint(format!("see what is wrong: olm catalog validate {text}")));
+        return Err(Failure::new(Code::NotFound, format!("{text} contains no readable package"))
+            .hint(format!("olm catalog validate {text}")));
     }
     Ok(catalog)
 }
@@ -65,7 +65,7 @@ pub fn tell(catalog: &Catalog, package: Option<&str>) {
         eprintln!("warning: {}", printable(&problem.to_string()));
     }
     if errors.len() > MOST_TOLD {
-        eprintln!("warning: and {} more; `olm catalog validate` tells all", errors.len() - MOST_TOLD);
+        eprintln!("warning: and {} more; `olm catalog validate` shows all", errors.len() - MOST_TOLD);
     }
 }
 

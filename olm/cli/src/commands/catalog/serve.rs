@@ -34,9 +34,10 @@ pub async fn run(args: ServeArgs) -> Result<(), Failure> {
         let mut reader = Reader::new(&args)?;
         let catalog = reader.read().await?;
         let Some(catalog) = catalog.filter(|catalog| !catalog.is_empty()) else {
-            let text = format!("{} holds no package that could be read", args.source);
-            return Err(Failure::new(Code::NotFound, text)
-                .hint(format!("see what is wrong: olm catalog validate {}", args.source)));
+            let text = format!("{} contains no readable package", args.source);
+            return Err(
+                Failure::new(Code::NotFound, text).hint(format!("olm catalog validate {}", args.source))
+            );
         };
         Ok((reader, catalog))
     };
@@ -61,20 +62,17 @@ pub async fn run(args: ServeArgs) -> Result<(), Failure> {
         };
         match changed {
             Ok(Some(catalog)) if catalog.is_empty() => {
-                eprintln!(
-                    "warning: {} holds no package now; what was read before is still served",
-                    args.source
-                );
+                eprintln!("warning: {} contains no package; still serving the previous content", args.source);
             }
             Ok(Some(catalog)) => {
                 let packages = count(catalog.len(), "package");
                 let digest = catalog.digest.clone();
                 current.set(catalog);
-                say(&format!("read again: {packages}, {digest}"))?;
+                say(&format!("reloaded: {packages}, {digest}"))?;
             }
-            Ok(None) => say("read again: nothing has changed")?,
+            Ok(None) => say("reloaded: no changes")?,
             Err(failure) => {
-                eprintln!("warning: {}; what was read before is still served", printable(&failure.message));
+                eprintln!("warning: {}; still serving the previous content", printable(&failure.message));
             }
         }
     }
@@ -100,9 +98,9 @@ serving {packages} of {origin}
   HTTP  curl http://{http}/catalogs/{name}/api/v1/packages
         curl 'http://{http}/catalogs/{name}/api/v1/metas?package={package}'
   gRPC  grpcurl -plaintext {grpc} api.Registry/ListPackages
-  as a CatalogSource, where the cluster can reach the address:
+  as a CatalogSource, if the cluster can reach the address:
         spec: {{sourceType: grpc, address: \"{grpc}\"}}
-SIGHUP reads the source again, Ctrl-C ends"
+SIGHUP reloads the source, Ctrl-C stops the server"
     )
 }
 
@@ -128,7 +126,7 @@ impl Serving {
         match ended {
             Ok(served) => served.map_err(refused),
             Err(error) => {
-                Err(Failure::new(Code::Unexpected, format!("the server ended unexpectedly: {error}")))
+                Err(Failure::new(Code::Unexpected, format!("the server stopped unexpectedly: {error}")))
             }
         }
     }
@@ -265,7 +263,7 @@ fn refresh(store: &Store, origin: &str, path: &Path, link: &Path) -> Result<Arc<
             path.canonicalize().map_err(|error| format!("failed to read {}: {error}", path.display()))?;
         let linked =
             std::fs::create_dir_all(link).and_then(|()| std::os::unix::fs::symlink(whole, link.join(name)));
-        linked.map_err(|error| format!("failed to make {}: {error}", link.display()))?;
+        linked.map_err(|error| format!("failed to create {}: {error}", link.display()))?;
         link.to_owned()
     };
     let refreshed = store.refresh_dir("catalog", origin, &dir).map_err(|error| error.to_string())?;

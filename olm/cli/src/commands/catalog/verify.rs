@@ -36,8 +36,8 @@ pub async fn run(args: VerifyArgs) -> Result<(), Failure> {
     let source = match Named::parse(&args.image)? {
         Named::Source(source @ (Source::Image { .. } | Source::OciLayout { .. })) => source,
         _ => {
-            return Err(Failure::new(Code::Usage, format!("{} is not an image", args.image))
-                .hint("name an image in a registry, HOST/PATH:TAG, or in an OCI layout, oci:DIR:NAME"));
+            return Err(Failure::new(Code::Usage, format!("{} is not an image reference", args.image))
+                .hint("use HOST/PATH:TAG for a registry or oci:DIR:NAME for an OCI layout"));
         }
     };
     let found = signatures(&source, &source::options(&args.registry)?)

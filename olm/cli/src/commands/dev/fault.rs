@@ -33,7 +33,7 @@ pub async fn run(global: &Global, command: FaultCommand) -> Result<(), Failure> 
         say(&format!("{}/{}: {}", done.namespace, done.pod, done.fault.describe()))?;
     }
     if fault.kind() != Kind::Kill {
-        eprintln!("`olm dev fault undo` takes it back; it ends with the pod");
+        eprintln!("remove it with `olm dev fault undo`; the fault ends with the pod");
     }
     Ok(())
 }
@@ -44,7 +44,11 @@ fn cut_from(names: Vec<String>) -> Result<CutFrom, Failure> {
         (0, _) => Ok(CutFrom::Everything),
         (1, true) => Ok(CutFrom::Pods),
         (_, false) => Ok(CutFrom::Named(names)),
-        (_, true) => Err(Failure::new(Code::Usage, "--from pods means all pods: name no others beside it")),
+        (_, true) => Err(Failure::new(
+            Code::Usage,
+            "--from: `pods` selects all pods, expected no other \
+            values",
+        )),
     }
 }
 
@@ -70,11 +74,11 @@ async fn undo(
     for one in which {
         for done in faults.undo(&one).await.map_err(refused)? {
             none = false;
-            say(&format!("{}/{}: {} taken back", done.namespace, done.pod, done.fault.kind().name()))?;
+            say(&format!("{}/{}: {} removed", done.namespace, done.pod, done.fault.kind().name()))?;
         }
     }
     if none {
-        eprintln!("no such fault is in force");
+        eprintln!("no matching active fault");
     }
     Ok(())
 }
@@ -103,7 +107,7 @@ async fn list(faults: &Faults, out: &OutputArgs) -> Result<(), Failure> {
         items: &items,
         row: |s| vec![s.namespace.clone(), s.pod.clone(), s.kind.to_owned(), s.what.clone(), s.since.clone()],
         name: |s| format!("{}/{}", s.namespace, s.pod),
-        empty: "No faults.",
+        empty: "No active faults.",
     }
     .print(out.output, !out.no_headers)
 }
@@ -112,7 +116,7 @@ async fn list(faults: &Faults, out: &OutputArgs) -> Result<(), Failure> {
 fn refused(error: kube::Error) -> Failure {
     match error {
         kube::Error::Api(status) if status.code == 404 && !status.message.contains("is not on node") => {
-            elsewhere("faults are for")
+            elsewhere("faults are supported only on")
         }
         kube::Error::Api(status) if status.code == 404 => {
             Failure::new(Code::NotFound, status.message.clone())

@@ -15,7 +15,7 @@ pub async fn run(global: &Global, account: &str, out: &OutputArgs) -> Result<(),
     let namespace = global.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
     let rights = Rights::new(context::connect(global).await?);
     let used = rights.of(&namespace, account).await.map_err(|error| match error {
-        kube::Error::Api(status) if status.code == 404 => elsewhere("rights are counted on"),
+        kube::Error::Api(status) if status.code == 404 => elsewhere("permissions are recorded only on"),
         other => other.into(),
     })?;
     Listing {
@@ -29,7 +29,7 @@ pub async fn run(global: &Global, account: &str, out: &OutputArgs) -> Result<(),
             words.map(str::to_owned).into_iter().chain(counts).collect()
         },
         name: |used: &Used| format!("{}.{}:{}", used.right.resource, used.right.group, used.right.verb),
-        empty: "It has asked for nothing.",
+        empty: "No requests recorded.",
     }
     .print(out.output, !out.no_headers)
 }

@@ -73,9 +73,9 @@ fn previous(package: &Package, installed: Option<&str>) -> Result<String, Failur
         let installed = installed.unwrap_or_default();
         Failure::new(
             Code::Refused,
-            format!("the catalog has no version of package {} that {installed} replaces", package.name),
+            format!("the catalog contains no version of package {} that {installed} replaces", package.name),
         )
-        .hint("name the version to go back to with --version")
+        .hint("choose the target version with --version")
     })
 }
 

@@ -18,7 +18,7 @@ pub fn plan_text(plan: &Plan) -> String {
     out += &wrapped("", "  ", &printable(&title(plan)));
     if plan.path.len() > 1 {
         let hops = plan.path.join(" -> ");
-        out += &wrapped("way:       ", "           ", &printable(&format!("{hops}, one hop at a time")));
+        out += &wrapped("path:      ", "           ", &printable(&format!("{hops} (one version at a time)")));
     }
     if !plan.why.text.is_empty() {
         out += &wrapped("why:       ", "           ", &printable(&plan.why.text));
@@ -40,8 +40,8 @@ pub fn plan_text(plan: &Plan) -> String {
         out += &wrapped("along:     ", "           ", &printable(&text));
     }
     if !plan.reversible.possible {
-        let why = plan.reversible.reason.as_deref().unwrap_or("there is none");
-        out += &wrapped("way back:  ", "           ", &printable(&format!("none: {why}")));
+        let why = plan.reversible.reason.as_deref().unwrap_or("unknown");
+        out += &wrapped("rollback:  ", "           ", &printable(&format!("not possible: {why}")));
     }
     let high = plan.permissions.summary.get(&Level::High).copied().unwrap_or_default();
     out += &findings(&plan.findings, high);
@@ -73,13 +73,16 @@ fn title(plan: &Plan) -> String {
 
 fn findings(findings: &[Finding], high: usize) -> String {
     if findings.is_empty() {
-        let rights =
-            if high == 0 { String::new() } else { format!("; {} of level HIGH below", count(high, "right")) };
+        let rights = if high == 0 {
+            String::new()
+        } else {
+            format!("; {} of level HIGH, listed below", count(high, "right"))
+        };
         return format!("\nfindings: none{rights}\n");
     }
     let of = |severity| findings.iter().filter(|finding| finding.severity == severity).count();
     let mut out = format!(
-        "\nfindings: {} block, {} warn, {} for information (olm explain CODE)\n",
+        "\nfindings: {} blocking, {} warning, {} informational (olm explain CODE)\n",
         of(Severity::Block),
         of(Severity::Warn),
         of(Severity::Info)
@@ -109,7 +112,7 @@ fn permissions(plan: &Plan) -> String {
     let delta = &plan.permissions;
     let of = |level| delta.summary.get(&level).copied().unwrap_or_default();
     let mut out = format!(
-        "\npermissions: {} added, {} removed; then HIGH {}, MED {}, LOW {}\n",
+        "\npermissions: {} added, {} removed; resulting HIGH {}, MED {}, LOW {}\n",
         delta.added.len(),
         delta.removed.len(),
         of(Level::High),
@@ -117,7 +120,10 @@ fn permissions(plan: &Plan) -> String {
         of(Level::Low)
     );
     if let Some(percentile) = delta.percentile {
-        let text = format!("{percentile} of 100 operators of the catalog may do less ({})", delta.compared);
+        let text = format!(
+            "{percentile} of 100 operators of the catalog have fewer permissions ({})",
+            delta.compared
+        );
         out += &wrapped("  ", "  ", &printable(&text));
     }
     for (sign, rules) in [('+', &delta.added), ('-', &delta.removed)] {
@@ -141,7 +147,7 @@ fn permissions(plan: &Plan) -> String {
             out += &wrapped(&format!("  {sign} {level:<4} "), "           ", &printable(&text));
         }
         if low > LOW_RIGHTS {
-            _ = writeln!(out, "  {sign} LOW  and {} more (-o json has all)", low - LOW_RIGHTS);
+            _ = writeln!(out, "  {sign} LOW  and {} more (-o json lists all)", low - LOW_RIGHTS);
         }
     }
     out
@@ -232,7 +238,7 @@ mod tests {
     #[test]
     fn t06_a_plan_without_findings_tells_its_high_rights() {
         assert!(plan_text(&plan(0)).contains("\nfindings: none\n"));
-        assert!(plan_text(&plan(2)).contains("\nfindings: none; 2 rights of level HIGH below\n"));
+        assert!(plan_text(&plan(2)).contains("\nfindings: none; 2 rights of level HIGH, listed below\n"));
     }
 
     #[test]

@@ -53,17 +53,21 @@ pub(super) fn choose(mut options: ManifestOptions, args: &ChosenArgs) -> Result<
     }
     for path in &args.catalogs {
         let wrong = |text: String| Failure::new(Code::Usage, format!("{}: {text}", path.display()));
-        let text =
-            std::fs::read_to_string(path).map_err(|error| wrong(format!("failed to read it: {error}")))?;
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| wrong(format!("failed to read the file: {error}")))?;
         for document in serde_yaml::Deserializer::from_str(&text) {
-            let mut object =
-                Value::deserialize(document).map_err(|error| wrong(format!("failed to read it: {error}")))?;
+            let mut object = Value::deserialize(document).map_err(|error| {
+                wrong(format!(
+                    "failed to parse the file: \
+                    {error}"
+                ))
+            })?;
             if object.is_null() {
                 continue;
             }
             if object["kind"] != "CatalogSource" || !object["metadata"]["name"].is_string() {
-                return Err(wrong("there is an object that is no CatalogSource with a name".into())
-                    .hint("apply other objects with kubectl"));
+                return Err(wrong("unexpected object, expected CatalogSources with metadata.name".into())
+                    .hint("apply other objects with `kubectl apply`"));
             }
             if object["metadata"]["namespace"].is_null() {
                 object["metadata"]["namespace"] = options.namespace.clone().into();
@@ -158,10 +162,11 @@ mod tests {
         write("kind: CatalogSource\napiVersion: operators.coreos.com/v1alpha1\nmetadata: {name: a}\n---\n");
         assert_eq!(read().unwrap().extra_catalogs[0]["metadata"]["namespace"], "olm");
         write("kind: Secret\nmetadata: {name: a}\n");
-        assert!(
-            read().unwrap_err().message.ends_with("there is an object that is no CatalogSource with a name")
-        );
+        assert!(read().unwrap_err().message.ends_with(
+            "unexpected object, expected CatalogSources with \
+                metadata.name"
+        ));
         write("a: [");
-        assert!(read().unwrap_err().message.contains("failed to read it"));
+        assert!(read().unwrap_err().message.contains("failed to parse the file"));
     }
 }

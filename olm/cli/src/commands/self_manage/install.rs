@@ -30,12 +30,9 @@ pub(super) enum Task {
 pub(super) async fn run(global: &Global, args: SelfInstallArgs, task: Task) -> Result<(), Failure> {
     let client = context::connect(global).await?;
     if let Some(rival) = ops::rival(&client).await.map_err(wait::failure)? {
-        return Err(Failure::new(
-            Code::Refused,
-            format!("{rival}; two managers of one API undo each other's work"),
-        )
-        .hint(format!("stop it first: {}", rival.fix()))
-        .hint("what it has installed is taken over as it is; `olm doctor` looks at it"));
+        return Err(Failure::new(Code::Refused, format!("{rival}; two managers of one API conflict"))
+            .hint(format!("stop it with `{}`", rival.fix()))
+            .hint("its installed operators are adopted unchanged; `olm doctor` checks them"));
     }
     let before = found(global, &client).await?;
     if task == Task::Upgrade && before.is_none() {
@@ -47,24 +44,24 @@ pub(super) async fn run(global: &Global, args: SelfInstallArgs, task: Task) -> R
     {
         return Err(Failure::new(
             Code::Refused,
-            format!("version {live} is installed, which is newer than this program's {VERSION}"),
+            format!("the installed version {live} is newer than this program ({VERSION})"),
         )
-        .hint("use a newer `olm`, or add --allow-downgrade"));
+        .hint("use a newer `olm`, or pass --allow-downgrade"));
     }
     let options = choose(start(global, before.as_ref())?, &args.chosen)?;
     let objects = manifests::for_server(&client, manifests::manifests(&options)).await.map_err(failure)?;
     let progress = Progress::new(global.color.enabled_on_stderr());
     manifests::apply(&client, &objects).await.map_err(failure)?;
-    progress.done(&format!("{} objects are applied in namespace {}", objects.len(), options.namespace));
+    progress.done(&format!("applied {} objects in namespace {}", objects.len(), options.namespace));
     for object in installation::prune(&client, &options.namespace, &objects).await.map_err(failure)? {
-        progress.done(&format!("{object} is removed"));
+        progress.done(&format!("removed {object}"));
     }
     if !args.no_wait {
         ready(&client, &progress, &options, args.timeout).await?;
     }
     println!("olm {VERSION} is installed in namespace {}.", options.namespace);
     if options.namespace != manifests::home() {
-        println!("Commands find it by OLM_NAMESPACE={}.", options.namespace);
+        println!("Set OLM_NAMESPACE={} for the other commands.", options.namespace);
     }
     Ok(())
 }
@@ -78,9 +75,16 @@ fn start(global: &Global, before: Option<&installation::Installation>) -> Result
             let Some(options) = before.options.clone() else {
                 return Err(Failure::new(
                     Code::Refused,
-                    format!("Deployment {}/olm-manager does not say what the installation chose; this program did not make it", before.namespace),
+                    format!(
+                        "Deployment {}/olm-manager has no recorded settings: it was not created by this \
+                        program",
+                        before.namespace
+                    ),
                 )
-                .hint("upgrade it the way it was installed (Helm, GitOps), or remove it with `olm self uninstall` and install it anew: what operators are installed stays"));
+                .hint(
+                    "upgrade with the tool of the installation (Helm, GitOps), or reinstall with `olm self \
+                    uninstall` and `olm self install`; installed operators are retained",
+                ));
             };
             let same = before.version.as_deref() == Some(VERSION);
             // An image of the site's own registry is not ours to guess: it is said, or it stays.
@@ -134,7 +138,7 @@ fn seen(all: &[installation::Workload], namespace: &str, name: &str) -> Seen<()>
     match all.iter().find(|workload| workload.name == name) {
         Some(workload) if workload.ready => Seen::Ready(()),
         Some(workload) => Seen::Waiting(workload.message.clone()),
-        None => Seen::Waiting(format!("Deployment {namespace}/{name} is not there")),
+        None => Seen::Waiting(format!("Deployment {namespace}/{name} does not exist")),
     }
 }
 
@@ -158,7 +162,7 @@ mod tests {
         };
         assert_eq!(waits(&[workload(true, "")]), None);
         assert_eq!(waits(&[workload(false, "0 of 1 pods available")]).unwrap(), "0 of 1 pods available");
-        assert_eq!(waits(&[]).unwrap(), "Deployment olm/olm-manager is not there");
+        assert_eq!(waits(&[]).unwrap(), "Deployment olm/olm-manager does not exist");
     }
 
     fn installed(version: &str, image: &str) -> installation::Installation {

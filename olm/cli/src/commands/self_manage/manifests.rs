@@ -43,7 +43,7 @@ fn left_out(objects: &[Value], minor: u32) -> Option<String> {
     let kinds: Vec<&str> = kinds.into_iter().collect();
     (!kinds.is_empty()).then(|| {
         format!(
-            "left out for Kubernetes 1.{minor}: {}; --kube-version names that of your cluster",
+            "omitted for Kubernetes 1.{minor}: {}; set --kube-version to the version of your cluster",
             kinds.join(", ")
         )
     })
@@ -56,7 +56,7 @@ fn chart(dir: &Path) -> Result<(), Failure> {
     };
     if std::fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some()) {
         return Err(Failure::new(Code::Refused, format!("{} is not empty", dir.display()))
-            .hint("name a folder that is empty or not there"));
+            .hint("choose an empty or new folder"));
     }
     let files = helm::chart().map_err(anyhow::Error::from)?;
     for (name, text) in &files {
@@ -97,11 +97,13 @@ mod tests {
         // and that is said
         assert_eq!(
             left_out(&all, 30).unwrap(),
-            "left out for Kubernetes 1.30: MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding; --kube-version names that of your cluster"
+            "omitted for Kubernetes 1.30: MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding; set \
+                --kube-version to the version of your cluster"
         );
         assert_eq!(
             left_out(&all, 36).unwrap(),
-            "left out for Kubernetes 1.36: MutatingWebhookConfiguration, Service; --kube-version names that of your cluster"
+            "omitted for Kubernetes 1.36: MutatingWebhookConfiguration, Service; set --kube-version to the \
+                version of your cluster"
         );
     }
 }

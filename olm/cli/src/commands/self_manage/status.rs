@@ -77,22 +77,26 @@ fn missing(wanted: &[serde_json::Value], there: &[installation::Object]) -> Vec<
 }
 
 fn text(status: &Status) -> String {
-    let version = status.version.as_deref().unwrap_or("of an unknown version");
+    let version = status.version.as_deref().unwrap_or("(version unknown)");
     let mut out = format!(
         "olm {version} in namespace {}: {}\n",
         status.namespace,
         if status.ready { "ready" } else { "not ready" }
     );
     if status.version.as_deref() != Some(VERSION) {
-        let _ = writeln!(out, "this program is {VERSION}: `olm self upgrade` brings the cluster to it");
+        let _ = writeln!(
+            out,
+            "this program is version {VERSION}; run `olm self upgrade` to upgrade the \
+            cluster"
+        );
     }
-    let _ = writeln!(out, "leader:  {}", status.leader.as_deref().unwrap_or("nobody"));
-    let _ = writeln!(out, "objects: {} there, {} missing", status.objects, status.missing.len());
+    let _ = writeln!(out, "leader:  {}", status.leader.as_deref().unwrap_or("none"));
+    let _ = writeln!(out, "objects: {} present, {} missing", status.objects, status.missing.len());
     for object in &status.missing {
-        let _ = writeln!(out, "missing: {object}; `olm self upgrade` makes it");
+        let _ = writeln!(out, "missing: {object}; `olm self upgrade` creates it");
     }
     if let Some(rival) = &status.rival {
-        let _ = writeln!(out, "warning: {rival}; stop it: {}", rival.fix());
+        let _ = writeln!(out, "warning: {rival}; stop it with `{}`", rival.fix());
     }
     let rows: Vec<Vec<String>> = status
         .workloads
@@ -142,10 +146,11 @@ mod tests {
         let text = text(&status);
         for line in [
             "olm 0.0.1 in namespace olm: not ready",
-            "leader:  nobody",
-            "objects: 20 there, 1 missing",
-            "missing: Service olm/olm-manager; `olm self upgrade` makes it",
-            "warning: another OLM runs on this cluster: Deployments olm/olm-operator have pods; stop it: kubectl scale deployment -n olm olm-operator --replicas=0",
+            "leader:  none",
+            "objects: 20 present, 1 missing",
+            "missing: Service olm/olm-manager; `olm self upgrade` creates it",
+            "warning: another OLM runs on this cluster: Deployments olm/olm-operator have pods; stop it with \
+             `kubectl scale deployment -n olm olm-operator --replicas=0`",
         ] {
             assert!(text.lines().any(|l| l == line), "{line} in\n{text}");
         }

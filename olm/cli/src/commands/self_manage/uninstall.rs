@@ -53,12 +53,13 @@ pub(super) async fn run(global: &Global, args: SelfUninstallArgs) -> Result<(), 
     let operators = users["Subscription"] + users["ClusterServiceVersion"];
     if args.delete_crds && operators > 0 {
         let message = format!(
-            "{} and {} are on the cluster; with the CustomResourceDefinitions they would go, and nobody would remove what they have installed",
+            "the cluster has {} and {}; deleting the CustomResourceDefinitions deletes them and orphans the \
+                objects of their operators",
             count(users["Subscription"], "Subscription"),
             count(users["ClusterServiceVersion"], "ClusterServiceVersion"),
         );
         return Err(Failure::new(Code::Refused, message)
-            .hint("remove the operators first: `olm list`, `olm uninstall NAME`"));
+            .hint("list the operators with `olm list` and remove them with `olm uninstall NAME`"));
     }
     let (removed, kept) = if args.delete_crds { ([rest, crds].concat(), Vec::new()) } else { (rest, crds) };
     let mut report =
@@ -89,9 +90,9 @@ async fn remove(client: &Client, report: &Report, limit: Duration) -> Result<(),
             if start.elapsed() > limit {
                 return Err(Failure::new(
                     Code::Timeout,
-                    format!("{left} is not gone after {}s", limit.as_secs()),
+                    format!("timed out after {}s waiting for the deletion of {left}", limit.as_secs()),
                 )
-                .hint("run the same command again: it goes on where it stopped"));
+                .hint("run the command again to continue"));
             }
             tokio::time::sleep(LOOK).await;
         }
@@ -122,16 +123,20 @@ fn confirm(report: &Report) -> Result<(), Failure> {
         })
     );
     if !std::io::stdin().is_terminal() {
-        return Err(Failure::new(Code::Refused, "this removes the manager, and there is nobody to ask")
-            .hint("add --yes when that is what you want"));
+        return Err(Failure::new(
+            Code::Refused,
+            "the manager would be removed, and standard input is not a \
+            terminal",
+        )
+        .hint("pass --yes to confirm"));
     }
-    eprint!("Type {} to remove all of this: ", report.namespace);
+    eprint!("Type {} to remove these objects: ", report.namespace);
     let mut line = String::new();
     std::io::stdin().lock().read_line(&mut line)?;
     if line.trim() == report.namespace {
         Ok(())
     } else {
-        Err(Failure::new(Code::Refused, "not confirmed; nothing was changed"))
+        Err(Failure::new(Code::Refused, "not confirmed; no changes made"))
     }
 }
 
@@ -143,7 +148,7 @@ fn text(report: &Report) -> String {
     }
     let users: Vec<String> =
         report.users.iter().filter(|(_, n)| **n > 0).map(|(kind, n)| count(*n, kind)).collect();
-    let users = if users.is_empty() { "no objects of users".to_owned() } else { users.join(", ") };
+    let users = if users.is_empty() { "no custom resources".to_owned() } else { users.join(", ") };
     let _ = writeln!(out, "{verb} {}", count(report.removed.len(), "object"));
     if !report.kept.is_empty() {
         let _ = writeln!(
@@ -156,14 +161,14 @@ fn text(report: &Report) -> String {
     if operators > 0 {
         let _ = writeln!(
             out,
-            "{} {} on running and nobody looks after them: no upgrades, and a Subscription or ClusterServiceVersion that is deleted \
-             waits for its finalizer until olm is installed again",
+            "{} {} running without a manager: no upgrades, and a deleted Subscription or \
+                ClusterServiceVersion keeps its finalizer until olm is installed again",
             count(operators, "operator"),
-            if operators == 1 { "goes" } else { "go" }
+            if operators == 1 { "keeps" } else { "keep" }
         );
     }
     for object in &report.namespace_kept {
-        let _ = writeln!(out, "namespace {} stays: {object} is in it", report.namespace);
+        let _ = writeln!(out, "namespace {} retained: it contains {object}", report.namespace);
     }
     out
 }
@@ -198,9 +203,8 @@ mod tests {
              removed: ClusterRole olm-manager\n\
              removed 2 objects\n\
              kept: 2 CustomResourceDefinitions with 2 ClusterServiceVersions, 1 Subscription (--delete-crds removes them)\n\
-             2 operators go on running and nobody looks after them: no upgrades, and a Subscription or ClusterServiceVersion that is deleted \
-             waits for its finalizer until olm is installed again\n\
-             namespace olm stays: Secret olm/mine is in it\n"
+             2 operators keep running without a manager: no upgrades, and a deleted Subscription or ClusterServiceVersion keeps its finalizer until olm is installed again\n\
+             namespace olm retained: it contains Secret olm/mine\n"
         );
     }
 }

@@ -28,15 +28,20 @@ impl ConsoleAccess {
     pub async fn in_cluster(cluster: &DevCluster, listen: SocketAddr) -> Result<Self, Failure> {
         let listener = TcpListener::bind(listen).await.map_err(|e| {
             Failure::new(Code::Unexpected, format!("failed to listen on {listen} for the console: {e}"))
-                .hint("choose another address with --console, such as --console 127.0.0.1:0")
+                .hint("choose another address, such as --console 127.0.0.1:0")
         })?;
         let local = listener.local_addr()?;
         let service = cluster
             .service_address(olm_manager::manifests::home(), olm_manager::manifests::CONSOLE)
             .await
             .map_err(|e| Failure::new(Code::Unexpected, e))?;
-        let backend =
-            cluster.backend().ok_or_else(|| Failure::new(Code::Unexpected, "no pods can run here"))?;
+        let backend = cluster.backend().ok_or_else(|| {
+            Failure::new(
+                Code::Unexpected,
+                "pods are not supported on this \
+                machine",
+            )
+        })?;
         let forward = tokio::spawn(async move {
             loop {
                 let Ok((mut inbound, _)) = listener.accept().await else { continue };
@@ -47,7 +52,7 @@ impl ConsoleAccess {
                             // Either side may end it; there is nobody to tell.
                             let _ = tokio::io::copy_bidirectional(&mut inbound, &mut outbound).await;
                         }
-                        Err(error) => tracing::debug!(%error, "the console does not answer"),
+                        Err(error) => tracing::debug!(%error, "the console does not respond"),
                     }
                 });
             }

@@ -120,7 +120,7 @@ pub async fn available(progress: &Progress, client: &Client, name: &str) -> Resu
             }
             let pod = mine.first();
             Ok(Seen::Waiting(
-                pod.map_or("no pod yet".into(), |p| format!("pod {}: {}", p.name_any(), pod_state(p))),
+                pod.map_or("no pod created".into(), |p| format!("pod {}: {}", p.name_any(), pod_state(p))),
             ))
         })
         .await

@@ -34,9 +34,9 @@ pub async fn start(
     console_args: &[String],
 ) -> Result<(Processes, String), Failure> {
     let catalogs = free_address(SocketAddr::from(([127, 0, 0, 1], 0))).await?;
-    let console = free_address(console).await.map_err(|failure| {
-        failure.hint("choose another address with --console, such as --console 127.0.0.1:0")
-    })?;
+    let console = free_address(console)
+        .await
+        .map_err(|failure| failure.hint("choose another address, such as --console 127.0.0.1:0"))?;
     let registries = data_dir.join("registries.yaml");
     if !registries.exists() {
         super::write_private(&registries, LOCAL_REGISTRIES.as_bytes())?;
@@ -97,14 +97,14 @@ pub async fn start(
 async fn keep_running(name: &str, mut command: Command, mut child: Child) {
     loop {
         match child.wait().await {
-            Ok(status) => eprintln!("warning: {name} ended ({status}); starting it again"),
+            Ok(status) => eprintln!("warning: {name} exited ({status}); restarting"),
             Err(error) => eprintln!("warning: failed to wait for {name}: {error}"),
         }
         child = loop {
             tokio::time::sleep(RESTART).await;
             match command.spawn() {
                 Ok(child) => break child,
-                Err(error) => eprintln!("warning: failed to start {name} again: {error}"),
+                Err(error) => eprintln!("warning: failed to restart {name}: {error}"),
             }
         };
     }
@@ -123,7 +123,7 @@ async fn token(client: &Client, service_account: &str) -> Result<String, Failure
     answer
         .status
         .and_then(|s| s.token)
-        .ok_or_else(|| Failure::new(Code::Unexpected, "the API server gave no token"))
+        .ok_or_else(|| Failure::new(Code::Unexpected, "the API server returned no token"))
 }
 
 /// This address if it is free, with a port if it has none; the process that gets it listens at once.
@@ -141,6 +141,6 @@ async fn reachable(name: &str, address: SocketAddr, log: &Path) -> Result<(), Fa
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    Err(Failure::new(Code::Timeout, format!("{name} does not answer on {address} after 10 s"))
+    Err(Failure::new(Code::Timeout, format!("{name} does not respond on {address} after 10 s"))
         .hint(format!("see {}", log.display())))
 }

@@ -53,7 +53,7 @@ pub async fn run(global: &Global, args: UpArgs) -> Result<(), Failure> {
         () = &mut stop => Ok(()),
     };
     if result.is_ok() {
-        eprintln!("stopping; the state stays in {}", data_dir.display());
+        eprintln!("stopping; state is retained in {}", data_dir.display());
     }
     let _ = std::fs::remove_file(data_dir.join("state.json"));
     cluster.shutdown().await;
@@ -90,11 +90,11 @@ async fn serve(
             ConsoleAccess::in_cluster(cluster, args.console).await?
         }
         Some(why) => {
-            eprintln!("warning: no pods can run here: {why}");
+            eprintln!("warning: pods are not supported on this machine: {why}");
             let (processes, address) =
                 local::start(cluster, &client, data_dir, args.console, &arguments).await?;
             stand_ins = Some(processes);
-            progress.done("manager and console run as plain processes");
+            progress.done("manager and console run as local processes");
             ConsoleAccess::at(address)
         }
     };
@@ -109,24 +109,24 @@ async fn serve(
         if let Some(why) = cluster.pods_unavailable() {
             return Err(Failure::new(
                 Code::Refused,
-                format!("the demo needs pods, and none can run here: {why}"),
+                format!("--demo requires pods, which are not supported on this machine: {why}"),
             ));
         }
         let version = dev::newest_etcd(&dev::images()).ok_or_else(|| {
-            Failure::new(Code::NotFound, "no etcd was found on this machine")
-                .hint("install one (Debian: apt-get install etcd-server etcd-client)")
+            Failure::new(Code::NotFound, "etcd not found on this machine")
+                .hint("install etcd (Debian: apt-get install etcd-server etcd-client)")
         })?;
         demo::run(progress, &client, &version).await?;
     }
     let link = console.login_link(cluster.admin_token()).await?;
     println!();
     println!("export KUBECONFIG={}", kubeconfig.display());
-    println!("console: {link}   (works once; `olm token` prints another)");
+    println!("console: {link}   (one-time link; `olm token` prints a new one)");
     println!(
-        "not isolated: pods share this kernel, and those with hostPath or added capabilities reach this machine's files \
-         (see docs/dev-cluster.md)"
+        "not isolated: pods share this kernel, and pods with hostPath or added capabilities can access this \
+            machine's files (see docs/dev-cluster.md)"
     );
-    println!("Ctrl-C stops everything; the state stays in {}", data_dir.display());
+    println!("Ctrl-C stops the cluster; state is retained in {}", data_dir.display());
     let () = std::future::pending().await;
     drop(stand_ins);
     Ok(())
@@ -169,7 +169,7 @@ pub async fn token(args: TokenArgs) -> Result<(), Failure> {
     let data_dir: PathBuf = args.data_dir.unwrap_or_else(context::default_data_dir);
     let not_running = || {
         Failure::new(Code::NotFound, format!("no dev cluster is running on {}", data_dir.display()))
-            .hint("start one with `olm up`, or name its folder with --data-dir")
+            .hint("start one with `olm up`, or set its folder with --data-dir")
     };
     let text = std::fs::read(data_dir.join("state.json")).map_err(|_| not_running())?;
     let state: State = serde_json::from_slice(&text).map_err(|_| not_running())?;

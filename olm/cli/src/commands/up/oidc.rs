@@ -39,9 +39,9 @@ pub(super) fn check_for_pods(args: &OidcArgs) -> Result<(), Failure> {
     if args.client_secret_file.is_none() && args.ca_file.is_none() {
         return Ok(());
     }
-    let why =
-        "--oidc-client-secret-file and --oidc-ca-file: the console's pod does not have files of this machine";
-    Err(Failure::new(Code::Usage, why).hint("add --no-pods, or register a public client at the provider"))
+    let why = "--oidc-client-secret-file and --oidc-ca-file: the console's pod has no access to files of this \
+            machine";
+    Err(Failure::new(Code::Usage, why).hint("pass --no-pods, or register a public client with the provider"))
 }
 
 #[async_trait]

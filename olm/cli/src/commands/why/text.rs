@@ -37,7 +37,7 @@ pub fn text(answer: &Answer) -> String {
     if let Some(explanation) = &answer.explanation {
         out += &refused(answer, explanation);
     }
-    out += &wrapped("constraints in force: ", "  ", &printable(&constraints(&answer.constraints)));
+    out += &wrapped("constraints: ", "  ", &printable(&constraints(&answer.constraints)));
     out
 }
 
@@ -46,9 +46,9 @@ fn title(answer: &Answer) -> String {
     let Answer { package, namespace, .. } = answer;
     let version = answer.version.as_ref().or(answer.installed.as_ref());
     let mut title = match version {
-        Some(version) if answer.supposed => format!("{package} {version}, supposed to be installed"),
+        Some(version) if answer.supposed => format!("{package} {version}, assumed to be installed"),
         Some(version) => format!("{package} {version} installed in namespace {namespace}"),
-        None if answer.supposed => format!("{package}, supposed not to be installed"),
+        None if answer.supposed => format!("{package}, assumed not to be installed"),
         None => format!("{package} is not installed in namespace {namespace}"),
     };
     let channel = answer.constraints.channel.as_deref().unwrap_or("any");
@@ -70,10 +70,10 @@ fn title(answer: &Answer) -> String {
 
 fn not_in_catalog(installed: &str, version: Option<&str>) -> String {
     match version {
-        Some(version) => format!("{installed} is not in the catalog; its version is taken to be {version}"),
+        Some(version) => format!("{installed} is not in the catalog; assuming version {version}"),
         None => format!(
-            "{installed} is not in the catalog and its version is unknown, so no skipRange covers it; \
-             give the version with --installed {installed}@VERSION"
+            "{installed} is not in the catalog and its version is unknown, so no skipRange covers it; set \
+                the version with --installed {installed}@VERSION"
         ),
     }
 }
@@ -86,7 +86,7 @@ fn standing(answer: &Answer, state: &State) -> String {
     }
     let since = state.since.as_ref().and_then(|since| since.parse().ok());
     if let Some(since) = since {
-        let what = if state.waiting { "waiting for approval" } else { "plan made" };
+        let what = if state.waiting { "waiting for approval" } else { "plan created" };
         _ = write!(text, " ({what} since {})", age(since, jiff::Timestamp::now()));
     }
     let mut out = wrapped("status: ", "  ", &printable(&text));
@@ -99,7 +99,7 @@ fn standing(answer: &Answer, state: &State) -> String {
 fn chosen(answer: &Answer, resolved: &Resolved) -> String {
     let version = resolved.chosen.version_text();
     let (lead, text) = match resolved.action {
-        Action::None => ("stays: ", resolved.why.clone()),
+        Action::None => ("keep: ", resolved.why.clone()),
         Action::Upgrade => ("next: ", format!("{version}, {}", resolved.why)),
         Action::Install => ("install: ", format!("{version}, {}", resolved.why)),
     };
@@ -110,11 +110,12 @@ fn chosen(answer: &Answer, resolved: &Resolved) -> String {
         };
         let start = answer.version.iter().cloned();
         let hops: Vec<String> = start.chain(resolved.path.iter().map(hop)).collect();
-        out += &wrapped("way: ", "  ", &printable(&format!("{}, one hop at a time", hops.join(" -> "))));
+        out +=
+            &wrapped("path: ", "  ", &printable(&format!("{} (one version at a time)", hops.join(" -> "))));
     }
     for dependency in &resolved.dependencies {
         let by = match &dependency.satisfied_by {
-            SatisfiedBy::Install(bundle) => format!("{}, installed along", bundle.name),
+            SatisfiedBy::Install(bundle) => format!("{}, installed as a dependency", bundle.name),
             SatisfiedBy::Request { subscription, name } => format!("{name} of Subscription {subscription}"),
             SatisfiedBy::Installed { name, namespace } => format!("{name} in namespace {namespace}"),
             SatisfiedBy::Cluster { owner } => owner.clone().unwrap_or_else(|| "the cluster".to_owned()),
@@ -150,7 +151,7 @@ fn not_chosen(answer: &Answer, rejected: &[Rejected]) -> String {
     };
     let width = groups.iter().map(|group| versions(group).chars().count()).max();
     let width = width.unwrap_or_default().min(COLUMNS / 3);
-    let mut out = String::from("not chosen:\n");
+    let mut out = String::from("not selected:\n");
     for group in &groups {
         let rejected = group[0];
         let rest = " ".repeat(width + 4);
@@ -165,10 +166,10 @@ fn not_chosen(answer: &Answer, rejected: &[Rejected]) -> String {
         }
     }
     if more > 0 {
-        _ = writeln!(out, "  and {more} more (-o json has all)");
+        _ = writeln!(out, "  and {more} more (-o json lists all)");
     }
     if !older.is_empty() {
-        let reason = "after it in the order of the channel";
+        let reason = "lower in the channel order";
         _ = writeln!(out, "  and {} {reason} [{}]", count(older.len(), "version"), Code::Older);
     }
     out
@@ -216,20 +217,20 @@ fn constraints(constraints: &Constraints) -> String {
     let mut parts = vec![channel.map_or("no channel".to_owned(), |channel| format!("channel {channel}"))];
     parts.push(match &constraints.version {
         Some(version) => format!("version {version}"),
-        None => "no pin, no range".to_owned(),
+        None => "any version".to_owned(),
     });
     parts.push(match constraints.skip_versions.as_slice() {
-        [] => "no skip list".to_owned(),
-        skipped => format!("never {}", skipped.join(", ")),
+        [] => "no skipped versions".to_owned(),
+        skipped => format!("skipping {}", skipped.join(", ")),
     });
     if let Some(starting) = &constraints.starting_csv {
-        parts.push(format!("begin with {starting}"));
+        parts.push(format!("starting with {starting}"));
     }
     if constraints.upgrade_constraint_policy != "CatalogProvided" {
-        parts.push("also against the catalog's edges (SelfCertified)".to_owned());
+        parts.push("upgrades outside the catalog's edges allowed (SelfCertified)".to_owned());
     }
     if constraints.dependencies != "Install" {
-        parts.push("dependencies must be present".to_owned());
+        parts.push("dependencies must be installed already".to_owned());
     }
     if constraints.paused {
         parts.push("paused".to_owned());

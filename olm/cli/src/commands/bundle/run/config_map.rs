@@ -29,14 +29,14 @@ pub fn data(
     for object in &bundle.objects {
         let (kind, name) = (text(object, "/kind"), text(object, "/metadata/name"));
         if kind != "CustomResourceDefinition" || !owned.contains(&name) {
-            return Err(too_much(bundle, &format!("the {kind} {name}")));
+            return Err(too_much(bundle, &format!("{kind} {name}")));
         }
     }
     if let Some(dependency) = bundle.dependencies.first() {
-        return Err(too_much(bundle, &format!("a dependency of the type {}", dependency.type_)));
+        return Err(too_much(bundle, &format!("a dependency of type {}", dependency.type_)));
     }
     if let Some(property) = bundle.properties.iter().find(|property| property.type_ != "olm.package") {
-        return Err(too_much(bundle, &format!("a property of the type {}", property.type_)));
+        return Err(too_much(bundle, &format!("a property of type {}", property.type_)));
     }
     let mut csv = bundle.csv_raw.clone();
     if let (Some(replaces), Some(spec)) = (replaces, csv.get_mut("spec").and_then(Value::as_object_mut)) {
@@ -55,19 +55,19 @@ pub fn data(
     ]);
     let size: usize = data.values().map(String::len).sum();
     if size > LARGEST {
-        let text = format!("bundle {} has {size} bytes; a ConfigMap has room for {LARGEST}", bundle.name());
+        let text = format!(
+            "bundle {} has {size} bytes, expected at most {LARGEST} (limit of a ConfigMap)",
+            bundle.name()
+        );
         return Err(Failure::new(Code::Refused, text).hint(INSTEAD));
     }
     Ok(data)
 }
 
-const INSTEAD: &str = "serve it instead: olm catalog serve BUNDLE, and a CatalogSource with its address";
+const INSTEAD: &str = "serve it with `olm catalog serve BUNDLE` and create a CatalogSource with its address";
 
 fn too_much(bundle: &Bundle, what: &str) -> Failure {
-    let text = format!(
-        "bundle {} has {what}, which a catalog in a ConfigMap cannot hold: it would be left out",
-        bundle.name()
-    );
+    let text = format!("bundle {} has {what}, which a ConfigMap catalog does not support", bundle.name());
     Failure::new(Code::Refused, text).hint(INSTEAD)
 }
 
@@ -110,7 +110,7 @@ mod tests {
         let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "metrics"}});
         let failure = data(&bundle(vec![service]), "demo", None).unwrap_err();
         assert!(
-            failure.code == Code::Refused && failure.message.contains("the Service metrics"),
+            failure.code == Code::Refused && failure.message.contains("Service metrics"),
             "{failure:?}"
         );
         assert!(data(&bundle(vec![crd("others.example.com")]), "demo", None).is_err());

@@ -52,12 +52,14 @@ impl Selection {
                     continue;
                 }
                 if catalog.summary(&required).is_none() {
-                    selection
-                        .notes
-                        .push(format!("{by} requires package {required}, which is not in the catalog"));
+                    selection.notes.push(format!(
+                        "{by} requires package {required}, which the catalog does not contain"
+                    ));
                     continue;
                 }
-                selection.notes.push(format!("package {required} is mirrored as well: {by} requires it"));
+                selection
+                    .notes
+                    .push(format!("package {required} is also mirrored, because {by} requires it"));
                 wanted.push(required);
             }
             selection.packages.insert(name, chosen);
@@ -65,8 +67,11 @@ impl Selection {
         for channel in channels {
             let known = |chosen: &Chosen| chosen.package.channels.contains_key(channel);
             if !selection.packages.values().any(known) {
-                return Err(Failure::new(Code::NotFound, format!("no package has the channel {channel}"))
-                    .hint("see which there are: olm catalog list channels SOURCE"));
+                return Err(Failure::new(
+                    Code::NotFound,
+                    format!("channel {channel} not found in any package"),
+                )
+                .hint("olm catalog list channels SOURCE"));
             }
         }
         selection.note_apis();
@@ -171,7 +176,7 @@ mod tests {
         let selection = Selection::of(&catalog, &["a".into()], &["stable".into()]).unwrap();
         // then the one it requires comes with it
         assert_eq!(selection.packages.keys().collect::<Vec<_>>(), ["a", "b"]);
-        assert_eq!(selection.notes, ["package b is mirrored as well: a.v1 requires it"]);
+        assert_eq!(selection.notes, ["package b is also mirrored, because a.v1 requires it"]);
         // and nothing of the other channel
         let kept = |document: Value| selection.keeps("a", &mut document.clone());
         assert!(kept(serde_json::json!({"schema": "olm.channel", "name": "stable"})));
