@@ -202,7 +202,10 @@ fn crds_go_when_the_policy_says_so() {
         world.delete("Subscription", "ns", "a").await?;
         // then it is held, and nothing is done by halves
         let why = world.condition("Subscription", "ns", "a", "DeletionHeld", "OperandsPresent").await?;
-        ensure!(text(&why, "/message").contains("would go with the CustomResourceDefinition"), "{why}");
+        ensure!(
+            text(&why, "/message").contains("would be deleted with the CustomResourceDefinition"),
+            "{why}"
+        );
         world.csv("ns", "a.v1.0.0", "Succeeded").await?;
         world.get("CustomResourceDefinition", "", "as.a.example.com").await?;
         ensure!(instances(&world).get_opt("one").await?.is_some(), "the object is gone");
@@ -358,7 +361,10 @@ fn crds_go_with_the_last_who_needs_them() {
         let report = ops::uninstall(&world.client, Some("one"), "a", &options).await?;
         let kept: Vec<&String> =
             report.kept.iter().filter(|kept| kept.contains("as.a.example.com")).collect();
-        ensure!(kept.iter().any(|kept| kept.contains("namespace two needs it")), "{report:?}");
+        ensure!(
+            kept.iter().any(|kept| kept.contains("required by the same package in namespace two")),
+            "{report:?}"
+        );
         let crd = world.get("CustomResourceDefinition", "", "as.a.example.com").await?;
         ensure!(crd["metadata"]["labels"].get("operators.coreos.com/a.one").is_some(), "{}", crd["metadata"]);
         // when the second goes, then nobody needs it, whatever the label of the first says
@@ -385,7 +391,7 @@ fn what_was_installed_for_it_goes_with_it() {
         let plan =
             ops::preview_uninstall(&world.client, Some("ns"), "a", &UninstallOptions::default()).await?;
         ensure!(
-            plan.dependencies[0].satisfied_by.starts_with("kept: nothing else needs it"),
+            plan.dependencies[0].satisfied_by.starts_with("retained, although no longer required"),
             "{:?}",
             plan.dependencies
         );

@@ -78,7 +78,7 @@ fn a_way_back_that_would_lose_data_is_not_gone() {
         // then the reason is told
         let failed = world.condition("Subscription", "ns", "a", "ResolutionFailed", "").await?;
         ensure!(
-            text(&failed, "/message").contains("there is no way back to this version")
+            text(&failed, "/message").contains("a rollback to this version is not possible")
                 && text(&failed, "/message").contains("as.a.example.com has objects stored in version v2"),
             "{failed}"
         );
@@ -126,7 +126,10 @@ fn olm_rollback_refuses_to_lose_data() {
         let (out, error) = admin.olm(&["rollback", "a", "-n", "ns"]).await?;
         // then it names the version that it will not go back to, and the one that objects are stored in
         ensure!(out.is_empty() && error.contains("error: cannot go back to a.v1.0.0: "), "{out}{error}");
-        ensure!(error.contains("there is no way back") && error.contains("version v2"), "{error}");
+        ensure!(
+            error.contains("a rollback to this version is not possible") && error.contains("version v2"),
+            "{error}"
+        );
         // and the plan has the finding, for programs
         let (plan, error) = admin.olm(&["plan", "rollback", "a", "-n", "ns", "-o", "json"]).await?;
         let plan: Value =

@@ -125,7 +125,7 @@ fn installing_waits_and_twice_changes_nothing() {
         let changed = before.differences(&world.snapshot().await?);
         ensure!(changed.is_empty(), "{changed:?}");
         let told = desk.done(&["status"]).await?;
-        let first = format!("olm {VERSION} in namespace olm: ready\nleader:  nobody\n");
+        let first = format!("olm {VERSION} in namespace olm: ready\nleader:  none\n");
         ensure!(told.starts_with(&first), "{told}");
         // when one leads, and somebody takes a Service away
         let lease = json!({ "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",

@@ -177,7 +177,7 @@ fn choice(resolved: &Resolved, chosen: &ChosenBundle, namespace: &str) -> Resolv
             channel: chosen.channel.clone(),
             via: HopVia::Install,
         }],
-        why: format!("{} needs it", resolved.chosen.name),
+        why: format!("required by {}", resolved.chosen.name),
         rejected: Vec::new(),
         dependencies: own.map(as_asked).collect(),
         deprecations: Vec::new(),
@@ -251,10 +251,8 @@ impl Plan {
             self.findings.extend(in_the_way(one, &self.namespace, taken));
         }
         if along.len() > MOST_ALONG {
-            let text = format!(
-                "{} other operators would be installed along, and more than {MOST_ALONG} never are",
-                along.len()
-            );
+            let text =
+                format!("the plan installs {} dependencies, expected at most {MOST_ALONG}", along.len());
             let finding = Finding::new(FindingCode::DependencyMissing, &self.bundle, text);
             self.findings.push(finding.fix(format!("olm why {} -n {}", self.package, self.namespace)));
         }
@@ -299,7 +297,7 @@ impl Plan {
         for entry in entries {
             let manifest = subscription(entry, &self.namespace, approval);
             let Some(reference) = ObjectRef::of(&manifest) else { continue };
-            let note = format!("for {}, which {} needs", entry.bundle.name, entry.required_by.join(", "));
+            let note = format!("for {}, required by {}", entry.bundle.name, entry.required_by.join(", "));
             made.push(PlannedObject {
                 note: Some(note),
                 ..PlannedObject::new(&reference, Op::Create, Some(Phase::Prerequisites))
@@ -323,22 +321,23 @@ fn in_the_way(one: &Along, namespace: &str, taken: &BTreeSet<String>) -> Option<
     let by = one.entry.required_by.join(", ");
     if taken.contains(&one.entry.subscription) {
         let text = format!(
-            "{} is needed by {by}, and Subscription {} that would install it along exists and asks for something else",
+            "{} is required by {by}, and Subscription {} for this dependency already exists with a different \
+                spec",
             bundle.name, one.entry.subscription
         );
         let fix = format!(
-            "olm install {} -n {namespace} --channel {}  # under another name",
+            "olm install {} -n {namespace} --channel {}  # with another Subscription name",
             bundle.package, bundle.channel
         );
         return Some(Finding::new(FindingCode::DependencyMissing, &bundle.name, text).fix(fix));
     }
     if let Some(denied) = one.plan.findings.iter().find(|f| f.code.is_denial()) {
-        let text = format!("{} is needed by {by}: {}", bundle.name, denied.text);
+        let text = format!("{} is required by {by}: {}", bundle.name, denied.text);
         return Some(Finding { text, ..denied.clone() });
     }
     let blocking = one.plan.findings.iter().find(|f| f.severity == Severity::Block)?;
     let text = format!(
-        "{} is needed by {by} and cannot be installed along: {}: {}",
+        "{} is required by {by}, and its installation is blocked: {}: {}",
         bundle.name, blocking.code, blocking.text
     );
     let finding = Finding::new(FindingCode::DependencyMissing, &bundle.name, text);

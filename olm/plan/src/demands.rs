@@ -360,7 +360,7 @@ impl Missing {
         let AccessRequest::Resource { verb, group, resource, name, .. } = grant.verb_request() else {
             return;
         };
-        self.needed_for.push(format!("{} binds {}, whose rules are not known", grant.by, grant.role));
+        self.needed_for.push(format!("{} binds {}, whose rules are unknown", grant.by, grant.role));
         self.rules.push(Rule {
             verbs: vec![verb],
             groups: vec![group],
@@ -378,7 +378,7 @@ impl Missing {
             .as_deref()
             .map_or_else(|| "cluster-wide".to_owned(), |namespace| format!("in namespace {namespace}"));
         format!(
-            "{who} {} not hold these rights {place}: {} (needed for: {})",
+            "{who} {} not hold these permissions {place}: {} (required for: {})",
             if *who == Who::You { "do" } else { "does" },
             some_of(&rules, MOST_NAMED),
             some_of(&self.needed_for, MOST_NAMED)
@@ -388,7 +388,7 @@ impl Missing {
     /// The finding that a plan waits for an approver who holds them; `approve` is the command for that.
     pub(crate) fn finding(&self, who: &Who, approve: &str) -> Finding {
         let text =
-            format!("{}; the plan waits for the approval of a user who holds them", self.describe(who));
+            format!("{}; the plan requires approval by a user with these permissions", self.describe(who));
         Finding::new(FindingCode::ApproverLacksRights, who, text).fix(approve)
     }
 }

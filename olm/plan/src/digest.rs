@@ -93,16 +93,14 @@ pub fn what_changed(reviewed: &Parts, now: &Parts) -> String {
     const NAMED: usize = 5;
     let differs = |(key, part): (&String, &String)| match reviewed.get(key) {
         Some(old) if old == part => None,
-        Some(_) => Some(format!("`{key}` has another content")),
-        None => Some(format!("`{key}` is new")),
+        Some(_) => Some(format!("`{key}` changed")),
+        None => Some(format!("`{key}` was added")),
     };
-    let gone = reviewed
-        .keys()
-        .filter(|key| !now.contains_key(*key))
-        .map(|key| format!("`{key}` is not in it any more"));
+    let gone =
+        reviewed.keys().filter(|key| !now.contains_key(*key)).map(|key| format!("`{key}` was removed"));
     let mut list: Vec<String> = now.iter().filter_map(differs).chain(gone).collect();
     if list.is_empty() {
-        return "what it is for is another".to_owned();
+        return "its target changed".to_owned();
     }
     let more = list.len().saturating_sub(NAMED);
     list.truncate(NAMED);
@@ -258,10 +256,10 @@ pub(crate) mod tests {
             digest(&Value::Null, &parts, |_, _| true).parts
         };
         let reviewed = parts(&[("apply a", &a), ("apply b", &b)]);
-        assert_eq!(what_changed(&reviewed, &reviewed), "what it is for is another");
+        assert_eq!(what_changed(&reviewed, &reviewed), "its target changed");
         assert_eq!(
             what_changed(&reviewed, &parts(&[("apply b", &c), ("delete d", &a)])),
-            "`apply b` has another content, `delete d` is new, `apply a` is not in it any more"
+            "`apply b` changed, `delete d` was added, `apply a` was removed"
         );
         let many: Vec<String> = (0..9).map(|n| format!("apply {n}")).collect();
         let many: Vec<(&str, &Value)> = many.iter().map(|key| (key.as_str(), &a)).collect();

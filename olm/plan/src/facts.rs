@@ -84,7 +84,7 @@ pub struct ClusterFacts {
 impl ClusterFacts {
     /// What is known without a cluster: that nothing is.
     pub fn offline() -> Self {
-        const WHY: &str = "there is no cluster to ask";
+        const WHY: &str = "no cluster connection";
         Self {
             installer: Fact::Unknown(WHY.to_owned()),
             user: Fact::Unknown(WHY.to_owned()),

@@ -109,8 +109,10 @@ fn note(image: &str) -> Option<String> {
     // a colon before the last slash belongs to a port
     let tag = image.rsplit('/').next().and_then(|last| last.split_once(':')).map(|(_, tag)| tag);
     Some(match tag {
-        None | Some("" | "latest") => "without a digest: whoever pushes it anew changes what runs".to_owned(),
-        Some(tag) => format!("without a digest: tag {tag} may mean another image tomorrow"),
+        None | Some("" | "latest") => {
+            "mutable tag latest: a re-push changes what runs".to_owned()
+        }
+        Some(tag) => format!("mutable tag {tag}: a re-push changes what runs"),
     })
 }
 
@@ -135,8 +137,8 @@ mod tests {
         assert_eq!(note("localhost/a@sha256:00"), None);
         assert_eq!(note("localhost/a:v1@sha256:00"), None);
         assert!(note("localhost:5000/a:v1").unwrap().contains("tag v1"));
-        assert!(note("localhost:5000/a").unwrap().contains("pushes it anew"));
-        assert!(note("localhost/a:latest").unwrap().contains("pushes it anew"));
+        assert!(note("localhost:5000/a").unwrap().contains("a re-push changes what runs"));
+        assert!(note("localhost/a:latest").unwrap().contains("a re-push changes what runs"));
         // a digest that is cut off is none
         assert!(note("localhost/a@").is_some());
     }

@@ -76,7 +76,7 @@ pub fn make_plan(input: &PlanInput<'_>, live: &Live) -> Plan {
     for (phase, reference, manifest) in &wanted {
         if let Some(service) = input.rendered.ok().and_then(|rendered| certificate_of(rendered, reference)) {
             let op = if live.contains_key(&service) { Op::Unchanged } else { Op::Create };
-            let note = Some("its certificate is made when it is applied".to_owned());
+            let note = Some("its certificate is created when the plan is applied".to_owned());
             objects.push(PlannedObject { note, ..PlannedObject::new(reference, op, Some(*phase)) });
             continue;
         }
@@ -208,13 +208,13 @@ fn planned(
     let (op, note) = match owner_in(input, there) {
         Owner::Ours | Owner::Shared(_) if difference.fields.is_empty() => (Op::Unchanged, None),
         Owner::Ours if difference.fields.iter().all(|field| field.cause == Cause::Drift) => {
-            (Op::Update, Some("it was changed since it was applied, and is put back".to_owned()))
+            (Op::Update, Some("it was changed by another client and is restored".to_owned()))
         }
         Owner::Ours => (Op::Update, None),
         Owner::Shared(namespace) => {
             (Op::Update, Some(format!("shared with the same package in namespace {namespace}")))
         }
-        Owner::Nobody => (Op::Adopt, Some("it exists and nobody owns it".to_owned())),
+        Owner::Nobody => (Op::Adopt, Some("it exists without an owner".to_owned())),
         Owner::Other(other) => (Op::Adopt, Some(format!("owned by {other}"))),
     };
     PlannedObject {
@@ -231,14 +231,14 @@ fn left_over(input: &PlanInput<'_>, live: &Live, reference: &ObjectRef) -> Optio
     let old = input.resolved.from.as_ref().map(|from| csv_ref(input.namespace, &from.name));
     let is_old = old.as_ref() == Some(reference);
     if is_reserved(reference, Some(there)) {
-        let note = Some("it belongs to olm or to Kubernetes".to_owned());
+        let note = Some("it belongs to olm or Kubernetes".to_owned());
         return Some(PlannedObject { note, ..PlannedObject::new(reference, Op::Noop, None) });
     }
     let owner = owner_of(there, &input.resolved.chosen.package, input.namespace, &bundle_names(input));
     if !is_old && owner != Owner::Ours {
         let note = Some(match owner {
-            Owner::Shared(namespace) => format!("the same package in namespace {namespace} needs it"),
-            _ => "it was the old version's, but somebody else took it over".to_owned(),
+            Owner::Shared(namespace) => format!("required by the same package in namespace {namespace}"),
+            _ => "it belonged to the old version and now has another owner".to_owned(),
         });
         return Some(PlannedObject { note, ..PlannedObject::new(reference, Op::Noop, None) });
     }
@@ -309,16 +309,12 @@ fn too_large((bytes, part): &(usize, String)) -> Option<Finding> {
     let is_csv = object.starts_with("ClusterServiceVersion ");
     let most = if is_csv { MOST_BYTES - ROOM_TO_GROW } else { MOST_BYTES };
     (*bytes > most).then(|| {
-        let mut text = format!(
-            "{object} has {} KB, and no object of more than {} KB is written to the cluster",
-            bytes / 1000,
-            MOST_BYTES / 1000
-        );
+        let mut text = format!("{object} has {} KB, expected at most {} KB", bytes / 1000, MOST_BYTES / 1000);
         if is_csv {
-            text += &format!("; its status needs {} KB of them", ROOM_TO_GROW / 1000);
+            text += &format!(", of which its status needs {} KB", ROOM_TO_GROW / 1000);
         }
         Finding::new(FindingCode::ObjectTooLarge, object, text)
-            .fix("olm bundle validate DIR  # tell its author: descriptions and examples can be shorter")
+            .fix("olm bundle validate DIR  # report to the publisher: shorten descriptions and examples")
     })
 }
 
@@ -339,7 +335,7 @@ fn dependency(dependency: &olm_resolver::Dependency) -> DependencyView {
     };
     let (satisfied_by, install) = match &dependency.satisfied_by {
         SatisfiedBy::Install(bundle) => (
-            format!("{} from catalog {}, installed along", bundle.name, bundle.catalog),
+            format!("{} from catalog {}, installed as a dependency", bundle.name, bundle.catalog),
             Some(bundle.clone()),
         ),
         SatisfiedBy::Request { subscription, name } => {
@@ -366,7 +362,7 @@ fn reversible(live: &Live, crds: &[(ObjectRef, &Value)]) -> Reversible {
         let storage = storage.filter(|v| v["storage"] == true).filter_map(|v| v["name"].as_str()).next();
         if let Some(version) = storage.filter(|v| !names(there).iter().any(|n| n == v)) {
             let reason = format!(
-                "{reference} will store objects in version {version}, which the old version does not know"
+                "{reference} will store objects in version {version}, which the old version does not have"
             );
             return Reversible { possible: false, reason: Some(reason) };
         }

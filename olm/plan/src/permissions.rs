@@ -77,7 +77,7 @@ impl PermissionDelta {
     /// Adds the place among the other operators of the catalog.
     pub(crate) fn among(mut self, catalog: Option<&CatalogRisk>) -> Self {
         (self.percentile, self.compared) = match catalog {
-            None => (None, "nothing is known of the catalog's other operators".to_owned()),
+            None => (None, "no data about other operators of the catalog".to_owned()),
             Some(catalog) => compare(self.score, catalog),
         };
         self
@@ -88,7 +88,7 @@ fn compare(score: u32, catalog: &CatalogRisk) -> (Option<u8>, String) {
     let CatalogRisk { scores, packages } = catalog;
     if scores.len() < FEWEST {
         let text = format!(
-            "the catalog holds the manifests of {} of its {packages} operators: too few to compare with",
+            "the catalog contains the manifests of {} of its {packages} operators, too few for a comparison",
             scores.len()
         );
         return (None, text);

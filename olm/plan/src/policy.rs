@@ -188,7 +188,8 @@ impl Policies {
                 format!("{} HIGH rights", judged.high)
             };
             let text = format!(
-                "the plan grants {rights} and InstallPolicy {policy} asks for {high} different approvers (spec.approvals.high)"
+                "the plan grants {rights} and InstallPolicy {policy} requires {high} different approvers \
+                    (spec.approvals.high)"
             );
             out.push(Finding::new(
                 FindingCode::SecondApproverNeeded,
@@ -219,17 +220,21 @@ impl Policies {
                     Granted::Of(role) => out.push(denies(
                         &name,
                         format!(
-                            "InstallPolicy {name} denies rights (spec.deny.rights), and {} binds {role}, which is not part of the \
-                             bundle",
+                            "InstallPolicy {name} denies permissions (spec.deny.rights), and {} binds \
+                                {role}, which is not part of the bundle",
                             right.by
                         ),
                     )),
                     Granted::Rules(rules) => out.extend(counts.iter().filter_map(|(at, denied, _)| {
-                        let found: Vec<String> =
-                            rules.iter().filter(|rule| rule.overlaps(denied)).map(ToString::to_string).collect();
+                        let found: Vec<String> = rules
+                            .iter()
+                            .filter(|rule| rule.overlaps(denied))
+                            .map(ToString::to_string)
+                            .collect();
                         (!found.is_empty()).then(|| {
                             let text = format!(
-                                "InstallPolicy {name} denies {denied} (spec.deny.rights[{at}]), and {} grants {}",
+                                "InstallPolicy {name} denies {denied} (spec.deny.rights[{at}]), and {} \
+                                    grants {}",
                                 right.by,
                                 some_of(&found, MOST_NAMED)
                             );
@@ -247,13 +252,19 @@ impl Policies {
     pub fn by_hand(&self, rights: &[Right]) -> Vec<Finding> {
         let refused = self.held.iter().filter_map(|policy| {
             let (wants, field) = match &policy.spec {
-                spec if spec.allow.is_some() => ("allows packages of catalogs only", "allow"),
-                spec if spec.signatures.is_some() => ("requires signatures, which are verified for packages of catalogs only", "signatures"),
+                spec if spec.allow.is_some() => ("allows only packages of catalogs", "allow"),
+                spec if spec.signatures.is_some() => (
+                    "requires signatures, which are verified only for \
+                    packages of catalogs",
+                    "signatures",
+                ),
                 _ => return None,
             };
             let name = name_of(policy);
-            let text =
-                format!("InstallPolicy {name} {wants} (spec.{field}), and the ClusterServiceVersion was written by hand");
+            let text = format!(
+                "InstallPolicy {name} {wants} (spec.{field}), and the ClusterServiceVersion was \
+                    created without a catalog"
+            );
             Some(denies(&name, text))
         });
         refused.chain(self.denied(rights)).collect()

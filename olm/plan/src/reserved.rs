@@ -109,14 +109,14 @@ fn by_name(reference: &ObjectRef, manifest: &Value) -> Option<String> {
         (RBAC, kind) => {
             let users = kind.starts_with("ClusterRole") && USER_ROLES.contains(&name);
             if name.starts_with("system:") || users {
-                return Some("is a role or binding of Kubernetes itself".to_owned());
+                return Some("is a role or binding of Kubernetes".to_owned());
             }
         }
         ("scheduling.k8s.io", "PriorityClass") if name.starts_with("system-") => {
-            return Some("is a priority of Kubernetes itself".to_owned());
+            return Some("is a PriorityClass of Kubernetes".to_owned());
         }
         ("", "ConfigMap") if name == "kube-root-ca.crt" => {
-            return Some("is the certificate authority that all pods trust".to_owned());
+            return Some("is the certificate authority of all pods".to_owned());
         }
         _ => {}
     }
@@ -149,7 +149,7 @@ fn by_label(manifest: &Value, installed: &Installed<'_>) -> Option<String> {
         return Some(why);
     }
     (label(manifest, names::LABEL_AGGREGATE_TO_MANAGER).is_some() && !over_own_kinds(manifest, installed))
-        .then(|| format!("adds to the rights of olm (label {})", names::LABEL_AGGREGATE_TO_MANAGER))
+        .then(|| format!("adds to the permissions of olm (label {})", names::LABEL_AGGREGATE_TO_MANAGER))
 }
 
 /// Whether a role grants nothing but rights over kinds that the operator brings.
@@ -170,7 +170,7 @@ fn marked(object: &Value) -> Option<String> {
     }
     let keys = [BOOTSTRAPPING, AUTOMANAGED];
     let key = keys.into_iter().find(|key| label(object, key).is_some())?;
-    Some(format!("is kept by the API server (label {key})"))
+    Some(format!("is maintained by the API server (label {key})"))
 }
 
 /// The group of a CustomResourceDefinition that the API server refuses to create: it is Kubernetes' own, and the annotation that says

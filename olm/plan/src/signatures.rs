@@ -198,8 +198,7 @@ fn finding(signature: &ImageSignature) -> Option<Finding> {
         }
         SignatureVerdict::Unknown { message } => {
             let text = format!("{requires}: failed to read its signatures: {message}");
-            let ask =
-                format!("olm catalog verify {image} --key cosign.pub  # asks the registry from this machine");
+            let ask = format!("olm catalog verify {image} --key cosign.pub  # verifies from this machine");
             Finding::new(FindingCode::SignatureUnknown, subject, text).fix(ask)
         }
     })

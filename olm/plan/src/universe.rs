@@ -80,16 +80,15 @@ impl Demands {
                 match Range::parse(range) {
                     Ok(range) => self.requires.push(Constraint::package(package, range)),
                     Err(error) => {
-                        self.unreadable = Some(format!(
-                            "it requires package {package} in a range that cannot be read ({error})"
-                        ));
+                        self.unreadable =
+                            Some(format!("invalid version range of required package {package} ({error})"));
                     }
                 }
             }
             "olm.constraint" => match Constraint::parse(value) {
                 Ok(constraint) => self.requires.push(constraint),
                 Err(error) => {
-                    self.unreadable = Some(format!("its olm.constraint cannot be evaluated: {error}"));
+                    self.unreadable = Some(format!("failed to evaluate its olm.constraint: {error}"));
                 }
             },
             "olm.label.required" => self.requires.extend(text("label").map(Constraint::label)),

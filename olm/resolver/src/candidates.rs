@@ -115,7 +115,7 @@ fn find_package<'a>(ctx: &Context<'a>, request: &Request) -> Result<&'a Package,
         let nearest = nearest_or_all(&id.to_string(), &known);
         return Err(Nothing {
             code: Code::UnknownCatalog,
-            text: format!("there is no catalog {id}{}", nearest_text(&nearest)),
+            text: format!("catalog {id} not found{}", nearest_text(&nearest)),
             nearest,
             fixes: vec![fix("list the catalogs", "kubectl get catalogsources -A")],
         });
@@ -126,10 +126,10 @@ fn find_package<'a>(ctx: &Context<'a>, request: &Request) -> Result<&'a Package,
     if let Health::Unavailable { reason } = &catalog.health {
         return Err(Nothing {
             code: Code::CatalogUnavailable,
-            text: format!("catalog {id} cannot be read: {reason}"),
+            text: format!("failed to read catalog {id}: {reason}"),
             nearest: Vec::new(),
             fixes: vec![fix(
-                "look at the catalog",
+                "describe the catalog",
                 format!("kubectl describe catalogsource {} -n {}", id.name, id.namespace),
             )],
         });
@@ -143,13 +143,13 @@ fn find_package<'a>(ctx: &Context<'a>, request: &Request) -> Result<&'a Package,
         .find(|(other, c)| *other != id && c.packages.contains_key(&request.package));
     if let Some((other, _)) = elsewhere {
         fixes.push(fix(
-            format!("catalog {other} has it"),
+            format!("show the package of catalog {other}"),
             format!("olm show {} --catalog {}", request.package, other.name),
         ));
     }
     match nearest.first() {
-        Some(name) => fixes.push(fix(format!("look at package {name}"), format!("olm show {name}"))),
-        None => fixes.push(fix("look for it", format!("olm search {}", request.package))),
+        Some(name) => fixes.push(fix(format!("show package {name}"), format!("olm show {name}"))),
+        None => fixes.push(fix("search the catalogs", format!("olm search {}", request.package))),
     }
     Err(Nothing {
         code: Code::UnknownPackage,
@@ -180,7 +180,10 @@ fn find_channels<'a>(request: &Request, package: &'a Package) -> Result<Vec<&'a 
             code: Code::UnknownChannel,
             text: format!("package {} has no channel {name}{}", package.name, nearest_text(&nearest)),
             fixes: vec![
-                fix(format!("follow channel {better}"), patch(request, "channel", &format!("\"{better}\""))),
+                fix(
+                    format!("switch to channel {better}"),
+                    patch(request, "channel", &format!("\"{better}\"")),
+                ),
                 fix("list the channels", format!("olm show {}", package.name)),
             ],
             nearest,
@@ -275,7 +278,7 @@ fn starting<'a>(
         return Err(Nothing {
             code: Code::UnknownStartingCsv,
             text: format!(
-                "{} has no bundle {name}, which startingCSV asks for{}",
+                "{} has no bundle {name} (startingCSV){}",
                 channels_text(request, package),
                 nearest_text(&nearest)
             ),
@@ -334,7 +337,7 @@ fn no_such_version(
     let code = match elsewhere {
         Some(channel) if request.channel.is_some() => {
             fixes.push(fix(
-                format!("channel {} has it", channel.name),
+                format!("switch to channel {}, which has this version", channel.name),
                 patch(request, "channel", &format!("\"{}\"", channel.name)),
             ));
             Code::NotInChannel
@@ -495,7 +498,7 @@ fn unreachable_wish(
         wanted.filter_map(|bundle| Some((bundle, graph.skipped_by(channel, &bundle.name)?))).next()
     });
     let mut text = format!(
-        "no replaces, skips or skipRange in {} leads from the installed {} to version {}",
+        "no upgrade edge (replaces, skips, skipRange) in {} from the installed {} to version {}",
         channels_text(request, package),
         installed.name,
         wish.source()
@@ -508,7 +511,7 @@ fn unreachable_wish(
         text,
         nearest: Vec::new(),
         fixes: vec![fix(
-            "go there all the same, at your own risk",
+            "allow upgrades outside the catalog's edges, at your own risk",
             patch(request, "upgradeConstraintPolicy", "\"SelfCertified\""),
         )],
     }

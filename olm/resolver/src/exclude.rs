@@ -36,7 +36,7 @@ impl<'a> Context<'a> {
         if bundle.prohibited {
             return Some(Excluded::new(
                 Code::Deprecated,
-                "it is marked olm.deprecated, and such bundles are not installed",
+                "the bundle is marked olm.deprecated and is not installed",
             ));
         }
         if let Some(text) = &bundle.unsupported {
@@ -51,11 +51,11 @@ impl<'a> Context<'a> {
     /// Why the bundle cannot be installed along with one that needs it, whatever else is chosen.
     pub(crate) fn excluded_as_dependency(&self, place: &Place<'_>) -> Option<Excluded> {
         let Some(request) = self.failed_for(place.package) else { return self.excluded(place) };
-        let text = format!("Subscription {} asks for its package and cannot be met", request.subscription);
+        let text = format!("Subscription {} of this package is not satisfiable", request.subscription);
         let command = format!("olm why {} -n {}", name_of(request), namespace_of(request));
         Some(
             Excluded::new(Code::RequestsConflict, text)
-                .with_fix(format!("see what is wrong with Subscription {}", request.subscription), command),
+                .with_fix(format!("explain Subscription {}", request.subscription), command),
         )
     }
 
@@ -64,7 +64,7 @@ impl<'a> Context<'a> {
             // a pre-release of the cluster's version counts as that version, as OLM has it
             let plain = Version::new(have.major, have.minor, have.patch);
             if precedence(&plain, needed).is_lt() {
-                let text = format!("it needs Kubernetes {needed} or newer, this cluster has {have}");
+                let text = format!("it requires Kubernetes {needed} or newer; this cluster runs {have}");
                 return Some(Excluded::new(Code::KubernetesTooOld, text));
             }
         }
@@ -72,7 +72,7 @@ impl<'a> Context<'a> {
             && (have.major, have.minor) > (last.major, last.minor)
         {
             let text = format!(
-                "it runs on OpenShift up to {}.{} (olm.maxOpenShiftVersion), this cluster has {have}",
+                "it supports OpenShift up to {}.{} (olm.maxOpenShiftVersion); this cluster runs {have}",
                 last.major, last.minor
             );
             return Some(Excluded::new(Code::OpenShiftTooNew, text));
@@ -92,8 +92,8 @@ impl<'a> Context<'a> {
         let subject = place.bundle.subject(place.package);
         let broken = self.facts.policy.iter().filter(|rule| !rule.met_by(&subject)).min()?;
         let text = match &broken.message {
-            Some(message) => format!("the cluster's policy forbids it: {message}"),
-            None => format!("the cluster's policy forbids it: {broken}"),
+            Some(message) => format!("denied by the cluster's policy: {message}"),
+            None => format!("denied by the cluster's policy: {broken}"),
         };
         Some(Excluded::new(Code::ForbiddenByPolicy, text))
     }
@@ -123,10 +123,7 @@ impl<'a> Context<'a> {
             "it provides {gvk}, which the installed operator {} in namespace {} owns",
             other.name, other.namespace
         );
-        Some(
-            Excluded::new(Code::ApiOwnedBy, text)
-                .with_fix(format!("remove {} first", other.name), removal(other)),
-        )
+        Some(Excluded::new(Code::ApiOwnedBy, text).with_fix(format!("remove {}", other.name), removal(other)))
     }
 
     /// An operator that stays needs another version of the package, or an API that the bundle gives up.
@@ -141,7 +138,7 @@ impl<'a> Context<'a> {
             let about_it = met_now || now.is_none() && matches!(need.rule, Rule::Package { .. });
             if about_it && !need.met_by(&place.bundle.subject(place.package)) {
                 let text = format!(
-                    "the installed operator {} in namespace {} needs {need}",
+                    "the installed operator {} in namespace {} requires {need}",
                     other.name, other.namespace
                 );
                 return Some(Excluded::new(Code::RequiredByInstalled, text));

@@ -26,7 +26,7 @@ pub(crate) fn no_choice(request: &Request, nothing: Nothing) -> Explanation {
     Explanation {
         code: nothing.code,
         summary: format!(
-            "cannot resolve {} for Subscription {}: {}",
+            "failed to resolve {} for Subscription {}: {}",
             request.package, request.subscription, nothing.text
         ),
         nodes: vec![Node::leaf(subject(request), nothing.code, nothing.text)],
@@ -43,13 +43,13 @@ pub(crate) fn all_ruled_out(request: &Request, list: &Candidates<'_>) -> Explana
         .map(|(place, why)| Node::leaf(&place.bundle.name, why.code, &why.text))
         .collect();
     let skipped = list.package.bundles().iter().filter(|b| is_skip_version(request, b));
-    children.extend(skipped.map(|b| Node::leaf(&b.name, Code::SkipVersions, "skipVersions lists it")));
+    children.extend(skipped.map(|b| Node::leaf(&b.name, Code::SkipVersions, "excluded by skipVersions")));
     let mut fixes: Vec<Fix> = Vec::new();
     for fix in list.excluded.iter().filter_map(|(_, why)| why.fix.as_ref()) {
         fix.add_to(&mut fixes);
     }
     if children.iter().any(|c| c.code == Code::SkipVersions) {
-        fixes.push(Fix { text: "skip fewer versions".into(), command: patch(request, "skipVersions", "[]") });
+        fixes.push(Fix { text: "clear skipVersions".into(), command: patch(request, "skipVersions", "[]") });
     }
     let code = children.first().map_or(Code::UnknownVersion, |c| c.code);
     explanation(request, list, code, children, fixes)
@@ -64,7 +64,7 @@ fn explanation(
 ) -> Explanation {
     if fixes.is_empty() {
         fixes.push(Fix {
-            text: "look for another version".into(),
+            text: "choose another version".into(),
             command: format!("olm show {}", request.package),
         });
     }
@@ -75,16 +75,16 @@ fn explanation(
     let place = channels_text(request, list.package);
     let text = match total {
         0 => format!("{place} of catalog {} has no bundles", request.catalog),
-        1 => format!("the only candidate in {place} of catalog {} cannot be used", request.catalog),
+        1 => format!("the only candidate in {place} of catalog {} is not installable", request.catalog),
         n => {
             let first = if all { "" } else { ", the first are" };
-            format!("none of {n} candidates in {place} of catalog {} can be used{first}", request.catalog)
+            format!("none of {n} candidates in {place} of catalog {} is installable{first}", request.catalog)
         }
     };
     Explanation {
         code,
         summary: format!(
-            "cannot resolve {} for Subscription {}: {text}",
+            "failed to resolve {} for Subscription {}: {text}",
             request.package, request.subscription
         ),
         nodes: vec![Node { subject: subject(request), code, text, children }],
@@ -132,14 +132,13 @@ fn gave_up(ctx: &Context<'_>, to_blame: &[usize], search: &Search<'_>) -> Explan
     let subjects: Vec<&str> = requests.iter().map(|r| r.subscription.as_str()).collect();
     let node = |request: &&Request| {
         let text = format!(
-            "gave up after {} decisions about {} bundles, with neither a choice nor a contradiction found for package {}; \
-             among others it met",
+            "gave up after {} decisions about {} bundles without a result for package {}; conflicts include",
             search.steps, search.bundles, request.package
         );
         Node { subject: subject(request), code: Code::GaveUp, text, children: shared(&search.met) }
     };
     let fix = |request: &&Request| Fix {
-        text: "ask for one version".into(),
+        text: "pin a version".into(),
         command: patch(request, "version", "\"VERSION\""),
     };
     Explanation {
@@ -175,7 +174,7 @@ fn unmet<'a>(
             None => Node {
                 subject: name.clone(),
                 code: Code::RequestsConflict,
-                text: "what it needs cannot be had together".into(),
+                text: "its dependencies conflict".into(),
                 children: together.get_or_insert_with(|| shared(&minimal(ctx, found, causes))).clone(),
             },
         });
@@ -207,15 +206,15 @@ fn shared(causes: &[Cause<'_>]) -> Vec<Node> {
     let nodes = causes.iter().filter_map(|cause| match cause {
         Cause::Request(_) | Cause::Candidates | Cause::Held(_) => None,
         Cause::Need(bundle, need) => {
-            let text = format!("needs {}", to_need(need));
+            let text = format!("requires {}", to_need(need));
             Some(Node::leaf(*bundle, Code::DependencyUnsatisfied, text))
         }
         Cause::Package(package) => {
-            let text = "there can be one version of a package";
+            let text = "only one version of a package can be installed";
             Some(Node::leaf(format!("package {package}"), Code::RequestsConflict, text))
         }
         Cause::Api(gvk) => {
-            Some(Node::leaf(format!("API {gvk}"), Code::ApiOwnedBy, "an API can have one owner"))
+            Some(Node::leaf(format!("API {gvk}"), Code::ApiOwnedBy, "an API has only one owner"))
         }
     });
     let mut nodes: Vec<Node> = nodes.collect();
@@ -245,20 +244,20 @@ fn in_each_others_way<'a>(
             Node::leaf(
                 subject(request),
                 Code::RequestsConflict,
-                format!("it wants package {}: {}{more}", request.package, options.join(", ")),
+                format!("requests package {}: {}{more}", request.package, options.join(", ")),
             )
         })
         .collect();
     nodes.extend(shared(causes));
     let fix = |request: &&Request| Fix {
-        text: "give one of them up".into(),
+        text: "remove one of them".into(),
         command: format!("olm uninstall {} -n {}", name_of(request), namespace_of(request)),
     };
     Explanation {
         code: Code::RequestsConflict,
         summary: match names.as_slice() {
             [all @ .., last] => {
-                format!("Subscriptions {} and {last} cannot be met together", all.join(", "))
+                format!("Subscriptions {} and {last} conflict", all.join(", "))
             }
             [] => String::new(),
         },

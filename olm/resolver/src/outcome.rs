@@ -90,21 +90,21 @@ fn why_text(request: &Request, list: &Candidates<'_>, chosen: &Candidate<'_>) ->
     }
     let base = match chosen.via {
         HopVia::Install if request.starting_csv.is_some() => {
-            format!("startingCSV asks for it (channel {channel})")
+            format!("requested by startingCSV (channel {channel})")
         }
         HopVia::Install => match &request.version {
-            Some(wish) => format!("first in channel {channel} that version {} allows", wish.source()),
-            None => format!("first in the order of channel {channel}"),
+            Some(wish) => format!("highest in channel {channel} that matches version {}", wish.source()),
+            None => format!("head of the order of channel {channel}"),
         },
         HopVia::Replaces => format!("it replaces {from} in channel {channel}"),
         HopVia::Skips => format!("it skips {from} in channel {channel}"),
         HopVia::SkipRange => format!("its skipRange covers {from} in channel {channel}"),
         HopVia::SelfCertified => {
-            format!("asked for against the catalog's edges (SelfCertified), channel {channel}")
+            format!("requested outside the catalog's edges (SelfCertified), channel {channel}")
         }
     };
     let better = list.allowed.iter().position(|c| c.place.key() == chosen.place.key()).unwrap_or(0);
-    if better == 0 { base } else { format!("{base}; what comes before it cannot have what it needs") }
+    if better == 0 { base } else { format!("{base}; higher versions have unsatisfied dependencies") }
 }
 
 fn stays_text(request: &Request, list: &Candidates<'_>) -> String {
@@ -113,13 +113,13 @@ fn stays_text(request: &Request, list: &Candidates<'_>) -> String {
         let place = channels_text(request, list.package);
         if list.package.bundle(from).is_none() {
             return format!(
-                "{from} is installed and is not in catalog {}, and nothing newer can be reached from it in {place}",
+                "{from} is installed and not in catalog {}, and no upgrade from it exists in {place}",
                 request.catalog
             );
         }
-        format!("{from} is installed and nothing newer can be reached in {place}")
+        format!("{from} is installed and no upgrade exists in {place}")
     } else {
-        format!("{from} is installed and what is newer cannot be used now")
+        format!("{from} is installed and newer versions are not installable")
     }
 }
 

@@ -48,7 +48,7 @@ pub(crate) fn rejected<'a>(
             reasons[candidate.place.at as usize] = Some(match rank {
                 Some(rank) if at > rank => {
                     let better = chosen_name.unwrap_or_default();
-                    (Code::Older, format!("{better} comes before it in the order of the channel"), None)
+                    (Code::Older, format!("{better} is higher in the channel order"), None)
                 }
                 _ => lost(candidate, choices, why),
             });
@@ -100,11 +100,11 @@ fn lost<'a>(candidate: &Candidate<'a>, choices: &[Choice<'a>], why: &mut Why<'a,
         _ => None,
     });
     if let Some((gvk, owner)) = other {
-        return (Code::ApiOwnedBy, format!("it provides {gvk}, which {owner} gets to own"), None);
+        return (Code::ApiOwnedBy, format!("it provides {gvk}, which {owner} will own"), None);
     }
     let text = match wants_another(candidate, choices) {
-        Some((who, need)) => format!("{who}, which is wanted too, needs {}", to_need(need)),
-        None => "it cannot be had together with what else is wanted or installed".into(),
+        Some((who, need)) => format!("{who}, also requested, requires {}", to_need(need)),
+        None => "it conflicts with other requested or installed operators".into(),
     };
     (Code::RequestsConflict, text, None)
 }
@@ -142,24 +142,24 @@ fn unwanted<'a>(
         };
         let plural = if others.len() == 1 { "channel" } else { "channels" };
         let fix = Fix {
-            text: format!("follow channel {other}"),
+            text: format!("switch to channel {other}"),
             command: patch(request, "channel", &format!("\"{other}\"")),
         };
         return (Code::NotInChannel, format!("it is only in {plural} {}", others.join(", ")), Some(fix));
     };
     if is_skip_version(request, bundle) {
-        let fix = Fix { text: "skip no versions".into(), command: patch(request, "skipVersions", "[]") };
-        return (Code::SkipVersions, "skipVersions lists it".into(), Some(fix));
+        let fix = Fix { text: "clear skipVersions".into(), command: patch(request, "skipVersions", "[]") };
+        return (Code::SkipVersions, "excluded by skipVersions".into(), Some(fix));
     }
     if let Some(wish) = &request.version
         && !bundle.version.as_ref().is_some_and(|v| wish.allows(v))
     {
         let what = if wish.pin().is_some() { "the pin" } else { "the range" };
-        let fix = Fix { text: "ask for no version".into(), command: patch(request, "version", "null") };
-        return (Code::Pinned, format!("{what} {} does not allow it", wish.source()), Some(fix));
+        let fix = Fix { text: "unset spec.version".into(), command: patch(request, "version", "null") };
+        return (Code::Pinned, format!("excluded by {what} {}", wish.source()), Some(fix));
     }
     if let (Some(starting), None) = (&request.starting_csv, &request.installed) {
-        return (Code::Pinned, format!("startingCSV asks for {starting}"), None);
+        return (Code::Pinned, format!("startingCSV requests {starting}"), None);
     }
     let skipped = list.package.graph(channel).and_then(|graph| graph.skipped_by(channel, &bundle.name));
     if let Some(by) = skipped {
@@ -167,17 +167,17 @@ fn unwanted<'a>(
     }
     match &request.installed {
         Some(installed) => match first_hop_to(&bundle.name) {
-            Some(first) => (Code::LaterHop, format!("reachable in a later hop, after {first}"), None),
+            Some(first) => (Code::LaterHop, format!("reachable in a later upgrade, after {first}"), None),
             None => (
                 Code::NoUpgradeEdge,
                 format!(
-                    "no replaces, skips or skipRange in channel {} leads to it from {}",
+                    "no upgrade edge (replaces, skips, skipRange) in channel {} from {}",
                     channel.name, installed.name
                 ),
                 None,
             ),
         },
-        None => (Code::Skipped, format!("it is not on the chain of channel {}", channel.name), None),
+        None => (Code::Skipped, format!("it is not on the upgrade chain of channel {}", channel.name), None),
     }
 }
 

@@ -63,11 +63,11 @@ fn sentence(needs: &[&UnmetNeed], more: usize) -> String {
     let subjects: Vec<String> = plain.map(|need| need.node.subject.clone()).chain(unnamed).collect();
     let plain = match subjects.as_slice() {
         [] => None,
-        [only] => Some(format!("it needs {only}")),
-        [first @ .., last] => Some(format!("it needs {} and {last}", first.join(", "))),
+        [only] => Some(format!("requires {only}")),
+        [first @ .., last] => Some(format!("requires {} and {last}", first.join(", "))),
     };
     let messages = needs.iter().filter_map(|need| need.message.as_ref());
-    let messages = messages.map(|message| format!("its author says: {message}"));
+    let messages = messages.map(|message| format!("message of the publisher: {message}"));
     plain.into_iter().chain(messages).collect::<Vec<_>>().join("; ")
 }
 
@@ -201,7 +201,7 @@ impl<'a, 'c> Why<'a, 'c> {
                 Choosable::Never(Node::leaf(name, reason.code, reason.text), reason.fix)
             } else if only_present && self.ctx.requests_of(provider.package).is_empty() {
                 let text =
-                    "it is not installed, and dependencies: RequirePresent forbids installing it along";
+                    "it is not installed, and `dependencies: RequirePresent` does not install dependencies";
                 let node = Node::leaf(name, Code::DependencyUnsatisfied, text);
                 Choosable::Never(node, self.allow_dependencies(place.package))
             } else {
@@ -241,7 +241,7 @@ impl<'a, 'c> Why<'a, 'c> {
                         let below: Vec<usize> = bundle.unmet.iter().copied().filter(before).collect();
                         self.tell_all(&below, depth + 1, room).of(&name)
                     } else {
-                        let text = "what it needs cannot be had, and so on";
+                        let text = "its dependencies are not satisfiable";
                         Node::leaf(name, Code::DependencyUnsatisfied, text)
                     }
                 }
@@ -252,9 +252,9 @@ impl<'a, 'c> Why<'a, 'c> {
         let text = match total {
             0 => self.nobody(need),
             shown if shown > SHOWN => {
-                format!("none of {total} providers can be used, the first are")
+                format!("none of {total} providers is installable, the first are")
             }
-            _ => "no provider can be used".to_owned(),
+            _ => "no provider is installable".to_owned(),
         };
         UnmetNeed {
             message: need.message.clone(),
@@ -285,14 +285,14 @@ impl<'a, 'c> Why<'a, 'c> {
             .map(ToString::to_string)
             .collect();
         if versions.is_empty() {
-            return format!("no catalog has package {wanted}");
+            return format!("package {wanted} not found in any catalog");
         }
         versions.sort();
         versions.dedup();
         let more = if versions.len() > SHOWN { ", ..." } else { "" };
         versions.truncate(SHOWN);
         format!(
-            "package {wanted} has no such version in the order of a channel; there are {}{more}",
+            "package {wanted} has no matching version in a channel; available: {}{more}",
             versions.join(", ")
         )
     }
@@ -302,7 +302,7 @@ impl<'a, 'c> Why<'a, 'c> {
         let mut requests = self.ctx.requests_of(package).iter().map(|at| self.ctx.requests[*at]);
         let request = requests.find(|r| r.dependencies == DependencyPolicy::RequirePresent)?;
         Some(Fix {
-            text: "let dependencies be installed along".into(),
+            text: "allow the installation of dependencies".into(),
             command: patch(request, "dependencies", "\"Install\""),
         })
     }
@@ -315,7 +315,7 @@ impl<'a, 'c> Why<'a, 'c> {
         }
         if unmet.needs.iter().any(|need| need.node.children.is_empty()) {
             fixes.push(Fix {
-                text: "add a catalog that has it".into(),
+                text: "add a catalog that contains it".into(),
                 command: "kubectl get catalogsources -A".into(),
             });
         }

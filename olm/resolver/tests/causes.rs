@@ -32,13 +32,13 @@ fn rejected(item: &Resolved) -> Vec<(&str, Code, &str)> {
 fn versions_that_share_a_cause_share_a_line() {
     let list = versions(47, |_, bundle| bundle.requires(&["Moon"]));
     let world = World::new().channel("cat", "a", "stable", &list).sub("a", "stable");
-    assert_eq!(lines(&world), ["versions 1.0.0 to 1.46.0 (47): it needs API Moon (g/v)"]);
+    assert_eq!(lines(&world), ["versions 1.0.0 to 1.46.0 (47): requires API Moon (g/v)"]);
     let refused = world.refused();
     let text = refused.text(80);
     assert!(text.contains("none of 47 candidates") && !text.contains("the first are"), "{text}");
     assert_eq!(text.matches("Moon").count(), 2, "{text}");
     let message = refused.condition_message();
-    assert!(message.contains("; versions 1.0.0 to 1.46.0 (47): it needs API Moon (g/v) ("), "{message}");
+    assert!(message.contains("; versions 1.0.0 to 1.46.0 (47): requires API Moon (g/v) ("), "{message}");
 }
 
 #[test]
@@ -52,9 +52,9 @@ fn each_cause_has_a_line_of_its_own() {
     assert_eq!(
         lines(&world),
         [
-            "versions 1.2.0 to 1.5.0 (3): it needs API Moon (g/v)",
-            "a.v1.3.0: it needs API Sun (g/v)",
-            "versions 1.0.0, 1.1.0: it needs Kubernetes 1.40.0 or newer, this cluster has 1.33.0",
+            "versions 1.2.0 to 1.5.0 (3): requires API Moon (g/v)",
+            "a.v1.3.0: requires API Sun (g/v)",
+            "versions 1.0.0, 1.1.0: it requires Kubernetes 1.40.0 or newer; this cluster runs 1.33.0",
         ]
     );
 }
@@ -63,7 +63,7 @@ fn each_cause_has_a_line_of_its_own() {
 fn every_missing_api_is_named() {
     let needy = b("a.v1", "1.0.0").requires(&["Moon", "Stars", "Sun"]).needs(&["rocket >=1.0.0"]);
     let world = World::new().channel("cat", "a", "stable", std::slice::from_ref(&needy)).sub("a", "stable");
-    let needs = "it needs API Moon (g/v), API Stars (g/v), API Sun (g/v) and package rocket >=1.0.0";
+    let needs = "requires API Moon (g/v), API Stars (g/v), API Sun (g/v) and package rocket >=1.0.0";
     assert_eq!(lines(&world), [format!("a.v1: {needs}")]);
     let refused = world.refused();
     let below: Vec<&str> = refused.nodes[0].children[0].children.iter().map(|n| n.subject.as_str()).collect();
@@ -71,8 +71,8 @@ fn every_missing_api_is_named() {
     // also where another version is chosen
     let list = [b("a.v0", "0.1.0"), needy.replaces("a.v0")];
     let item = World::new().channel("cat", "a", "stable", &list).sub("a", "stable").item();
-    let text = "it needs API Moon (g/v), API Stars (g/v) and API Sun (g/v): not provided by any catalog; \
-                it needs package rocket >=1.0.0: no catalog has package rocket";
+    let text = "requires API Moon (g/v), API Stars (g/v) and API Sun (g/v): not provided by any catalog; \
+                requires package rocket >=1.0.0: package rocket not found in any catalog";
     assert_eq!(rejected(&item), [("a.v1", Code::DependencyUnsatisfied, text)]);
 }
 
@@ -84,7 +84,7 @@ fn every_missing_api_of_a_dependency_is_named() {
         .sub("a", "stable");
     let refused = world.refused();
     let bucket = &refused.nodes[0].children[0].children[0];
-    assert_eq!(bucket.children[0].text, "it needs API Moon (g/v) and API Sun (g/v)");
+    assert_eq!(bucket.children[0].text, "requires API Moon (g/v) and API Sun (g/v)");
 }
 
 /// a needs what nothing provides and b; b needs a.
@@ -95,7 +95,7 @@ fn bundles_that_need_each_other_end_the_tree() {
         .channel("cat", "b", "stable", &[b("b.v1", "1.0.0").provides(&["B"]).requires(&["A"])])
         .sub("a", "stable");
     let a = &world.refused().nodes[0].children[0];
-    assert_eq!(a.text, "it needs API Moon (g/v) and API B (g/v)");
+    assert_eq!(a.text, "requires API Moon (g/v) and API B (g/v)");
     fn depth(node: &Node) -> usize {
         1 + node.children.iter().map(depth).max().unwrap_or_default()
     }
@@ -117,7 +117,7 @@ fn many_needs_are_counted() {
 fn later_hops_have_edges() {
     let list = versions(4, |_, bundle| bundle);
     let world = World::new().channel("cat", "a", "stable", &list).sub("a", "stable").installed(&list[0]);
-    let text = "reachable in a later hop, after a.v1.1.0";
+    let text = "reachable in a later upgrade, after a.v1.1.0";
     let item = world.item();
     assert_eq!(
         rejected(&item),
@@ -142,7 +142,7 @@ fn later_hops_follow_the_chosen_version() {
     let item =
         World::new().channel("cat", "a", "stable", &list).sub("a", "stable").installed(&list[0]).item();
     assert_eq!(item.chosen.name, "a.v2");
-    assert_eq!(rejected(&item)[0], ("a.v4", Code::LaterHop, "reachable in a later hop, after a.v2"));
+    assert_eq!(rejected(&item)[0], ("a.v4", Code::LaterHop, "reachable in a later upgrade, after a.v2"));
 }
 
 /// The next hop cannot be had: it is the cause, and what follows it is a later hop all the same.
@@ -167,8 +167,8 @@ fn an_installed_version_that_left_the_catalog_is_named() {
     let item = world.clone().installed(&b("a.v0.9.0", "0.9.0")).item();
     assert_eq!(
         item.why,
-        "a.v0.9.0 is installed and is not in catalog ns/cat, and nothing newer can be reached from it in \
-         channel stable of package a"
+        "a.v0.9.0 is installed and not in catalog ns/cat, and no upgrade from it exists in channel stable of \
+            package a"
     );
     assert!(item.rejected.iter().all(|r| r.code == Code::NoUpgradeEdge), "{item:?}");
     // an edge that names it leads from it

@@ -213,7 +213,7 @@ mod tests {
                     "cert",
                     Subject::Requested,
                     Verdict::SecondApprover,
-                    "the plan grants 1 HIGH right and InstallPolicy dev asks for 2 different approvers \
+                    "the plan grants 1 HIGH right and InstallPolicy dev requires 2 different approvers \
                         (spec.approvals.high)",
                 ),
                 effect("etcd", Subject::Installed, Verdict::Allowed, ""),

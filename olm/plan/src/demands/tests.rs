@@ -148,9 +148,10 @@ fn what_is_missing_is_named_with_what_needs_it() {
     let text = missing[0].describe(&Who::named("system:serviceaccount:ns:gitops"));
     assert_eq!(
         text,
-        "ServiceAccount ns/gitops does not hold these rights cluster-wide: create clusterroles.rbac.authorization.k8s.io, patch \
-         clusterrolebindings.rbac.authorization.k8s.io, get secrets, bind clusterroles.rbac.authorization.k8s.io named elsewhere \
-         (needed for: create clusterroles r, patch clusterrolebindings b, ClusterRole r grants get secrets, ClusterRoleBinding b \
-         binds ClusterRole elsewhere, whose rules are not known)"
+        "ServiceAccount ns/gitops does not hold these permissions cluster-wide: create \
+            clusterroles.rbac.authorization.k8s.io, patch clusterrolebindings.rbac.authorization.k8s.io, get \
+            secrets, bind clusterroles.rbac.authorization.k8s.io named elsewhere (required for: create \
+            clusterroles r, patch clusterrolebindings b, ClusterRole r grants get secrets, \
+            ClusterRoleBinding b binds ClusterRole elsewhere, whose rules are unknown)"
     );
 }

@@ -188,10 +188,8 @@ fn high_rights_take_two_approvers_where_a_policy_says_so() {
     assert_eq!(judge(&policies, "etcd", "a", &[], 0), [""; 0]);
     assert_eq!(
         judge(&policies, "etcd", "a", &[], 3),
-        [
-            "SecondApproverNeeded: the plan grants 3 HIGH rights and InstallPolicy p1 asks for 2 different approvers \
-          (spec.approvals.high)"
-        ]
+        ["SecondApproverNeeded: the plan grants 3 HIGH rights and InstallPolicy p1 requires 2 different \
+                approvers (spec.approvals.high)"]
     );
 }
 

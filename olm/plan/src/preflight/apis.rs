@@ -11,7 +11,7 @@ use crate::input::PlanInput;
 pub(super) fn check(context: &Context<'_>, report: &mut Report) {
     let input = context.input;
     report.extend(missing_apis(input).into_iter().filter(|g| !input.facts.apis.contains(g)).map(|gvk| {
-        let text = format!("{} needs this API, and nothing serves it", input.resolved.chosen.name);
+        let text = format!("{} requires this API, which is not served", input.resolved.chosen.name);
         Finding::new(FindingCode::RequiredApiMissing, &gvk, text).fix(format!("olm search {}", gvk.kind))
     }));
     report.extend(dependencies(input));
@@ -57,7 +57,7 @@ fn dependencies(input: &PlanInput<'_>) -> Vec<Finding> {
         .filter_map(needed)
         .map(|(dependency, bundle)| {
             let text = format!(
-                "{} needs {}, which {} provides; it is not installed, and this plan does not install it",
+                "{} requires {}, which {} provides; it is not installed and not part of this plan",
                 dependency.required_by, dependency.need, bundle.name
             );
             Finding::new(FindingCode::DependencyMissing, &bundle.name, text).fix(format!(

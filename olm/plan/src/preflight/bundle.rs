@@ -22,7 +22,8 @@ fn not_renderable(context: &Context<'_>) -> Option<Finding> {
         RenderError::InstallMode { .. } if super::upgrade::watched_it(context) => (
             FindingCode::InstallModeRemoved,
             format!(
-                "kubectl patch subscription {} -n {} --type merge -p '{{\"spec\":{{\"skipVersions\":[\"{}\"]}}}}'",
+                "kubectl patch subscription {} -n {} --type merge -p \
+                    '{{\"spec\":{{\"skipVersions\":[\"{}\"]}}}}'",
                 input.subscription,
                 input.namespace,
                 input.resolved.chosen.version_text()
@@ -44,8 +45,10 @@ fn kubernetes_too_old(context: &Context<'_>) -> Option<Finding> {
     let have = input.facts.kubernetes.as_ref()?;
     let plain = olm_version::Version::new(have.major, have.minor, have.patch);
     precedence(&plain, &needed).is_lt().then(|| {
-        let text =
-            format!("it needs Kubernetes {needed} or newer (spec.minKubeVersion), this cluster has {have}");
+        let text = format!(
+            "the bundle requires Kubernetes {needed} or newer (spec.minKubeVersion); this cluster \
+                runs {have}"
+        );
         Finding::new(FindingCode::KubernetesTooOld, &input.resolved.chosen.name, text)
             .fix(format!("olm show {}  # choose an older version", input.resolved.chosen.package))
     })
@@ -61,6 +64,6 @@ fn deprecated(context: &Context<'_>, what: &str) -> Finding {
     } else {
         (FindingCode::DeprecatedBundle, chosen.name.clone())
     };
-    Finding::new(code, subject, format!("the catalog says: {what}"))
+    Finding::new(code, subject, format!("deprecated by the catalog: {what}"))
         .fix(format!("olm show {}", chosen.package))
 }

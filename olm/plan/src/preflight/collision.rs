@@ -30,22 +30,22 @@ fn collision(object: &PlannedObject, owner: Owner) -> Option<Finding> {
         object.diff.iter().map(|d| d.path.as_str()).filter(|p| !p.starts_with("/metadata/")).collect();
     let (severity, text) = match owner {
         Owner::Ours => return None,
-        Owner::Other(other) => (
-            Severity::Block,
-            format!("it exists and belongs to {other}; two owners would overwrite each other"),
-        ),
+        Owner::Other(other) => {
+            (Severity::Block, format!("it exists and belongs to {other}; two owners would conflict"))
+        }
         Owner::Nobody | Owner::Shared(_) if changes.is_empty() => return None,
         Owner::Nobody => (
             Severity::Warn,
             format!(
-                "it exists, nobody is known to own it, and {} of its fields would be overwritten",
+                "it exists without a known owner, and {} of its fields would be overwritten",
                 changes.len()
             ),
         ),
         Owner::Shared(namespace) => (
             Severity::Warn,
             format!(
-                "the same package in namespace {namespace} uses it, and {} of its fields would be overwritten for both",
+                "it is shared with the same package in namespace {namespace}, and {} of its fields would be \
+                    overwritten for both",
                 changes.len()
             ),
         ),
@@ -83,9 +83,9 @@ fn default_account(context: &Context<'_>) -> Option<Finding> {
     }
     let namespace = namespaces.first()?;
     let subject = ObjectRef::new("v1", "ServiceAccount", Some(namespace), "default");
-    let text = "the operator's rights go to the account that every pod of the namespace has by default, so all of them \
-                get these rights";
+    let text = "the operator uses ServiceAccount default of the namespace, so every pod without its own \
+        ServiceAccount receives these permissions";
     Some(Finding::new(FindingCode::NameCollision, subject, text).severity(Severity::Warn).fix(format!(
-        "kubectl get pods -n {namespace}  # use a namespace of its own: olm install -n NAMESPACE"
+        "kubectl get pods -n {namespace}  # use a separate namespace: olm install -n NAMESPACE"
     )))
 }

@@ -36,7 +36,7 @@ fn owned_by_other(context: &Context<'_>, reference: &ObjectRef, live: &Value) ->
     if given_up(context, reference, live) {
         return None;
     }
-    let text = format!("{other} owns this CRD; two owners would overwrite each other");
+    let text = format!("{other} owns this CRD; two owners would conflict");
     Some(
         Finding::new(FindingCode::CrdOwnedByOther, reference, text)
             .fix(format!("kubectl describe crd {}", reference.name)),
@@ -81,8 +81,8 @@ fn scope(reference: &ObjectRef, live: &Value, new: &Value) -> Option<Finding> {
     let (before, after) = (text(live, "/spec/scope"), text(new, "/spec/scope"));
     (before != after && !before.is_empty()).then(|| {
         let text = format!(
-            "its scope would change from {before} to {after}, which the API server refuses; the CRD has to be deleted \
-             first, and all its objects go with it"
+            "its scope would change from {before} to {after}, which the API server refuses; the CRD must be \
+                deleted first, which deletes all its objects"
         );
         Finding::new(FindingCode::CrdScopeChanged, reference, text)
             .fix(format!("kubectl get {} -A -o yaml > backup.yaml", reference.name))
@@ -104,12 +104,14 @@ fn conversion(context: &Context<'_>, reference: &ObjectRef, new: &Value) -> Opti
     let (severity, text) = if there("service") || there("url") {
         (
             Severity::Warn,
-            "its objects are converted by a webhook that the bundle does not bring; while that does not answer, none of them can be read or written",
+            "its objects are converted by a webhook that is not part of the bundle; while the webhook is \
+                unavailable, they are neither readable nor writable",
         )
     } else {
         (
             Severity::Block,
-            "its objects are converted by a webhook, and neither it nor the bundle (spec.webhookdefinitions, type ConversionWebhook) says which",
+            "its objects are converted by a webhook that neither the CRD nor the bundle \
+                (spec.webhookdefinitions, type ConversionWebhook) defines",
         )
     };
     Some(
@@ -195,19 +197,17 @@ fn breaking_change(
 ) -> Finding {
     let (severity, who) = match (fact, found) {
         (Fact::Known(objects), _) if objects.items.is_empty() => {
-            (Severity::Warn, "there are no objects of it".to_owned())
+            (Severity::Warn, "it has no objects".to_owned())
         }
         (Fact::Known(objects), Some(found)) if found.is_clean() && !objects.more => {
-            (Severity::Warn, format!("all {} objects of it fit the new schema", found.checked))
+            (Severity::Warn, format!("all {} objects are valid in the new schema", found.checked))
         }
         (Fact::Known(objects), _) => {
             let more = if objects.more { "more than " } else { "" };
-            (Severity::Block, format!("there are {more}{} objects of it", objects.items.len()))
+            (Severity::Block, format!("it has {more}{} objects", objects.items.len()))
         }
-        (Fact::Unknown(why), _) => {
-            (Severity::Block, format!("whether there are objects of it could not be found out: {why}"))
-        }
-        (Fact::NotAsked, _) => (Severity::Block, "nobody looked whether there are objects of it".to_owned()),
+        (Fact::Unknown(why), _) => (Severity::Block, format!("failed to list its objects: {why}")),
+        (Fact::NotAsked, _) => (Severity::Block, "existing objects were not checked".to_owned()),
     };
     let text = format!("the new version is not compatible: {}; {who}", some_of(breaking, MOST_NAMED));
     // Whoever carries the plan out may have no right to look at the objects; that right is all that is missing.
@@ -218,8 +218,8 @@ fn breaking_change(
         ) => {
             let name = format!("olm-reads-{}", reference.name);
             format!(
-                "kubectl create clusterrole {name} --verb=list --resource={} && kubectl create clusterrolebinding {name} \
-                 --clusterrole={name} --serviceaccount={namespace}:{account}",
+                "kubectl create clusterrole {name} --verb=list --resource={} && kubectl create \
+                    clusterrolebinding {name} --clusterrole={name} --serviceaccount={namespace}:{account}",
                 reference.name
             )
         }
@@ -243,7 +243,7 @@ fn live_objects(reference: &ObjectRef, found: &LiveReport, objects: &CustomObjec
     }
     if found.losing > 0 {
         let text = format!(
-            "{} of {} objects lose fields that the new schema does not know: {}",
+            "{} of {} objects lose fields that are not in the new schema: {}",
             found.losing,
             found.checked,
             in_words(&found.losses, found.losing)
@@ -263,7 +263,7 @@ fn unchecked(reference: &ObjectRef, found: &LiveReport, more: bool, report: &mut
     if more {
         report.not_checked(
             format!("objects of {} beyond the first {}", reference.name, found.checked),
-            "there are too many to look at all",
+            "too many objects",
         );
     }
 }

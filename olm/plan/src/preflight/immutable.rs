@@ -55,7 +55,7 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
             continue;
         }
         let text = format!(
-            "{} would change and never may; the object has to be deleted first",
+            "{} would change and is immutable; the object must be deleted first",
             some_of(&fields, MOST_NAMED)
         );
         report.push(Finding::new(FindingCode::ImmutableField, reference, text).fix(delete(reference)));

@@ -111,7 +111,7 @@ const CHECKS: &[fn(&Context<'_>, &mut Report)] = &[
 pub(crate) fn findings(context: &Context<'_>) -> Vec<Finding> {
     let mut report = Report::default();
     for reference in &context.input.facts.unreadable {
-        report.not_checked(format!("what {reference} is now"), "no right to read it");
+        report.not_checked(format!("the current state of {reference}"), "no permission to read it");
     }
     for check in CHECKS {
         check(context, &mut report);

@@ -33,7 +33,8 @@ fn operator_groups(context: &Context<'_>) -> Option<Finding> {
         count => {
             let names: Vec<&str> = input.operator_groups.iter().map(|g| text(g, "/metadata/name")).collect();
             let text = format!(
-                "the namespace has {count} OperatorGroups ({}), so nobody can say what its operators watch",
+                "the namespace has {count} OperatorGroups ({}), expected one; the target namespaces of its \
+                    operators are ambiguous",
                 names.join(", ")
             );
             let last = names.last().unwrap_or(&"NAME");

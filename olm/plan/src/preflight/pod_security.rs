@@ -13,9 +13,9 @@ use crate::finding::{Finding, FindingCode, Severity};
 
 /// What a mode does with pods that break its level, and how bad that is.
 const MODES: &[(&str, &str, Severity)] = &[
-    ("enforce", "the namespace refuses them", Severity::Block),
+    ("enforce", "the namespace rejects them", Severity::Block),
     ("warn", "the API server will warn", Severity::Warn),
-    ("audit", "it will be in the audit log", Severity::Info),
+    ("audit", "the violation is recorded in the audit log", Severity::Info),
 ];
 
 pub(super) fn check(context: &Context<'_>, report: &mut Report) {
@@ -38,7 +38,7 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
             }
             told = Some(level);
             let text = format!(
-                "its pods break the Pod Security level {} ({LABEL}{mode}), so {consequence}: {}",
+                "its pods violate Pod Security level {} ({LABEL}{mode}), so {consequence}: {}",
                 level.as_str(),
                 some_of(&broken, MOST_NAMED)
             );

@@ -13,7 +13,7 @@ use crate::signatures::findings;
 
 pub(super) fn check(context: &Context<'_>, report: &mut Report) {
     let input = context.input;
-    let Some(policies) = report.know(&input.facts.policies, "what InstallPolicies say") else { return };
+    let Some(policies) = report.know(&input.facts.policies, "InstallPolicies") else { return };
     // What is installed is left alone.
     if policies.is_empty() || input.resolved.action == Action::None {
         return;

@@ -17,8 +17,10 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
         let name = text(pods.spec(), "/priorityClassName");
         let Some(fact) = facts.get(name) else { continue };
         if report.know(fact, &format!("PriorityClass {name}")) == Some(&false) {
-            let text =
-                format!("its pods name PriorityClass {name}, which does not exist, so none can be created");
+            let text = format!(
+                "its pods use PriorityClass {name}, which does not exist, so the API server rejects \
+                    them"
+            );
             report.push(
                 Finding::new(FindingCode::PriorityClassMissing, pods.reference, text)
                     .fix(format!("kubectl create priorityclass {name} --value=1000000")),

@@ -37,7 +37,7 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
         if !(is_scoped(quota) && pods.iter().any(|(p, _)| in_scope(quota, p).is_none())) {
             report.extend(exceeded(context, quota, &name, &pods));
         } else {
-            report.not_checked(name, "its scope is of a kind that is not known here");
+            report.not_checked(name, "its scope is not supported");
         }
     }
 }
@@ -84,7 +84,7 @@ fn exceeded(context: &Context<'_>, quota: &Value, name: &str, pods: &[(Pods<'_>,
     }
     if !short.is_empty() {
         short.sort();
-        let text = format!("there is no room for what the plan adds: {}", short.join("; "));
+        let text = format!("the plan exceeds the quota: {}", short.join("; "));
         let plain = name.rsplit('/').next().unwrap_or(name);
         findings.push(
             Finding::new(FindingCode::QuotaExceeded, name, text)
@@ -161,8 +161,8 @@ fn unnamed(key: &str, quota: &str, pods: &Pods<'_>) -> Option<Finding> {
         .collect();
     (!silent.is_empty()).then(|| {
         let text = format!(
-            "{quota} limits {key}, and container {} names no {kind}.{resource}: its pods are refused unless a LimitRange of the \
-             namespace fills it in",
+            "{quota} limits {key}, and container {} has no {kind}.{resource}: its pods are rejected unless a \
+                LimitRange of the namespace sets a default",
             silent.join(", ")
         );
         Finding::new(FindingCode::QuotaExceeded, pods.reference, text).severity(Severity::Warn).fix(format!(

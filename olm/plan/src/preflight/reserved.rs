@@ -13,8 +13,7 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
     let apis = context.of_kind("apiregistration.k8s.io", "APIService");
     let groups: Vec<&str> = apis.map(|(_, api)| text(api, "/spec/group")).collect();
     let installed = Installed { namespace: input.namespace, targets: &targets, crds: &crds, groups: &groups };
-    let fix =
-        format!("olm show {}  # report it to the publisher of the bundle", input.resolved.chosen.package);
+    let fix = format!("olm show {}  # report to the publisher of the bundle", input.resolved.chosen.package);
     // What the plan makes around the bundle is olm's to make.
     let of_bundle = context.wanted.iter().filter(|(_, r, _)| {
         r.kind != "Namespace" && (r.group() != olm_api::names::GROUP || r.namespace.is_none())
@@ -22,14 +21,15 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
     for (_, reference, manifest) in of_bundle {
         let live = context.live.get(reference);
         if let Some(why) = reserved(manifest, live, &installed) {
-            let why = format!("an operator must not create or change it: it {why}");
+            let why = format!("operators may not create or change it: it {why}");
             report.push(Finding::new(FindingCode::ReservedObject, reference, why).fix(fix.clone()));
         }
     }
     for (reference, crd) in context.crds().filter(|(reference, _)| !context.live.contains_key(*reference)) {
         if let Some(group) = unapproved_group(crd) {
             let why = format!(
-                "the API server refuses it: group {group} is Kubernetes' own, and annotation api-approved.kubernetes.io is missing"
+                "the API server rejects it: group {group} belongs to Kubernetes, and annotation \
+                    api-approved.kubernetes.io is missing"
             );
             report.push(Finding::new(FindingCode::ReservedObject, reference, why).fix(fix.clone()));
         }

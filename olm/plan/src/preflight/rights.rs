@@ -45,12 +45,16 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
     if context.objects.is_empty() {
         return;
     }
-    if let Some(installer) = report.know(&facts.installer, "the rights of whoever carries the plan out") {
+    if let Some(installer) = report.know(
+        &facts.installer,
+        "the permissions of the account that applies the \
+        plan",
+    ) {
         let needs = installer_needs(context);
         report_lacking(context, FindingCode::InstallerLacksRights, installer, &needs, report);
         grants(context, installer, report);
     }
-    if let Some(user) = report.know(&facts.user, "your rights") {
+    if let Some(user) = report.know(&facts.user, "your permissions") {
         let subscription = subscription(context);
         let namespace = crate::desired::namespace_ref(context.input.namespace);
         let needs = user_needs(context, &subscription, &namespace);
@@ -66,10 +70,10 @@ fn approver(context: &Context<'_>, user: &Principal, report: &mut Report) {
         Some(Verdict::Lacking(_)) if !lending.is_empty() => {
             let policies: Vec<&str> = lending.iter().map(String::as_str).collect();
             let what = format!(
-                "whether the author of InstallPolicy {} holds the rights that you lack",
+                "whether the author of InstallPolicy {} holds the permissions that you lack",
                 policies.join(" or ")
             );
-            report.not_checked(what, "the manager asks the API server when it makes the plan");
+            report.not_checked(what, "the manager checks this when it creates the plan");
         }
         Some(Verdict::Lacking(missing)) => {
             let approve = format!(
@@ -79,7 +83,7 @@ fn approver(context: &Context<'_>, user: &Principal, report: &mut Report) {
             report.extend(missing.iter().map(|missing| missing.finding(&user.who, &approve)));
         }
         Some(Verdict::Covered | Verdict::Ask(_)) => {}
-        None => report.not_checked("whether you may approve it", "the rights are not known"),
+        None => report.not_checked("whether you may approve it", "the permissions are unknown"),
     }
 }
 
@@ -153,14 +157,14 @@ fn report_lacking(
     }
     for scope in open {
         report.not_checked(
-            format!("what {} may do {}", principal.who, place(scope)),
-            "the rights are not known",
+            format!("the permissions of {} {}", principal.who, place(scope)),
+            "the permissions are unknown",
         );
     }
     for (scope, (rules, what)) in missing {
         let rules_text: Vec<String> = rules.iter().map(ToString::to_string).collect();
         let text = format!(
-            "{} may not {} {}, and the plan has to {}",
+            "{} may not {} {}, which the plan requires to {}",
             principal.who,
             some_of(&rules_text, MOST_NAMED),
             place(scope),
@@ -263,7 +267,7 @@ fn grants(context: &Context<'_>, installer: &Principal, report: &mut Report) {
         let given: Vec<String> =
             by.iter().map(|(rights, by)| format!("{rights} (by {})", some_of(by, MOST_NAMED))).collect();
         let text = format!(
-            "{} would give away rights that it does not have: {}",
+            "{} would grant permissions that it does not hold: {}",
             installer.who,
             some_of(&given, MOST_NAMED)
         );

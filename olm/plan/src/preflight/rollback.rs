@@ -14,7 +14,8 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
             let reasons = reasons(context);
             if !reasons.is_empty() {
                 let text = format!(
-                    "there is no way back to this version: {}; restore a backup, or go forward",
+                    "a rollback to this version is not possible: {}; restore a backup or choose a newer \
+                        version",
                     some_of(&reasons, MOST_NAMED)
                 );
                 report.push(
@@ -28,8 +29,8 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
                 .reversible
                 .reason
                 .as_deref()
-                .unwrap_or("the old version cannot read what the new one writes");
-            let text = format!("this step cannot be taken back: {reason}");
+                .unwrap_or("the old version does not read the data of the new version");
+            let text = format!("this upgrade has no rollback: {reason}");
             report.push(
                 Finding::new(FindingCode::RollbackImpossible, &chosen.name, text).severity(Severity::Warn),
             );
@@ -51,7 +52,7 @@ fn reasons(context: &Context<'_>) -> Vec<String> {
             let report = olm_crd::check_objects(new, &objects.items);
             if report.failing > 0 {
                 reasons.push(format!(
-                    "{} of the objects of {} do not fit its schema",
+                    "{} objects of {} are not valid in its schema",
                     report.failing, reference.name
                 ));
             }

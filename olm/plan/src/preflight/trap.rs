@@ -26,12 +26,12 @@ const WAYS: &[(&str, &str, &[&str], &str)] = &[
     ("", "pods/exec", &["create", "get"], "run commands in pods"),
     ("", "pods/attach", &["create", "get"], "run commands in pods"),
     ("", "pods/ephemeralcontainers", &["update", "patch"], "run commands in pods"),
-    ("", "serviceaccounts/token", &["create"], "make tokens"),
+    ("", "serviceaccounts/token", &["create"], "create tokens"),
     ("", "secrets", &["get", "list", "watch"], "read Secrets"),
     ("", "serviceaccounts", &["impersonate"], "impersonate accounts"),
-    ("rbac.authorization.k8s.io", "roles", &["escalate"], "hand out rights"),
-    ("rbac.authorization.k8s.io", "roles", &["bind"], "hand out rights"),
-    ("rbac.authorization.k8s.io", "clusterroles", &["bind"], "hand out rights"),
+    ("rbac.authorization.k8s.io", "roles", &["escalate"], "grant permissions"),
+    ("rbac.authorization.k8s.io", "roles", &["bind"], "grant permissions"),
+    ("rbac.authorization.k8s.io", "clusterroles", &["bind"], "grant permissions"),
 ];
 
 /// Whether the operator can do so much harm that it matters who can act as it.
@@ -45,14 +45,14 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
     }
     let facts = &context.input.facts;
     let namespace = context.input.namespace;
-    let what = format!("who can act as the operator in namespace {namespace}");
+    let what = format!("subjects that can act as the operator in namespace {namespace}");
     let Some(bindings) = report.know(&facts.role_bindings, &what) else { return };
     let own = accounts(context);
     let mut found: BTreeMap<String, (BTreeSet<&'static str>, String)> = BTreeMap::new();
     for binding in bindings {
         let Some(fact) = role_of(binding).and_then(|name| facts.roles.get(&name)) else { continue };
         let role =
-            format!("what {} {} allows", text(binding, "/roleRef/kind"), text(binding, "/roleRef/name"));
+            format!("the rules of {} {}", text(binding, "/roleRef/kind"), text(binding, "/roleRef/name"));
         let Some(role) = report.know(fact, &role) else { continue };
         let ways = ways(&Rule::of_role(role));
         if ways.is_empty() {
@@ -77,14 +77,14 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
         })
         .collect();
     let text = format!(
-        "whoever can do this in the operator's namespace can act as the operator, {}: {}",
+        "these subjects of the operator's namespace can act as the operator, {}: {}",
         worst(context),
         some_of(&who, MOST_NAMED)
     );
     let package = &context.input.resolved.chosen.package;
     report.push(
         Finding::new(FindingCode::NamespaceTrap, format!("Namespace {namespace}"), text)
-            .fix(format!("olm install {package} -n {package}-system  # a namespace of its own")),
+            .fix(format!("olm install {package} -n {package}-system  # a separate namespace")),
     );
 }
 
@@ -92,7 +92,7 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
 fn worst(context: &Context<'_>) -> String {
     let high = context.permissions.added.iter().find(|rule| rule.level == Level::High);
     high.map_or_else(
-        || "which has rights of level HIGH".to_owned(),
+        || "which has permissions of level HIGH".to_owned(),
         |rule| format!("which may {}", rule.rule),
     )
 }

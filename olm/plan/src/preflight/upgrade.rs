@@ -46,7 +46,7 @@ fn install_modes(context: &Context<'_>, old: &Value, report: &mut Report) {
         .collect();
     if !gone.is_empty() {
         let text = format!(
-            "the new version gives up install mode {}; this installation does not use it",
+            "the new version drops install mode {}, which this installation does not use",
             gone.join(", ")
         );
         report.push(
@@ -85,8 +85,7 @@ fn removed_crds(context: &Context<'_>, old: &Value, report: &mut Report) {
             }
             Some(Fact::NotAsked) | None => format!("an unknown number of {kind} objects"),
         };
-        let text =
-            format!("{} does not own it any more: {many} stay and nothing looks after them", chosen.name);
+        let text = format!("{} no longer owns it: {many} remain unmanaged", chosen.name);
         report.push(
             Finding::new(FindingCode::CrdRemoved, format!("CustomResourceDefinition {name}"), text)
                 .fix(format!("kubectl get {name} -A")),

@@ -75,16 +75,18 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
                 continue;
             }
             let Some(fact) = facts.ready_services.get(&(namespace.clone(), name.clone())) else { continue };
-            let what =
-                format!("whether Service {namespace}/{name} of webhook {} answers", text(webhook, "/name"));
+            let what = format!(
+                "whether Service {namespace}/{name} of webhook {} is available",
+                text(webhook, "/name")
+            );
             if report.know(fact, &what) != Some(&false) {
                 continue;
             }
             // Conditions in CEL may leave our objects out.
             let conditional = !list(webhook, "/matchConditions").is_empty();
             let text = format!(
-                "its webhook {} must answer (failurePolicy: Fail) before {} can be written, and its Service \
-                 {namespace}/{name} has no endpoint that is ready",
+                "its webhook {} (failurePolicy: Fail) is required to write {}, and its Service \
+                    {namespace}/{name} has no ready endpoints",
                 text(webhook, "/name"),
                 some_of(&hit, MOST_NAMED)
             );

@@ -23,23 +23,23 @@ fn finding(input: &UninstallInput<'_>, operand: &Operand, crds_go: bool) -> Find
     let (severity, text, fix) = match operand.count {
         None if crds_go || policy == OperandPolicy::Delete => (
             Severity::Block,
-            format!("{what} would be deleted; they could not be listed, so nobody can say what is lost"),
+            format!("{what} would be deleted; the objects could not be listed, so the data loss is unknown"),
             Some(format!("kubectl get {} -A", operand.crd)),
         ),
         _ if policy == OperandPolicy::Delete => {
-            (Severity::Warn, format!("{what} deleted with all data"), None)
+            (Severity::Warn, format!("{what} deleted, including their data"), None)
         }
         _ if crds_go => (
             Severity::Block,
-            format!("{what} would go with the CustomResourceDefinition, data and all"),
+            format!("{what} would be deleted with the CustomResourceDefinition, including their data"),
             Some(format!("{command} --instances delete --delete-crds")),
         ),
         _ if policy == OperandPolicy::Abort => (
             Severity::Block,
-            format!("{what} would be left without an operator (deletionPolicy.operands: Abort)"),
+            format!("{what} would remain without an operator (deletionPolicy.operands: Abort)"),
             Some(format!("{command} --instances keep  # or: --instances delete")),
         ),
-        _ => (Severity::Warn, format!("{what} left without an operator"), None),
+        _ => (Severity::Warn, format!("{what} retained without an operator"), None),
     };
     let subject = match operand.examples.first() {
         Some(example) => format!("{} {example}", operand.gvk.kind),

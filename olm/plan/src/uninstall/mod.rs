@@ -115,7 +115,11 @@ pub fn make_uninstall_plan(input: &UninstallInput<'_>, live: &Live) -> Plan {
         }
     }
     for reference in &group {
-        draft.push(reference, Op::Delete, Some("a plan made it, and no other operator needs it".to_owned()));
+        draft.push(
+            reference,
+            Op::Delete,
+            Some("created by a plan and not required by another operator".to_owned()),
+        );
     }
     let mut crds_go = false;
     for leaver in &leavers {
@@ -167,7 +171,7 @@ pub fn make_uninstall_plan(input: &UninstallInput<'_>, live: &Live) -> Plan {
 }
 
 /// What becomes of objects that [`is_reserved`] names.
-const RESERVED: &str = "kept: it belongs to olm or to Kubernetes";
+const RESERVED: &str = "retained: it belongs to olm or Kubernetes";
 
 /// The list of objects as it grows.
 struct Draft<'a> {
@@ -182,7 +186,7 @@ impl Draft<'_> {
         let note = match (self.live.contains_key(reference), self.input.unreadable.contains(reference)) {
             (true, _) => note,
             (false, true) => {
-                Some(note.unwrap_or_else(|| "you may not look at it; it may be there".to_owned()))
+                Some(note.unwrap_or_else(|| "no permission to read it; it may exist".to_owned()))
             }
             (false, false) => return,
         };
@@ -193,7 +197,7 @@ impl Draft<'_> {
         let (op, note) = match self.input.policy.operands {
             OperandPolicy::Delete => (Op::Delete, None),
             OperandPolicy::Orphan | OperandPolicy::Abort => {
-                (Op::Noop, Some("kept: it runs on without an operator".to_owned()))
+                (Op::Noop, Some("retained without an operator".to_owned()))
             }
         };
         let object = |r| PlannedObject { note: note.clone(), ..PlannedObject::new(r, op, None) };
@@ -211,7 +215,7 @@ impl Draft<'_> {
             }
             match self.owner(leaver, &reference) {
                 Owner::Other(other) => {
-                    self.push(&reference, Op::Noop, Some(format!("kept: owned by {other}")))
+                    self.push(&reference, Op::Noop, Some(format!("retained: owned by {other}")))
                 }
                 Owner::Shared(namespace) => {
                     self.push(&reference, Op::Noop, Some(needed_in(&namespace)));
@@ -236,10 +240,11 @@ impl Draft<'_> {
             let note = match (self.input.policy.crds, self.owner(leaver, &reference), shared) {
                 _ if self.is_reserved(&reference) => Some(RESERVED.to_owned()),
                 (CrdPolicy::Keep, ..) => Some(
-                    "kept: with it all its objects would go (deletionPolicy.crds: Delete removes it)"
+                    "retained, because deletion would delete all its objects (deletionPolicy.crds: Delete \
+                        removes it)"
                         .to_owned(),
                 ),
-                (CrdPolicy::Delete, Owner::Other(other), _) => Some(format!("kept: owned by {other}")),
+                (CrdPolicy::Delete, Owner::Other(other), _) => Some(format!("retained: owned by {other}")),
                 (CrdPolicy::Delete, _, Some(namespace)) => Some(needed_in(&namespace)),
                 (CrdPolicy::Delete, ..) => None,
             };
@@ -253,7 +258,7 @@ impl Draft<'_> {
 
     /// Users' roles over the kinds of a CRD stay and go with it.
     fn roles(&mut self, leaver: &Leaver<'_>, crd: &ObjectRef, op: Op) {
-        let note = (op == Op::Noop).then(|| format!("kept with {crd}"));
+        let note = (op == Op::Noop).then(|| format!("retained with {crd}"));
         let with = (op == Op::Delete).then(|| crd.to_string());
         let before = self.objects.len();
         for role in rendered_by(leaver, |object| crd_of_role(object).as_ref() == Some(&crd.name)) {
@@ -276,7 +281,7 @@ impl Draft<'_> {
 }
 
 fn needed_in(namespace: &str) -> String {
-    format!("kept: the same package in namespace {namespace} needs it")
+    format!("retained: required by the same package in namespace {namespace}")
 }
 
 fn is_crd(object: &Value) -> bool {
@@ -295,11 +300,12 @@ fn rendered_by(leaver: &Leaver<'_>, which: impl Fn(&Value) -> bool) -> Vec<Objec
 /// What becomes of a dependency, and why.
 fn note_of(dependency: &Dependency<'_>, goes: bool) -> String {
     match (goes, dependency.needed_by) {
-        (true, _) => "installed for it, and nothing else needs it".to_owned(),
+        (true, _) => "installed as a dependency and no longer required".to_owned(),
         (false, []) => {
-            "kept: nothing else needs it (deletionPolicy.dependencies: Delete removes it)".to_owned()
+            "retained, although no longer required (deletionPolicy.dependencies: Delete removes it)"
+                .to_owned()
         }
-        (false, by) => format!("kept: {} needs it", by.join(", ")),
+        (false, by) => format!("retained: required by {}", by.join(", ")),
     }
 }
 

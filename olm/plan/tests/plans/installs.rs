@@ -369,7 +369,7 @@ fn a_change_by_hand_is_told_from_one_of_the_new_version() {
     let plan = same.plan();
     let object = plan.objects.iter().find(|o| o.reference == deployment).unwrap();
     assert_eq!((object.op, object.diff[0].cause), (Op::Update, Cause::Drift));
-    assert_eq!(object.note.as_deref(), Some("it was changed since it was applied, and is put back"));
+    assert_eq!(object.note.as_deref(), Some("it was changed by another client and is restored"));
     // the label by which the plan marks what is the package's comes back, too
     let label = olm_api::names::component_label("thing", "ns");
     for without in [Some(label.as_str()), None] {

@@ -212,13 +212,16 @@ fn what_others_took_over_stays() {
         .collect();
     // with the CRD stay the roles over it
     let (roles, kept): (Vec<_>, Vec<_>) = kept.into_iter().partition(|(kind, _)| *kind == "ClusterRole");
-    assert!(!roles.is_empty() && roles.iter().all(|(_, note)| note.starts_with("kept with")), "{roles:?}");
+    assert!(
+        !roles.is_empty() && roles.iter().all(|(_, note)| note.starts_with("retained with")),
+        "{roles:?}"
+    );
     assert_eq!(
         kept,
         [
-            ("Deployment", "kept: owned by package else in namespace ns"),
-            ("ClusterRoleBinding", "kept: the same package in namespace other needs it"),
-            ("CustomResourceDefinition", "kept: the same package in namespace other needs it"),
+            ("Deployment", "retained: owned by package else in namespace ns"),
+            ("ClusterRoleBinding", "retained: required by the same package in namespace other"),
+            ("CustomResourceDefinition", "retained: required by the same package in namespace other"),
         ]
     );
 }
@@ -255,7 +258,7 @@ fn what_may_not_be_looked_at_may_be_there() {
     let shown = plan.objects.iter().find(|o| o.reference == role).unwrap();
     assert_eq!(
         (shown.op, shown.note.as_deref()),
-        (Op::Delete, Some("you may not look at it; it may be there"))
+        (Op::Delete, Some("no permission to read it; it may exist"))
     );
 }
 
@@ -274,12 +277,12 @@ fn what_was_installed_for_it_goes_after_it_when_the_policy_says_so_and_nothing_e
     // whoever needs goes before what it needs
     assert!(at("delete ClusterServiceVersion thing.v1.0.0") < at("delete Subscription base"));
     assert!(at("delete Subscription base") < at("delete ClusterServiceVersion base.v1"));
-    assert_eq!(plan.dependencies[0].satisfied_by, "installed for it, and nothing else needs it");
+    assert_eq!(plan.dependencies[0].satisfied_by, "installed as a dependency and no longer required");
     let agreed = plan.digest;
     // what another one needs stays, and so does everything by default; both are another plan
     leaving.dependencies[0].by = vec!["other".into()];
     let plan = leaving.plan();
-    assert_eq!(plan.dependencies[0].satisfied_by, "kept: other needs it");
+    assert_eq!(plan.dependencies[0].satisfied_by, "retained: required by other");
     assert!(ops(&plan).contains(&"noop Subscription base".to_owned()));
     assert_ne!(plan.digest, agreed);
     leaving.dependencies[0].by.clear();

@@ -48,8 +48,8 @@ fn whoever_can_act_as_the_operator_is_named() {
     assert_eq!((finding.code, finding.severity), (FindingCode::NamespaceTrap, Severity::Warn));
     assert_eq!(
         finding.text,
-        "whoever can do this in the operator's namespace can act as the operator, which may patch nodes: \
-         User eve can create pods, read Secrets, run commands in pods (RoleBinding dev-edit)"
+        "these subjects of the operator's namespace can act as the operator, which may patch nodes: User eve \
+            can create pods, read Secrets, run commands in pods (RoleBinding dev-edit)"
     );
     // the operator itself and parts of Kubernetes are not traps
     assert_eq!(trap(json!({ "kind": "ServiceAccount", "name": "thing", "namespace": "ns" })).findings(), []);
@@ -79,7 +79,7 @@ fn a_role_that_may_not_be_read_is_not_checked() {
         *role = Fact::Unknown("no right to get ClusterRole edit".into());
     }
     let finding = world.only();
-    assert_eq!(finding.text, "not checked: what ClusterRole edit allows (no right to get ClusterRole edit)");
+    assert_eq!(finding.text, "not checked: the rules of ClusterRole edit (no right to get ClusterRole edit)");
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn levels_of_the_namespace_act_by_their_mode() {
     assert_eq!(enforced.len(), 1, "{enforced:#?}");
     assert_eq!(enforced[0].severity, Severity::Block);
     assert!(
-        enforced[0].text.ends_with("the namespace refuses them: hostNetwork: true"),
+        enforced[0].text.ends_with("the namespace rejects them: hostNetwork: true"),
         "{}",
         enforced[0].text
     );
@@ -132,7 +132,8 @@ fn quotas_count_what_the_plan_adds() {
     );
     assert_eq!(
         short[0].text,
-        "there is no room for what the plan adds: count/configmaps: 3 of 3 used, 1 needed; requests.cpu: 100m of 150m used, 100m needed"
+        "the plan exceeds the quota: count/configmaps: 3 of 3 used, 1 needed; requests.cpu: 100m of 150m \
+            used, 100m needed"
     );
     // what is used is not known yet
     assert_eq!(with(&mut world, json!({ "pods": "0" }), json!({})), []);

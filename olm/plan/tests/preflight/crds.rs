@@ -108,9 +108,9 @@ fn fields_that_objects_lose_are_named() {
     let findings = world.findings();
     let pruned = findings.iter().find(|f| f.code == FindingCode::CrdFieldsPruned).unwrap();
     assert!(
-        pruned.text.starts_with(
-            "1 of 2 objects lose fields that the new schema does not know: shop/main (.spec.mode"
-        ),
+        pruned
+            .text
+            .starts_with("1 of 2 objects lose fields that are not in the new schema: shop/main (.spec.mode"),
         "{}",
         pruned.text
     );
@@ -186,7 +186,7 @@ fn the_way_back_is_held_off_by_what_was_written_since() {
     let back = findings.iter().find(|f| f.code == FindingCode::RollbackImpossible).unwrap();
     assert_eq!(back.severity, Severity::Block);
     assert!(
-        back.text.contains("1 of the objects of things.example.com do not fit its schema"),
+        back.text.contains("1 objects of things.example.com are not valid in its schema"),
         "{}",
         back.text
     );

@@ -69,12 +69,13 @@ fn what_could_not_be_asked_is_one_line() {
     assert_eq!((finding.code, finding.severity), (FindingCode::NotChecked, Severity::Info));
     assert_eq!(
         finding.text,
-        "not checked: the rights of whoever carries the plan out, your rights, the quota of namespace ns, admission webhooks (there is no cluster to ask)"
+        "not checked: the permissions of the account that applies the plan, your permissions, the quota of \
+            namespace ns, admission webhooks (no cluster connection)"
     );
     // given an object that may not be read
     world.facts = ClusterFacts::default();
     world.facts.unreadable = [olm_plan::ObjectRef::new("v1", "Secret", Some("ns"), "s")].into();
-    assert_eq!(world.only().text, "not checked: what Secret ns/s is now (no right to read it)");
+    assert_eq!(world.only().text, "not checked: what Secret ns/s is now (no permission to read it)");
     // what nobody asked for is not told
     world.facts = ClusterFacts::default();
     assert_eq!(world.findings(), []);

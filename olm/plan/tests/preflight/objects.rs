@@ -185,7 +185,7 @@ fn a_selector_that_changes_is_told_with_what_to_do() {
     let world = World::install(vec![], |_| {}).upgrade("1.0.1", vec![], other_selector);
     let finding = world.only();
     assert_eq!(finding.code, FindingCode::ImmutableField);
-    assert_eq!(finding.text, "spec.selector would change and never may; the object has to be deleted first");
+    assert_eq!(finding.text, "spec.selector would change and is immutable; the object must be deleted first");
     assert_eq!(finding.fix.as_deref(), Some("kubectl delete deployment.apps thing -n ns"));
 }
 

@@ -47,7 +47,7 @@ fn what_the_installer_lacks_is_named_with_the_role_that_gives_it() {
     // rights of the namespace are not known: nothing is claimed of them
     assert_eq!(
         world.only().text,
-        "not checked: what ServiceAccount olm/olm-manager may do in namespace ns (the rights are not known)"
+        "not checked: the permissions of ServiceAccount olm/olm-manager in namespace ns (the permissions are unknown)"
     );
     // once they are, what is missing there is told
     let access = Access::unknown().with_cluster(all_but("", "configmaps")).with_namespace(
@@ -59,7 +59,8 @@ fn what_the_installer_lacks_is_named_with_the_role_that_gives_it() {
     assert_eq!((finding.code, finding.severity), (FindingCode::InstallerLacksRights, Severity::Block));
     assert_eq!(
         finding.text,
-        "ServiceAccount olm/olm-manager may not patch configmaps in namespace ns, and the plan has to patch configmaps settings"
+        "ServiceAccount olm/olm-manager may not patch configmaps in namespace ns, which the plan requires to \
+            patch configmaps settings"
     );
     let fix = finding.fix.unwrap();
     let manifest =
@@ -122,7 +123,13 @@ fn nobody_gives_away_what_they_do_not_have() {
     rules.pop();
     world.facts.installer = principal(manager(), rules);
     let text = world.only().text;
-    assert!(text.starts_with("ServiceAccount olm/olm-manager would give away rights that it does not have: patch nodes (by ClusterRole "), "{text}");
+    assert!(
+        text.starts_with(
+            "ServiceAccount olm/olm-manager would grant permissions that it does not hold: \
+        patch nodes (by ClusterRole "
+        ),
+        "{text}"
+    );
 }
 
 #[test]

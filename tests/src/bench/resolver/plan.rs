@@ -58,8 +58,8 @@ pub(super) fn rows(rows: &mut Vec<Row>) -> Result<()> {
         limit: 50.0,
         unit: "ms",
         note: format!(
-            "{} objects, {:.1} MB as JSON: install {:.1} ms, over itself {:.1} ms; {} with the largest CRDs of others \
-             (read from its files alone: {:.0} ms)",
+            "{} objects, {:.1} MB as JSON: install {:.1} ms, over itself {:.1} ms; {} with the largest CRDs \
+                of others (read from its files alone: {:.0} ms)",
             plan.objects.len(),
             bytes as f64 / 1e6,
             ms(first),
@@ -127,7 +127,7 @@ fn resolved(bundle: &Bundle) -> Resolved {
         },
         from: None,
         path: vec![Hop { name, version, channel: "alpha".into(), via: HopVia::Install }],
-        why: "first in the order of channel alpha".into(),
+        why: "head of the order of channel alpha".into(),
         rejected: Vec::new(),
         dependencies: Vec::new(),
         deprecations: Vec::new(),

@@ -41,8 +41,8 @@ pub(super) fn message(plan: &InstallPlan, how: &str) -> String {
         false => ("carried out", "Nothing was done"),
     };
     format!(
-        "{PLAN_CHANGED}: InstallPlan {} is not {not}, because it is not what was {approved}: {how}. {done}; a new plan \
-         takes its place",
+        "{PLAN_CHANGED}: InstallPlan {} is not {not}, because it is not what was {approved}: {how}. {done}; \
+            a new plan takes its place",
         plan.name_any()
     )
 }
@@ -123,7 +123,7 @@ mod tests {
         assert_ne!(reviewed.digest, now.digest);
         let text = message(&plan, &how(&plan, &reviewed.digest, &now));
         assert!(text.starts_with("plan-changed: InstallPlan install-a is not carried out"), "{text}");
-        assert!(text.contains("`apply apps/v1 Deployment ns/a` has another content"), "{text}");
+        assert!(text.contains("`apply apps/v1 Deployment ns/a` changed"), "{text}");
         assert!(text.contains(&reviewed.digest) && text.contains(&now.digest), "{text}");
         // one that was made by an older manager says at least that it changed
         plan.annotations_mut().clear();

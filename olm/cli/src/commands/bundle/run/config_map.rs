@@ -109,10 +109,7 @@ mod tests {
     fn what_would_be_left_out_is_refused() {
         let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "metrics"}});
         let failure = data(&bundle(vec![service]), "demo", None).unwrap_err();
-        assert!(
-            failure.code == Code::Refused && failure.message.contains("Service metrics"),
-            "{failure:?}"
-        );
+        assert!(failure.code == Code::Refused && failure.message.contains("Service metrics"), "{failure:?}");
         assert!(data(&bundle(vec![crd("others.example.com")]), "demo", None).is_err());
         let mut large = crd("demos.example.com");
         large["spec"] = "x".repeat(LARGEST).into();
