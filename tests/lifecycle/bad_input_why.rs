@@ -258,7 +258,7 @@ fn an_approval_without_the_right() {
     shows!(text, @r#"
     $ olm approve a -n ns
     error: failed to approve InstallPlan ns/install-…: installplans.operators.coreos.com "install-…" is forbidden: User "visitor" cannot patch resource "installplans" in API group "operators.coreos.com" in the namespace "ns"
-    hint: an administrator can give that right: `kubectl create role patch-installplans -n ns --verb=patch --resource=installplans.operators.coreos.com && kubectl create rolebinding patch-installplans -n ns --role=patch-installplans --user=visitor`
+    hint: an administrator can grant this permission: `kubectl create role patch-installplans -n ns --verb=patch --resource=installplans.operators.coreos.com && kubectl create rolebinding patch-installplans -n ns --role=patch-installplans --user=visitor`
     $ olm why a -n ns
     a is not installed in namespace ns (channel stable, updates: ask, catalog
       olm/catalog@…)

@@ -204,7 +204,7 @@ fn t03_a_version_that_is_written_by_hand_is_on_no_list() {
         // then it is not served
         let failed = world.csv("ns", "b.v1.0.0", "Failed").await?;
         let why = text(&failed, "/status/message");
-        ensure!(why.contains("InstallPolicy lists") && why.contains("by hand"), "{why}");
+        ensure!(why.contains("InstallPolicy lists") && why.contains("without a catalog"), "{why}");
         ensure!(world.find("Deployment", "ns", "b").await?.is_none(), "it runs");
         Ok(())
     });
@@ -245,7 +245,8 @@ fn the_author_of_a_policy_lends_rights_as_long_as_the_author_holds_them() {
         }
         world.publish("catalog", &Catalog::chain(&[&first, &second])).await?;
         let (_, needed) = waits(&world, &[]).await?;
-        for part in ["user jane does not hold", "the author of InstallPolicy dev lacks rights too: user pat"]
+        for part in
+            ["user jane does not hold", "the author of InstallPolicy dev also lacks permissions: user pat"]
         {
             ensure!(needed.contains(part), "{part}: {needed}");
         }
@@ -580,7 +581,7 @@ fn the_effect_of_a_policy_is_shown_before_it_is_applied() {
         let first = results(&tested).into_iter().next().context("an effect")?;
         ensure!(first == ("a".to_owned(), Subject::Installed, Verdict::Denied), "{tested:?}");
         ensure!(
-            tested.not_checked.iter().any(|what| what.contains("no right to list installpolicies")),
+            tested.not_checked.iter().any(|what| what.contains("no permission to list installpolicies")),
             "{tested:?}"
         );
 

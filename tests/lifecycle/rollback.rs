@@ -125,7 +125,7 @@ fn olm_rollback_refuses_to_lose_data() {
         // when
         let (out, error) = admin.olm(&["rollback", "a", "-n", "ns"]).await?;
         // then it names the version that it will not go back to, and the one that objects are stored in
-        ensure!(out.is_empty() && error.contains("error: cannot go back to a.v1.0.0: "), "{out}{error}");
+        ensure!(out.is_empty() && error.contains("error: failed to roll back to a.v1.0.0: "), "{out}{error}");
         ensure!(
             error.contains("a rollback to this version is not possible") && error.contains("version v2"),
             "{error}"

@@ -108,7 +108,7 @@ fn installing_waits_and_twice_changes_nothing() {
         // when its pods run and never are ready
         let never = "registry.example/olm:never-ready";
         desk.done(&["install", "--image", never, "--no-wait"]).await?;
-        let late = "olm-manager is ready: not there after";
+        let late = "olm-manager is ready: timed out after";
         desk.ends(6, late, &["install", "--image", never, "--timeout", "1s"]).await?;
         ensure!(desk.status().await?["ready"] == false, "it is ready without pods");
         // when that is put right, then it is ready at the moment when the command ends
@@ -197,7 +197,7 @@ fn it_is_not_put_beside_another_nor_over_a_newer_one() {
         world.namespace("old-olm").await?;
         world.apply(&old_olm(1)).await?;
         world.until("Deployment", "old-olm", "olm-operator", runs).await?;
-        let other = "another OLM runs on this cluster: Deployments old-olm/olm-operator have pods";
+        let other = "another OLM is running on this cluster: Deployments old-olm/olm-operator have pods";
         desk.refused(other, &["install", "--image", IMAGE]).await?;
         // when it is stopped, as the hint says
         let fix = "stop it first: kubectl scale deployment -n old-olm olm-operator --replicas=0";

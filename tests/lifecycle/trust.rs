@@ -296,7 +296,11 @@ fn t09_only_plans_of_the_manager_are_applied() {
         world
             .eventually("the forged plan to be refused", async || {
                 let Some(plan) = world.find("InstallPlan", "ns", "forged").await? else { return Ok(()) };
-                ensure!(text(&plan, "/status/message").contains("did not make"), "{}", plan["status"]);
+                ensure!(
+                    text(&plan, "/status/message").contains("was not created by this manager"),
+                    "{}",
+                    plan["status"]
+                );
                 Ok(())
             })
             .await?;
@@ -474,7 +478,7 @@ fn a_request_from_before_the_record_waits_until_somebody_is_recorded() {
         let _manager = world.manager("manager-0")?;
         let (_, needed) = waits(&world, &[]).await?;
         let command = "kubectl annotate subscription a -n ns olm.requestedBy=me --overwrite";
-        ensure!(needed.contains("no author") && needed.contains(command), "{needed}");
+        ensure!(needed.contains("has no recorded author") && needed.contains(command), "{needed}");
 
         // when that is run, it is installed
         let patch = json!({ "metadata": { "annotations": { "olm.requestedBy": "me" } } });

@@ -22,12 +22,13 @@ const IMPERSONATE: &str = "impersonate-user";
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AccountError {
     #[error(
-        "ServiceAccount {namespace}/{name} does not exist, which spec.serviceAccountName of OperatorGroup \
-         {namespace}/{group} names; create it, or take the field away"
+        "ServiceAccount {namespace}/{name} (spec.serviceAccountName of OperatorGroup {namespace}/{group}) \
+            does not exist; create it or remove the field"
     )]
     Missing { namespace: String, name: String, group: String },
     #[error(
-        "`{name}` in spec.serviceAccountName of OperatorGroup {namespace}/{group} is not the name of a ServiceAccount"
+        "spec.serviceAccountName of OperatorGroup {namespace}/{group}: `{name}` is not a valid \
+            ServiceAccount name"
     )]
     Invalid { namespace: String, name: String, group: String },
     #[error("failed to read ServiceAccount {namespace}/{name}: {}", short(.source))]
@@ -139,11 +140,11 @@ mod tests {
         assert!(error.is_users());
         assert_eq!(
             error.to_string(),
-            "ServiceAccount db/robot does not exist, which spec.serviceAccountName of OperatorGroup db/og names; \
-             create it, or take the field away"
+            "ServiceAccount db/robot (spec.serviceAccountName of OperatorGroup db/og) does not exist; create \
+                it or remove the field"
         );
         let error = account(Some(&group("../robot")), &client).await.unwrap_err();
-        assert!(error.to_string().contains("is not the name of a ServiceAccount"), "{error}");
+        assert!(error.to_string().contains("is not a valid ServiceAccount name"), "{error}");
     }
 
     #[tokio::test]

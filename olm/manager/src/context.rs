@@ -308,7 +308,7 @@ pub(crate) async fn drive<K, F, Fut>(
                     // What somebody else wrote is heard of in a moment.
                     let wait = if error.is_conflict() { wait / CONFLICT } else { wait };
                     if error.is_conflict() {
-                        tracing::debug!(controller = name, object = %reference, %error, "tried again");
+                        tracing::debug!(controller = name, object = %reference, %error, "retrying");
                     } else {
                         tracing::warn!(controller = name, object = %reference, %error, retry_in = ?wait, "failed");
                     }

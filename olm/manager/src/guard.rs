@@ -16,11 +16,11 @@ const LONGEST: Duration = Duration::from_secs(60);
 
 /// Another replica may lead: nothing was sent, or its answer was not waited for.
 #[derive(Debug, thiserror::Error)]
-#[error("this replica does not hold the lease, so it may not write")]
+#[error("this replica does not hold the lease and may not write")]
 pub(crate) struct Fenced;
 
 #[derive(Debug, thiserror::Error)]
-#[error("no answer from the API server after {}s", LONGEST.as_secs())]
+#[error("no response from the API server after {}s", LONGEST.as_secs())]
 struct TooLong;
 
 /// The client, with a fence in front of its writes.
@@ -164,7 +164,7 @@ mod tests {
         let read = tokio::spawn(async move { reader.send(request("GET", "/api/v1/pods")).await });
         clock.pass(LONGEST).await;
         let error = read.await.unwrap().unwrap_err();
-        assert!(said(&error).contains("no answer from the API server after 60s"), "{error}");
+        assert!(said(&error).contains("no response from the API server after 60s"), "{error}");
 
         answers.add_permits(2);
         client.send(request("PATCH", "/api/v1/namespaces/a/pods/b")).await.unwrap();
@@ -188,7 +188,7 @@ mod tests {
         for method in ["POST", "PUT", "PATCH"] {
             client.send(write(method, 900_000)).await.unwrap();
             let error = client.send(write(method, 900_001)).await.unwrap_err();
-            assert!(said(&error).contains("configmaps/b: no object of more than 900 KB"), "{error}");
+            assert!(said(&error).contains("configmaps/b, expected at most 900 KB"), "{error}");
         }
         assert_eq!(asked.load(Ordering::SeqCst), 3);
     }

@@ -80,7 +80,7 @@ async fn healthz(State(serving): State<Serving>) -> Response {
     match serving.ctx.health.stuck(std::time::Instant::now()) {
         None => "ok\n".into_response(),
         Some((what, since)) => {
-            let text = format!("{what} does not end; it was begun {} s ago\n", since.as_secs());
+            let text = format!("{what} is stuck, started {} s ago\n", since.as_secs());
             (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
         }
     }
@@ -131,7 +131,7 @@ fn not_found(what: &str) -> Response {
 async fn entry(serving: &Serving, path: BundlePath) -> Result<(LoadedCatalog, BundleEntry), Response> {
     let Path((namespace, name, package, bundle)) = path;
     let Some(loaded) = serving.ctx.catalogs.get(&namespace, &name).and_then(|entry| entry.loaded) else {
-        return Err(not_found(&format!("there is no catalog {namespace}/{name}")));
+        return Err(not_found(&format!("catalog {namespace}/{name} not found")));
     };
     let found = loaded.package(&package).await;
     let found =
@@ -139,7 +139,7 @@ async fn entry(serving: &Serving, path: BundlePath) -> Result<(LoadedCatalog, Bu
     match found.as_ref().and_then(|found| found.bundles.get(&bundle)).cloned() {
         Some(entry) => Ok((loaded, entry)),
         None => Err(not_found(&format!(
-            "there is no bundle {bundle} of package {package} in catalog {namespace}/{name}"
+            "bundle {bundle} of package {package} not found in catalog {namespace}/{name}"
         ))),
     }
 }
@@ -151,7 +151,7 @@ fn unreadable(code: &str, message: String) -> Response {
 
 fn busy() -> Response {
     let retry = [(header::RETRY_AFTER, "5")];
-    (StatusCode::SERVICE_UNAVAILABLE, retry, "too many requests are being served\n").into_response()
+    (StatusCode::SERVICE_UNAVAILABLE, retry, "too many concurrent requests\n").into_response()
 }
 
 /// The document of a bundle with its manifests inside: for those who may not pull its image themselves.
@@ -162,7 +162,7 @@ async fn bundle(State(serving): State<Serving>, path: BundlePath, slots: Arc<Sem
         Err(refusal) => return refusal,
     };
     if entry.is_inline() {
-        return not_found(&format!("the manifests of {} are in the catalog itself", entry.name));
+        return not_found(&format!("the manifests of {} are inline in the catalog", entry.name));
     }
     match loaded.document(&entry).await {
         Ok(document) => ([(header::CONTENT_TYPE, "application/json")], document.to_vec()).into_response(),
@@ -191,7 +191,7 @@ async fn signatures(
     };
     match loaded.names_image(&entry, &image).await {
         Ok(true) => {}
-        Ok(false) => return not_found(&format!("bundle {} does not name this image", entry.name)),
+        Ok(false) => return not_found(&format!("bundle {} does not reference this image", entry.name)),
         Err(error) => return unreadable("BundleInvalid", error.to_string()),
     }
     match loaded.signatures(&entry, &image).await {

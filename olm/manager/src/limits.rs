@@ -35,7 +35,7 @@ pub(crate) const COMPONENTS: usize = 400_000;
 /// An object is not written.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "refused to write {} KB to {path}: no object of more than {} KB is written to the cluster",
+    "refused to write {} KB to {path}, expected at most {} KB",
     .bytes / 1000, olm_plan::MOST_BYTES / 1000
 )]
 pub(crate) struct TooLarge {

@@ -241,7 +241,7 @@ pub(crate) async fn labelled_if(
         match listed.await {
             Ok(()) => {}
             Err(kube::Error::Api(status)) if status.is_not_found() || status.is_forbidden() => {
-                tracing::debug!(plural, reason = status.message, "not looked through for owned objects");
+                tracing::debug!(plural, reason = status.message, "not searched for owned objects");
             }
             Err(error) => return Err(error),
         }

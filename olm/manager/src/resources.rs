@@ -47,10 +47,10 @@ const KNOWN: &[(&str, &str, &str, bool)] = &[
 #[derive(Debug, thiserror::Error)]
 pub enum ResourceError {
     /// The manifest does not say what it is.
-    #[error("failed to read a manifest: `{0}` is missing")]
+    #[error("failed to parse a manifest: `{0}` is missing")]
     Malformed(&'static str),
     /// The cluster has no such kind.
-    #[error("the cluster does not know kind `{kind}` of `{api_version}`")]
+    #[error("kind `{kind}` of `{api_version}` is not served by the cluster")]
     UnknownKind {
         /// `apiVersion` of the manifest.
         api_version: String,
@@ -66,7 +66,7 @@ pub enum ResourceError {
         text: String,
     },
     /// There is more than the one that there can be.
-    #[error("failed to choose between {what} in namespaces {}: there may be one alone", namespaces.join(", "))]
+    #[error("failed to choose between {what} in namespaces {}, expected one", namespaces.join(", "))]
     Several {
         /// What there are several of.
         what: &'static str,

@@ -208,7 +208,7 @@ async fn lead(client: Client, options: Options, ctx: Arc<Ctx>, stop: Cancellatio
             () = stop.cancelled() => {
                 work.cancel();
                 if tokio::time::timeout(STOP, &mut controllers).await.is_err() {
-                    tracing::warn!("reconciliations are cut off; the next leader carries them on");
+                    tracing::warn!("reconciliations are interrupted; the next leader continues them");
                     controllers.abort();
                 }
                 Ok(())
@@ -246,7 +246,7 @@ async fn controllers(ctx: Arc<Ctx>, stop: CancellationToken) {
     while let Some(ended) = tasks.join_next().await {
         if let Err(error) = ended {
             // One that panicked: without it the others would do half of the work. The process ends, and is started anew.
-            tracing::error!(%error, "a controller ended");
+            tracing::error!(%error, "a controller stopped");
             return;
         }
     }

@@ -109,9 +109,7 @@ fn note(image: &str) -> Option<String> {
     // a colon before the last slash belongs to a port
     let tag = image.rsplit('/').next().and_then(|last| last.split_once(':')).map(|(_, tag)| tag);
     Some(match tag {
-        None | Some("" | "latest") => {
-            "mutable tag latest: a re-push changes what runs".to_owned()
-        }
+        None | Some("" | "latest") => "mutable tag latest: a re-push changes what runs".to_owned(),
         Some(tag) => format!("mutable tag {tag}: a re-push changes what runs"),
     })
 }

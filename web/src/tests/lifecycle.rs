@@ -149,11 +149,11 @@ type Case = (&'static str, &'static [(&'static str, &'static str)], &'static str
 #[tokio::test]
 async fn each_wish_is_shown_before_it_is_written_and_then_written() {
     let cases: [Case; 6] = [
-        ("pause", &[], "is changed until", json!(null), "/spec/paused", json!(true)),
+        ("pause", &[], "is paused; resume it", json!(null), "/spec/paused", json!(true)),
         (
             "skip",
             &[("version", "0.11.0")],
-            "never goes to 0.11.0",
+            "skips 0.11.0",
             json!(null),
             "/spec/skipVersions",
             json!(["0.11.0"]),
@@ -161,13 +161,13 @@ async fn each_wish_is_shown_before_it_is_written_and_then_written() {
         (
             "unskip",
             &[("version", "0.9.9")],
-            "may go to 0.9.9 again",
+            "no longer skips 0.9.9",
             json!({"skipVersions": ["0.9.9"]}),
             "/spec/skipVersions",
             json!([]),
         ),
         ("unpin", &[], "follows its channel", json!({"version": "=0.10.1"}), "/spec/version", json!(null)),
-        ("resume", &[], "goes on", json!({"paused": true}), "/spec/paused", json!(null)),
+        ("resume", &[], "is resumed", json!({"paused": true}), "/spec/paused", json!(null)),
         (
             "channel",
             &[("channel", "beta")],
@@ -237,7 +237,7 @@ async fn a_snooze_names_what_is_newest_and_needs_something_to_snooze() {
     fake.change(&format!("{BASE}/subscriptions/etcd"), |s| s["spec"]["skipVersions"] = json!(["0.11.0"]));
     let refused = browser.get(&format!("{HOME}/change?what=snooze")).await;
     assert_eq!(refused.status, StatusCode::CONFLICT);
-    assert!(refused.text.contains("no newer version"), "{}", refused.text);
+    assert!(refused.text.contains("has no available upgrade"), "{}", refused.text);
 }
 
 #[tokio::test]
@@ -270,7 +270,7 @@ async fn a_rollback_is_the_plan_that_was_looked_at_or_none() {
     let gone = browser.get(&format!("{path}?to=0.9.4")).await;
     assert_eq!(gone.status, StatusCode::CONFLICT);
     assert!(
-        gone.text.contains("There is no way back") && gone.text.contains("has it no more"),
+        gone.text.contains("There is no way back") && gone.text.contains("is no longer in catalog"),
         "{}",
         gone.text
     );
@@ -301,7 +301,7 @@ async fn a_rollback_that_would_lose_data_cannot_be_pressed_and_says_why() {
     let was = fake.subscription();
     let refused = browser.post(&path, &[("to", "0.10.1"), ("digest", &digest)]).await;
     assert_eq!(refused.status, StatusCode::CONFLICT, "{}", refused.text);
-    assert!(refused.text.contains("annot go back to etcdoperator.v0.10.1"), "{}", refused.text);
+    assert!(refused.text.contains("ailed to roll back to etcdoperator.v0.10.1"), "{}", refused.text);
     assert_eq!(fake.subscription(), was);
 }
 

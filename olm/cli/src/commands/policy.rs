@@ -219,7 +219,7 @@ mod tests {
                 effect("etcd", Subject::Installed, Verdict::Allowed, ""),
             ],
             not_checked: vec![
-                "namespaces other than team-a: no right to list Subscriptions in all namespaces".into(),
+                "namespaces other than team-a: no permission to list Subscriptions in all namespaces".into(),
             ],
         };
         insta::assert_snapshot!(text(&tested, true));

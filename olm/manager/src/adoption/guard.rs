@@ -98,17 +98,17 @@ async fn alone(ctx: &Ctx, changes: &mut (impl Stream<Item = ()> + Unpin), stop: 
         match rival(&ctx.client).await {
             Ok(None) => {
                 if ctx.standby.set(None) {
-                    tracing::info!("no other OLM runs any more; starting to work");
+                    tracing::info!("no other OLM is running; starting");
                 }
                 return true;
             }
             Ok(Some(rival)) => tell(ctx, &rival).await,
             // To look is a right that its manifests give it; without it, nobody can say.
             Err(error @ ops::Error::Forbidden { .. }) => {
-                tracing::warn!(%error, "cannot tell whether another OLM runs");
+                tracing::warn!(%error, "failed to check for another OLM");
                 return true;
             }
-            Err(error) => tracing::warn!(%error, "cannot tell yet whether another OLM runs"),
+            Err(error) => tracing::warn!(%error, "failed to check for another OLM, retrying"),
         }
         let pause = if ctx.standby.reason().is_some() { LOOK_AGAIN } else { RETRY };
         tokio::select! {
@@ -124,7 +124,7 @@ async fn taken_over(ctx: &Ctx, stop: &CancellationToken) -> bool {
     loop {
         match take_over(ctx).await {
             Ok(()) => return true,
-            Err(error) => tracing::warn!(%error, "failed to take over what OLM left; trying again"),
+            Err(error) => tracing::warn!(%error, "failed to adopt the objects of OLM, retrying"),
         }
         tokio::select! {
             () = stop.cancelled() => return false,
@@ -136,14 +136,14 @@ async fn taken_over(ctx: &Ctx, stop: &CancellationToken) -> bool {
 /// Whether one runs now. What cannot be seen for a moment changes nothing: the watch tells again.
 async fn look(ctx: &Ctx) -> Option<Rival> {
     rival(&ctx.client).await.unwrap_or_else(|error| {
-        tracing::debug!(%error, "cannot tell whether another OLM runs");
+        tracing::debug!(%error, "failed to check for another OLM");
         None
     })
 }
 
 /// In the log, as an event on the manager's Deployment, and for whoever asks whether it is ready.
 async fn tell(ctx: &Ctx, rival: &Rival) {
-    let text = format!("{rival}. This manager changes nothing until it is stopped: {}", rival.fix());
+    let text = format!("{rival}. This manager stays idle until it is stopped: {}", rival.fix());
     if !ctx.standby.set(Some(text.clone())) {
         return;
     }

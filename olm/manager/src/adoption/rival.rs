@@ -62,13 +62,13 @@ impl Rival {
 
 impl fmt::Display for Rival {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "another OLM runs on this cluster:")?;
+        write!(f, "another OLM is running on this cluster:")?;
         if !self.deployments.is_empty() {
             write!(f, " Deployments {} have pods", self.deployments.join(", "))?;
         }
         if let Some(name) = &self.api_service {
             let and = if self.deployments.is_empty() { "" } else { " and" };
-            write!(f, "{and} APIService {name} is answered by its packageserver")?;
+            write!(f, "{and} APIService {name} is served by its packageserver")?;
         }
         Ok(())
     }
@@ -95,7 +95,7 @@ fn answers(api_service: &Value) -> bool {
 /// [`Error::Forbidden`] when Deployments may not be listed in all namespaces.
 pub async fn rival(client: &Client) -> Result<Option<Rival>, Error> {
     let list = Api::<Deployment>::all(client.clone()).list(&ListParams::default().labels(SELECTOR)).await;
-    let list = list.map_err(Error::kube("look for the Deployments of another OLM"))?;
+    let list = list.map_err(Error::kube("list the Deployments of another OLM"))?;
     let gvk = GroupVersionKind::gvk("apiregistration.k8s.io", "v1", "APIService");
     let resource = ApiResource::from_gvk_with_plural(&gvk, "apiservices");
     let api = Api::<DynamicObject>::all_with(client.clone(), &resource);
@@ -152,7 +152,7 @@ mod tests {
         let rival = Rival::of(&[deployment("olm-operator", 1, 1, 1)], None).unwrap();
         assert_eq!(
             rival.to_string(),
-            "another OLM runs on this cluster: Deployments olm-v0/olm-operator have pods"
+            "another OLM is running on this cluster: Deployments olm-v0/olm-operator have pods"
         );
         assert_eq!(rival.fix(), "kubectl scale deployment -n olm-v0 olm-operator --replicas=0");
     }

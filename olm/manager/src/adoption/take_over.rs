@@ -44,7 +44,7 @@ pub(super) async fn take_over(ctx: &Ctx) -> Result<(), Error> {
     if found.is_empty() {
         return Ok(());
     }
-    tracing::info!(versions = found.len(), "taking over what OLM installed");
+    tracing::info!(versions = found.len(), "adopting the objects of OLM");
     for (owner, left) in found {
         let api = Api::<ClusterServiceVersion>::namespaced(ctx.client.clone(), &owner.namespace);
         let what = format!("get ClusterServiceVersion {}/{}", owner.namespace, owner.name);
@@ -62,8 +62,7 @@ pub(super) async fn take_over(ctx: &Ctx) -> Result<(), Error> {
 async fn found(ctx: &Ctx) -> Result<BTreeMap<OwnerKey, Left>, Error> {
     let mut out: BTreeMap<OwnerKey, Left> = BTreeMap::new();
     let selector = format!("{MADE_BY_OLM},{}=ClusterServiceVersion", names::LABEL_OWNER_KIND);
-    let rights =
-        labelled(&ctx.client, &selector).await.map_err(Error::kube("list the roles that OLM made"))?;
+    let rights = labelled(&ctx.client, &selector).await.map_err(Error::kube("list the roles of OLM"))?;
     for owned in rights {
         if let Some(owner) = OwnerKey::of(&owned.metadata) {
             out.entry(owner).or_default().rights.push(owned);
@@ -94,7 +93,7 @@ async fn version(csv: &ClusterServiceVersion, left: Left, ctx: &Ctx) -> Result<(
         Ok(objects) => objects,
         // Its controller says so on the version; OLM's roles stay, for they are all that it has.
         Err(error) => {
-            tracing::warn!(csv = name, namespace, %error, "not taken over: it cannot be rendered");
+            tracing::warn!(csv = name, namespace, %error, "not adopted: failed to render the bundle");
             return Ok(());
         }
     };
@@ -118,7 +117,7 @@ async fn version(csv: &ClusterServiceVersion, left: Left, ctx: &Ctx) -> Result<(
         match owned.api(&ctx.client).delete(&id, &DeleteParams::default()).await {
             Ok(_) => removed.push(owned.to_string()),
             Err(kube::Error::Api(status)) if status.is_not_found() => {}
-            Err(error) => return Err(Error::kube(format!("delete {owned}, which OLM made"))(error)),
+            Err(error) => return Err(Error::kube(format!("delete {owned} of OLM"))(error)),
         }
     }
     let mut ids: Vec<Id> = Vec::new();
@@ -136,7 +135,7 @@ async fn version(csv: &ClusterServiceVersion, left: Left, ctx: &Ctx) -> Result<(
         move_fields(&id, &name, package.as_deref(), &namespace, ctx).await?;
     }
     let note = format!(
-        "taken over from OLM; its pods run on. {} of OLM's roles and bindings were replaced",
+        "adopted from OLM; its pods keep running. Replaced {} roles and bindings of OLM",
         removed.len()
     );
     tracing::info!(csv = name, namespace, ?removed, "{note}");
@@ -184,6 +183,6 @@ async fn move_fields(
     match api.patch_metadata(&id.name, &PatchParams::default(), &Patch::Merge(&patch)).await {
         Ok(_) => Ok(()),
         Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
-        Err(error) => Err(Error::kube(format!("take over the fields of {id}"))(error)),
+        Err(error) => Err(Error::kube(format!("take ownership of the fields of {id}"))(error)),
     }
 }

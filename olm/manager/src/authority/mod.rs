@@ -141,7 +141,7 @@ impl Authorities {
         for Lender { policy, author } in lenders {
             let Some(author) = author else {
                 why += &format!(
-                    "; InstallPolicy {policy} has no recorded author who could lend rights: {}",
+                    "; InstallPolicy {policy} has no recorded author to lend permissions: {}",
                     record("InstallPolicy", "", policy)
                 );
                 continue;
@@ -149,7 +149,7 @@ impl Authorities {
             match self.permits(&Named::By(author.clone()), demands, None).await? {
                 Permission::Granted => return Ok(Permission::Granted),
                 Permission::Waits(lacks) => {
-                    why += &format!("; the author of InstallPolicy {policy} lacks rights too: {lacks}");
+                    why += &format!("; the author of InstallPolicy {policy} also lacks permissions: {lacks}");
                 }
             }
         }
@@ -186,8 +186,9 @@ impl Authorities {
             return Ok(Permission::Granted);
         }
         Ok(Permission::Waits(format!(
-            "{} may not use ServiceAccount {account} that spec.serviceAccountName of OperatorGroup {namespace}/{} names: that takes \
-             `create pods`, `create serviceaccounts/token` or `impersonate serviceaccounts` in the namespace",
+            "{} may not use ServiceAccount {account} (spec.serviceAccountName of OperatorGroup \
+                {namespace}/{}): this requires `create pods`, `create serviceaccounts/token` or `impersonate \
+                serviceaccounts` in the namespace",
             author.who(),
             group.name_any()
         )))
@@ -263,8 +264,8 @@ impl Asking<'_> {
     fn without_record(&self) -> String {
         let Self { kind, namespace, name } = self;
         format!(
-            "no author of {kind} {namespace}/{name} is recorded, so the rights of its author cannot be checked; approve the plan, or \
-             record yourself as the author: {}",
+            "{kind} {namespace}/{name} has no recorded author, so the author's permissions were not checked; \
+                approve the plan, or record yourself as the author: {}",
             record(kind, namespace, name)
         )
     }

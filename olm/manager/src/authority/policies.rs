@@ -146,7 +146,7 @@ fn approvals(manager: &str) -> [Value; 2] {
                            (variables.approves && variables.now == request.userInfo.username) || \
                            (variables.now == variables.before && (!variables.approves || variables.before == ''))",
             "messageExpression": format!(
-                "'annotation {by} says who approved: it can only be ' + request.userInfo.username + ', and only in the \
+                "'annotation {by} records the approver: it can only be ' + request.userInfo.username + ', and only in the \
                  request that sets spec.approved'"
             ),
             "reason": "Forbidden",

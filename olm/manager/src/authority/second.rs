@@ -62,7 +62,7 @@ pub(crate) async fn missing(
         return Ok(None);
     }
     let Named::By(approver) = by else {
-        let why = format!("{}; the approver is not recorded, approve with `olm approve`", finding.text);
+        let why = format!("{}; the approver is not recorded, approve it with `olm approve`", finding.text);
         return Ok(Some(Missing { why, first: None }));
     };
     let first = plan.and_then(FirstApproval::of);
@@ -70,7 +70,7 @@ pub(crate) async fn missing(
     if first.is_some_and(|first| first.user != user) {
         return Ok(None);
     }
-    let why = format!("{}; {user} approves it, and another user has to approve it too", finding.text);
+    let why = format!("{}; approved by {user}, waiting for the approval of another user", finding.text);
     let first = FirstApproval { user: user.to_owned(), digest: digest.clone() };
     Ok(Some(Missing { why, first: Some(first) }))
 }

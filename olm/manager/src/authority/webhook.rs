@@ -78,7 +78,7 @@ pub(crate) async fn answer(
     let request: Result<AdmissionRequest<DynamicObject>, _> = review.try_into();
     let response = match request {
         Ok(request) => respond(&request, &manager),
-        Err(_) => AdmissionResponse::invalid("it has no request"),
+        Err(_) => AdmissionResponse::invalid("the AdmissionReview has no request"),
     };
     Json(response.into_review())
 }
@@ -124,7 +124,8 @@ fn decide(request: &AdmissionRequest<DynamicObject>, manager: &str) -> Result<Op
     if user != manager {
         if !approves && !same(&[names::ANNOTATION_APPROVED_BY, names::ANNOTATION_APPROVED_BY_GROUPS]) {
             return Err(format!(
-                "annotation {} says who approved: it is written only with the request that sets spec.approved",
+                "annotation {} records the approver: it can only be set in the request that sets \
+                    spec.approved",
                 names::ANNOTATION_APPROVED_BY
             ));
         }

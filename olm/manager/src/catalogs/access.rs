@@ -59,11 +59,12 @@ impl Access {
                 Ok(Some(secret)) => add(&mut granted.options, &shown, &secret).err(),
                 Ok(None) => Some(format!("pull secret {shown} (spec.secrets) does not exist")),
                 Err(kube::Error::Api(status)) if status.is_forbidden() => Some(format!(
-                    "pull secret {shown} (spec.secrets) may not be read by olm; run `kubectl create rolebinding \
-                     {PULL_SECRETS_ROLE} -n {} --clusterrole={PULL_SECRETS_ROLE} --serviceaccount=olm:olm-manager`",
+                    "olm has no permission to read pull secret {shown} (spec.secrets); run `kubectl create \
+                        rolebinding {PULL_SECRETS_ROLE} -n {} --clusterrole={PULL_SECRETS_ROLE} \
+                        --serviceaccount=olm:olm-manager`",
                     self.namespace
                 )),
-                Err(error) => Some(format!("pull secret {shown} cannot be read: {error}")),
+                Err(error) => Some(format!("failed to read pull secret {shown}: {error}")),
             };
             granted.missing.extend(problem);
         }
@@ -76,7 +77,8 @@ fn add(options: &mut Options, shown: &str, secret: &Secret) -> Result<(), String
     let document = data.and_then(|data| DOCUMENTS.iter().find_map(|key| data.get(*key)));
     let Some(document) = document else {
         return Err(format!(
-            "pull secret {shown} has neither {} nor {}; make it with `kubectl create secret docker-registry`",
+            "pull secret {shown} is missing key {} or {}; create it with `kubectl create secret \
+                docker-registry`",
             DOCUMENTS[0], DOCUMENTS[1]
         ));
     };

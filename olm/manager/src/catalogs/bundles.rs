@@ -46,7 +46,7 @@ const FAILURES: usize = 1000;
 
 /// A bundle's image cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("its image {image} cannot be read: {text}")]
+#[error("failed to read its image {image}: {text}")]
 pub struct BundleImageError {
     /// The image.
     pub image: String,
@@ -216,7 +216,7 @@ impl BundleImages {
             }
         });
         let ended = move |error: tokio::task::JoinError| {
-            Err(BundleImageError::new(&image, UNREACHABLE, format!("the pull was cut short: {error}")))
+            Err(BundleImageError::new(&image, UNREACHABLE, format!("the pull was interrupted: {error}")))
         };
         let pull = task.map(|joined| joined.unwrap_or_else(ended)).boxed().shared();
         pulls.insert(name, pull.clone());
@@ -233,7 +233,7 @@ impl BundleImages {
         let failed = |code, text: String| BundleImageError::new(image, code, text);
         let io = |error: io::Error| {
             let folder = self.folder.display();
-            failed(UNREACHABLE, format!("the cache {folder} cannot be written: {error}"))
+            failed(UNREACHABLE, format!("failed to write cache {folder}: {error}"))
         };
         // Never closed.
         let _slot = self.slots.acquire().await.map_err(|error| failed(UNREACHABLE, error.to_string()))?;
@@ -254,7 +254,7 @@ impl BundleImages {
                 return Err(BundleImageError::of(image, &error, granted.explain(&error.to_string())));
             }
             Err(_) => {
-                let text = format!("the pull took more than {} s", DEADLINE.as_secs());
+                let text = format!("the pull timed out after {} s", DEADLINE.as_secs());
                 return Err(failed(UNREACHABLE, granted.explain(&text)));
             }
         }
@@ -267,11 +267,11 @@ impl BundleImages {
             }
         });
         let read =
-            read.await.map_err(|error| failed(INVALID, format!("reading it was cut short: {error}")))?;
+            read.await.map_err(|error| failed(INVALID, format!("the read was interrupted: {error}")))?;
         let document = read.map_err(|text| failed(INVALID, text))?;
         // A bundle that cannot be kept can still be used.
         if let Err(error) = self.keep(name, wanted, &document) {
-            tracing::warn!(image, %error, "failed to keep a bundle");
+            tracing::warn!(image, %error, "failed to cache a bundle");
         }
         Ok(document.into())
     }

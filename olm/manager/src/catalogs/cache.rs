@@ -25,7 +25,7 @@ use super::Key;
 #[derive(Debug, thiserror::Error)]
 pub enum CacheError {
     /// Made or opened it cannot be.
-    #[error("failed to {what} {path}: {source}; name a folder that can be written with --cache-dir")]
+    #[error("failed to {what} {path}: {source}; set --cache-dir to a writable folder")]
     Io {
         /// What was tried.
         what: &'static str,
@@ -82,7 +82,7 @@ impl Cache {
             Some(_) => None,
             None => {
                 let made = tempfile::Builder::new().prefix("olm-cache-").tempdir();
-                Some(made.map_err(io("make a folder in", &std::env::temp_dir()))?)
+                Some(made.map_err(io("create a folder in", &std::env::temp_dir()))?)
             }
         };
         let root = root.or(temporary.as_ref().map(tempfile::TempDir::path)).unwrap_or(Path::new("."));

@@ -13,7 +13,7 @@ const PACKAGE: &str = "operators.operatorframework.io.bundle.package.v1";
 /// When the image holds another bundle than the catalog says.
 pub(crate) fn of(bundle: &Bundle, name: &str, package: &str, image: &str) -> Result<Vec<u8>, String> {
     if bundle.name() != name {
-        return Err(format!("it holds bundle {}, not {name}", bundle.name()));
+        return Err(format!("unexpected bundle {}, expected {name}", bundle.name()));
     }
     let mut document = render_fbc_with(bundle, image, Manifests::Objects);
     document["package"] = package.into();
@@ -29,7 +29,7 @@ pub(crate) fn bundle(document: &[u8]) -> Result<Bundle, String> {
     let properties = document["properties"].as_array().map(Vec::as_slice).unwrap_or_default();
     let objects = properties.iter().filter(|property| property["type"] == "olm.bundle.object");
     let object = |property: &Value| {
-        let data = property["value"]["data"].as_str().ok_or("an olm.bundle.object has no data")?;
+        let data = property["value"]["data"].as_str().ok_or("olm.bundle.object: data is missing")?;
         let bytes = BASE64_STANDARD.decode(data).map_err(|error| error.to_string())?;
         serde_json::from_slice(&bytes).map_err(|error| error.to_string())
     };

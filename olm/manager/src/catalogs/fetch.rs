@@ -132,7 +132,7 @@ impl Fetcher {
     pub fn service_proxy(client: Client) -> Self {
         let namespace = home();
         let prefix = format!("/api/v1/namespaces/{namespace}/services/https:{MANAGER}:{HTTP_PORT}/proxy");
-        let from = format!("service {namespace}/{MANAGER} (by the API server's proxy)");
+        let from = format!("service {namespace}/{MANAGER} (through the API server's proxy)");
         Self::new(client, prefix, from, Credentials::Client(Arc::default()))
     }
 
@@ -217,7 +217,7 @@ type Answer = (StatusCode, Option<String>, Vec<u8>);
 fn bearer(token: &str, from: &str) -> Result<HeaderValue, FetchError> {
     let mut value = HeaderValue::from_str(&format!("Bearer {token}")).map_err(|_| FetchError::Malformed {
         from: from.to_owned(),
-        text: "the bearer token has characters that no header can have".to_owned(),
+        text: "the bearer token contains invalid characters".to_owned(),
     })?;
     value.set_sensitive(true);
     Ok(value)
@@ -252,8 +252,8 @@ impl Server {
             from: self.from.clone(),
             status: 401,
             text: format!(
-                ": the manager does not accept the kubeconfig's credentials, and no token for it was issued ({error}); \
-                 use a kubeconfig with a bearer token"
+                ": the manager does not accept the kubeconfig's credentials, and the request for a token \
+                    failed ({error}); use a kubeconfig with a bearer token"
             ),
         })?;
         bearer(&issued.status.and_then(|status| status.token).unwrap_or_default(), &self.from)

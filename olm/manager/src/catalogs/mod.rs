@@ -145,13 +145,14 @@ impl LoadedCatalog {
     /// The document of a bundle that is an image, with the manifests inside.
     pub(crate) async fn document(&self, entry: &BundleEntry) -> Result<Arc<[u8]>, ReadError> {
         let Some(image) = &entry.image else {
-            return Err(ReadError::Bundle("it has neither manifests inside the catalog nor an image".into()));
+            return Err(ReadError::Bundle("it has neither inline manifests nor an image".into()));
         };
         match &self.home {
             Home::Remote(remote) => remote.document(entry, image).await,
             Home::Own(own) => Ok(own.document(entry, image).await?),
             Home::Here => Err(ReadError::Bundle(format!(
-                "its manifests are in image {image}, and this catalog is not served by a manager, which would pull it"
+                "its manifests are in image {image}, which only a manager pulls, and this catalog is not \
+                    served by a manager"
             ))),
         }
     }
@@ -169,7 +170,7 @@ impl LoadedCatalog {
             Home::Remote(remote) => remote.signatures(entry, image).await,
             Home::Own(own) => own.signatures(image).await,
             Home::Here => {
-                Err("only the manager reads signatures, and it does not serve this catalog".to_owned())
+                Err("signatures are read only by the manager, which does not serve this catalog".to_owned())
             }
         }
     }

@@ -58,7 +58,7 @@ impl Refresh {
     fn ask(&self, catalog: &CatalogRef) {
         let key = (catalog.namespace.clone(), catalog.name.clone());
         if self.damaged.lock().unwrap_or_else(PoisonError::into_inner).insert(key) {
-            tracing::warn!(%catalog, "content on the disk is damaged; it is read again");
+            tracing::warn!(%catalog, "cached content is corrupt; fetching it again");
             self.wake();
         }
     }

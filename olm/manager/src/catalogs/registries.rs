@@ -60,7 +60,7 @@ impl Registries {
         };
         let mirrors = file.mirrors.into_iter();
         let policy = Policy::new(&file.egress.allow, api_server())
-            .map_err(|error| format!("failed to use the settings of registries: {error}"))?;
+            .map_err(|error| format!("failed to apply the registry settings: {error}"))?;
         Ok(Options {
             egress: Egress::Guarded(Arc::new(policy)),
             token_hosts: file.token_hosts,
@@ -81,7 +81,7 @@ fn api_server() -> Vec<String> {
 
 fn read_file(path: &Path) -> Result<File, String> {
     let failed = |error: &dyn std::fmt::Display| {
-        format!("failed to read the settings of registries in {}: {error}", path.display())
+        format!("failed to read the registry settings in {}: {error}", path.display())
     };
     let text = match fs::read_to_string(path) {
         Ok(text) if text.trim().is_empty() => return Ok(File::default()),

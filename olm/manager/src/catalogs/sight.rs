@@ -41,12 +41,12 @@ impl<'a> Sight<'a> {
         if self.reaches(namespace) {
             return None;
         }
-        let what = format!("catalogsource {namespace}/{name} cannot be used from namespace {own}");
+        let what = format!("catalogsource {namespace}/{name} is not available in namespace {own}");
         Some(if namespace == global {
             let key = names::ANNOTATION_EXCLUDE_GLOBAL;
             (
                 format!("{what}: its OperatorGroup has the annotation {key}"),
-                format!("set spec.sourceNamespace to {own}, or take the annotation away"),
+                format!("set spec.sourceNamespace to {own}, or remove the annotation"),
             )
         } else if self.alone {
             (
@@ -77,7 +77,7 @@ mod tests {
         let sight = Sight::of("ns", "olm", &[]);
         assert_eq!(["ns", "olm", "web"].map(|namespace| sight.reaches(namespace)), [true, true, false]);
         let (text, fix) = sight.refuses("web", "c").unwrap();
-        assert!(text.starts_with("catalogsource web/c cannot be used from namespace ns: "), "{text}");
+        assert!(text.starts_with("catalogsource web/c is not available in namespace ns: "), "{text}");
         assert_eq!(fix, "set spec.sourceNamespace to ns or olm");
     }
 

@@ -73,7 +73,7 @@ impl SignatureCache {
         }
         let answer = tokio::time::timeout(DEADLINE, look_up(image, access))
             .await
-            .unwrap_or_else(|_| Err(format!("the registry did not answer within {} s", DEADLINE.as_secs())));
+            .unwrap_or_else(|_| Err(format!("the registry did not respond within {} s", DEADLINE.as_secs())));
         let answer = match (answer, cached.filter(Cached::has_signatures)) {
             (Err(_), Some(cached)) => cached.answer,
             (answer, _) => answer,

@@ -45,7 +45,7 @@ impl Authority {
     pub(super) fn read(der: CertificateDer<'static>) -> Result<Self, String> {
         let (_, certificate) = parse_x509_certificate(&der).map_err(|error| error.to_string())?;
         if !certificate.is_ca() {
-            return Err("it is no certificate of an authority".to_owned());
+            return Err("it is not a CA certificate".to_owned());
         }
         let validity = certificate.validity();
         let (start, end) = (validity.not_before.timestamp(), validity.not_after.timestamp());
@@ -125,11 +125,11 @@ impl Pair {
     /// Reads a certificate and the key that belongs to it.
     pub(super) fn read(certificate: &str, key: &str) -> Result<Self, String> {
         let der = CertificateDer::from_pem_slice(certificate.as_bytes())
-            .map_err(|error| format!("{CERTIFICATE} is no certificate: {error}"))?;
+            .map_err(|error| format!("{CERTIFICATE} is not a valid certificate: {error}"))?;
         let private = PrivateKeyDer::from_pem_slice(key.as_bytes())
-            .map_err(|error| format!("{KEY} is no key: {error}"))?;
+            .map_err(|error| format!("{KEY} is not a valid key: {error}"))?;
         CertifiedKey::from_der(vec![der.clone()], private, &ring::default_provider())
-            .map_err(|error| format!("{KEY} does not belong to {CERTIFICATE}: {error}"))?;
+            .map_err(|error| format!("{KEY} does not match {CERTIFICATE}: {error}"))?;
         let (_, parsed) = parse_x509_certificate(&der).map_err(|error| error.to_string())?;
         let validity = parsed.validity();
         let (not_before, not_after) = (validity.not_before.timestamp(), validity.not_after.timestamp());
@@ -207,7 +207,7 @@ impl Held {
                 // Upstream's certificates lack the long name, which no API server asks for.
                 if !name.ends_with(".svc.cluster.local") {
                     pair.verify(&authorities, name, now)
-                        .map_err(|error| format!("{certificate} is not good for {name}: {error}"))?;
+                        .map_err(|error| format!("{certificate} is not valid for {name}: {error}"))?;
                 }
             }
             Ok(pair)

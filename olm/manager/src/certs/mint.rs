@@ -12,7 +12,7 @@ use super::{BACKDATE_SECONDS, VALIDITY_DAYS};
 
 /// No certificate can be made.
 #[derive(Debug, thiserror::Error)]
-#[error("failed to make a certificate for {name}: {text}")]
+#[error("failed to create a certificate for {name}: {text}")]
 pub(crate) struct MintError {
     name: String,
     text: String,

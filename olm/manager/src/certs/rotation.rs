@@ -41,7 +41,7 @@ pub(crate) enum Step {
 pub(crate) fn next(certificates: &Certificates<'_>, now: Timestamp) -> Step {
     let Certificates { held, published } = certificates;
     let Some(serving) = &held.serving else {
-        return Step::Replace(held.fault.clone().unwrap_or_else(|| "there is none".to_owned()));
+        return Step::Replace(held.fault.clone().unwrap_or_else(|| "no certificate exists".to_owned()));
     };
     if held.litter || held.authorities.iter().any(|authority| authority.expired(now)) {
         return Step::Drop;

@@ -87,12 +87,12 @@ fn whatever_is_in_the_secret_is_replaced_or_used_and_never_fails() {
     assert_eq!(why(with(&[("tls.crt", None)])), "tls.crt is missing");
     assert_eq!(why(with(&[("tls.key", None)])), "tls.key is missing");
     assert!(why(with(&[("tls.crt", Some("!"))])).contains("tls.crt is missing"));
-    assert!(why(with(&[("tls.crt", Some("aGFsbG8="))])).contains("tls.crt is no certificate"));
-    assert!(why(with(&[("tls.key", Some("aGFsbG8="))])).contains("tls.key is no key"));
-    assert!(why(with(&[("tls.key", Some(&other["tls.key"]))])).contains("does not belong to tls.crt"));
+    assert!(why(with(&[("tls.crt", Some("aGFsbG8="))])).contains("tls.crt is not a valid certificate"));
+    assert!(why(with(&[("tls.key", Some("aGFsbG8="))])).contains("tls.key is not a valid key"));
+    assert!(why(with(&[("tls.key", Some(&other["tls.key"]))])).contains("does not match tls.crt"));
     // signed by somebody whom nobody trusts
-    assert!(why(with(&[("olmCAKey", Some(&other["olmCAKey"]))])).contains("is not good for op-service.ns"));
-    assert!(why(with(&[("olmCAKey", None)])).contains("is not good for"));
+    assert!(why(with(&[("olmCAKey", Some(&other["olmCAKey"]))])).contains("is not valid for op-service.ns"));
+    assert!(why(with(&[("olmCAKey", None)])).contains("is not valid for"));
     // a certificate to come that is none is taken out
     assert_eq!(with(&[("next.crt", Some("aGFsbG8="))]), Step::Drop);
     assert_eq!(due(&read(&BTreeMap::new(), now), &[], now), Step::Replace("tls.crt is missing".to_owned()));

@@ -108,7 +108,7 @@ impl<V: Clone + PartialEq> Ledger<V> {
                 Ok(Event::Apply(object)) => self.put(object.meta(), read(&object)),
                 Ok(Event::Delete(object)) => self.remove(object.meta()),
                 Err(error) => {
-                    tracing::warn!(kind = &*K::kind(&()), %error, "watch failed; it is tried again")
+                    tracing::warn!(kind = &*K::kind(&()), %error, "watch failed, retrying")
                 }
             }
         }

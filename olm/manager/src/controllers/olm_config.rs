@@ -45,7 +45,7 @@ async fn reconcile(config: Arc<OLMConfig>, ctx: Arc<Ctx>) -> Result<Action, Erro
 /// Pure.
 fn status(config: &OLMConfig, now: Timestamp) -> OLMConfigStatus {
     let mut conditions = config.status.as_ref().map(|s| s.conditions.clone()).unwrap_or_default();
-    let message = "there are never copied ClusterServiceVersions; spec.features is read and has no effect";
+    let message = "ClusterServiceVersions are never copied; spec.features has no effect";
     let mut disabled = Condition::new(DISABLED_COPIED_CSVS, true, "CopiedCSVsDisabled", message);
     disabled.observed_generation = config.metadata.generation;
     condition::set(&mut conditions, disabled, now);

@@ -121,7 +121,8 @@ fn selector(group: &OperatorGroup) -> Option<Result<Selector, String>> {
     let selector = group.spec.selector.clone()?;
     Some(selector.try_into().map_err(|error| {
         format!(
-            "spec.selector of OperatorGroup {} is no label selector: {error}; it selects nothing",
+            "spec.selector of OperatorGroup {} is not a valid label selector: {error}; it selects no \
+                namespace",
             group.name_any()
         )
     }))

@@ -63,7 +63,7 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
                 look = Look::After(more.await.into_iter().chain([first]).collect());
             }
             Err(error) => {
-                tracing::warn!(%error, retry_in = ?RETRY, "failed to look for what has lost its owner");
+                tracing::warn!(%error, retry_in = ?RETRY, "failed to find orphaned objects");
                 tokio::select! {
                     () = shutdown.cancelled() => return,
                     () = tokio::time::sleep(RETRY) => {}
@@ -123,12 +123,12 @@ async fn sweep(look: &Look, far: &BTreeSet<OwnerKey>, ctx: &Ctx) -> Result<(), E
             None => Ok(Vec::new()),
         },
     };
-    for orphan in found.map_err(Error::kube("look for what has lost its owner"))? {
-        let what = format!("delete {orphan}, which has lost its owner");
+    for orphan in found.map_err(Error::kube("list orphaned objects"))? {
+        let what = format!("delete orphaned {orphan}");
         match release(&orphan, &ctx.client).await.map_err(Error::kube(what))? {
-            Released::Deleted => tracing::info!(object = %orphan, "deleted: its owner is gone"),
+            Released::Deleted => tracing::info!(object = %orphan, "deleted an orphaned object"),
             Released::Passed(heir) => {
-                tracing::info!(object = %orphan, to = %heir.name, namespace = %heir.namespace, "passed on")
+                tracing::info!(object = %orphan, to = %heir.name, namespace = %heir.namespace, "handed over")
             }
         }
     }

@@ -88,7 +88,9 @@ async fn second(
         digest: String::new(),
     };
     let subscription: Subscription = serde_json::from_value(along_subscription(&entry, namespace, approval))
-        .map_err(|error| Refusal::Internal { text: format!("a Subscription that is made: {error}") })?;
+        .map_err(|error| Refusal::Internal {
+            text: format!("invalid Subscription of a dependency: {error}"),
+        })?;
     let resolved = wanted.resolved.clone();
     let mut change = work_out::work_out(resources, &subscription, snapshot, loaded, place, resolved).await?;
     // It comes before that is looked for.

@@ -194,7 +194,7 @@ pub(crate) async fn change_to(
         chosen,
         from: installed.map(installed::reference),
         path: Vec::new(),
-        why: "an approved plan is carried on".into(),
+        why: "continuing an approved plan".into(),
         rejected: Vec::new(),
         dependencies: Vec::new(),
         deprecations: Vec::new(),

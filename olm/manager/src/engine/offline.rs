@@ -200,7 +200,7 @@ impl Supposed {
 
 /// That nothing is known of what the plan would have to know.
 fn unknown(input: &PlanInput<'_>, there: &Live) -> ClusterFacts {
-    const WHY: &str = "there is no cluster to ask";
+    const WHY: &str = "no cluster connection";
     let mut facts = input.facts.clone();
     let needed = FactsNeeded::of(input);
     let classes = needed.priority_classes.into_iter();
@@ -237,7 +237,7 @@ pub fn step(
         chosen,
         from,
         path: Vec::new(),
-        why: "the two versions are compared".into(),
+        why: "comparing the two versions".into(),
         rejected: Vec::new(),
         dependencies: Vec::new(),
         deprecations: Vec::new(),

@@ -26,7 +26,7 @@ pub(crate) async fn list(client: &Client) -> Fact<Vec<Arc<InstallPolicy>>> {
         // A kind that is not served has no objects.
         Err(kube::Error::Api(status)) if status.is_not_found() => Fact::Known(Vec::new()),
         Err(kube::Error::Api(status)) if status.is_forbidden() => {
-            Fact::Unknown("no right to list installpolicies".to_owned())
+            Fact::Unknown("no permission to list installpolicies".to_owned())
         }
         Err(error) => Fact::Unknown(format!("failed to list installpolicies: {}", short(&error))),
     }

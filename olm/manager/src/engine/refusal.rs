@@ -36,7 +36,7 @@ pub enum Refusal {
         fix: String,
     },
     /// A package of the catalog cannot be read.
-    #[error("catalog {catalog} cannot be read: {text}")]
+    #[error("failed to read catalog {catalog}: {text}")]
     CatalogUnreadable {
         /// `namespace/name`.
         catalog: String,
@@ -52,7 +52,7 @@ pub enum Refusal {
         text: String,
     },
     /// The bundle cannot be read.
-    #[error("bundle {bundle} cannot be read: {text}")]
+    #[error("failed to read bundle {bundle}: {text}")]
     Bundle {
         /// The bundle.
         bundle: String,
@@ -60,7 +60,7 @@ pub enum Refusal {
         text: String,
     },
     /// The bundle's image cannot be read.
-    #[error("bundle {bundle} cannot be read: {source}; it is tried again")]
+    #[error("failed to read bundle {bundle}: {source}; retrying")]
     BundleImage {
         /// The bundle.
         bundle: String,
@@ -68,7 +68,7 @@ pub enum Refusal {
         source: BundleImageError,
     },
     /// The bundle was chosen, and is not in the catalog any more.
-    #[error("bundle {bundle} is not in catalog {catalog} any more")]
+    #[error("bundle {bundle} is no longer in catalog {catalog}")]
     BundleGone {
         /// The bundle.
         bundle: String,

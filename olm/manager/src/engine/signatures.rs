@@ -45,8 +45,8 @@ fn verdict(
     let (Some(digest), Some(found)) = (required.digest(), found) else {
         return SignatureVerdict::NotSigned {
             reason: "NoDigest".to_owned(),
-            message: "it is named by a tag, which may stand for another image when it is pulled".to_owned(),
-            hint: Some("name the image by digest in the bundle, as in NAME@sha256:…".to_owned()),
+            message: "it has a mutable tag, which may refer to another image when it is pulled".to_owned(),
+            hint: Some("reference the image by digest in the bundle, as in NAME@sha256:…".to_owned()),
         };
     };
     let verifiers = match required.rule.verifiers() {

@@ -119,9 +119,10 @@ async fn rights(client: &Client, asker: Asker, input: &PlanInput<'_>) -> (Fact<P
                 tokio::join!(own_rights(client, input, Some(input.namespace)), roles.get_opt(MANAGER));
             let account = attenuated::named(input.operator_groups);
             let installer = match (account, installer) {
-                (Some(account), _) => {
-                    Fact::Unknown(format!("the manager asks what {account} may do when it makes the plan"))
-                }
+                (Some(account), _) => Fact::Unknown(format!(
+                    "the manager checks the permissions of {account} when it creates \
+                        the plan"
+                )),
                 (None, Ok(Some(role))) => {
                     let rules = role.rules.unwrap_or_default();
                     let rules = rules.iter().map(|rule| Rule::of(&json!(rule))).collect();
@@ -178,7 +179,7 @@ async fn rules(client: &Client, namespace: &str) -> Fact<Vec<Rule>> {
     if status.incomplete {
         let why = status.evaluation_error.filter(|text| !text.is_empty());
         let why = why.map_or(String::new(), |text| format!(": {text}"));
-        return Fact::Unknown(format!("the API server does not list all rights{why}"));
+        return Fact::Unknown(format!("the API server does not list all permissions{why}"));
     }
     let resources = status.resource_rules.iter().map(|rule| Rule::of(&json!(rule)));
     let others = status.non_resource_rules.iter().map(|rule| Rule::of(&json!(rule)));
@@ -338,7 +339,7 @@ fn known<T, U>(fact: Fact<T>, map: impl FnOnce(T) -> U) -> Fact<U> {
 fn unknown<T>(verb: &str, what: &str, error: &kube::Error) -> Fact<T> {
     let forbidden = matches!(error, kube::Error::Api(status) if status.is_forbidden());
     Fact::Unknown(if forbidden {
-        format!("no right to {verb} {what}")
+        format!("no permission to {verb} {what}")
     } else {
         format!("failed to {verb} {what}: {}", short(error))
     })

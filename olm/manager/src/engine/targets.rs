@@ -31,7 +31,7 @@ impl Targets {
         if self.namespaces.is_empty() {
             return Err(RenderError::InstallMode {
                 bundle: bundle.name().to_owned(),
-                wanted: format!("what OperatorGroup {} selects, which is no namespace", self.group),
+                wanted: format!("the selector of OperatorGroup {}, which matches no namespace", self.group),
                 supported: bundle.install_modes().to_string(),
             });
         }
@@ -144,7 +144,10 @@ mod tests {
         let bundle = bundle(&["AllNamespaces", "MultiNamespace"]);
         let targets = targets("db", &bundle, &[group]);
         let refused = targets.render("db", &bundle, None).unwrap_err().to_string();
-        assert!(refused.contains("OperatorGroup picky selects, which is no namespace"), "{refused}");
+        assert!(
+            refused.contains("the selector of OperatorGroup picky, which matches no namespace"),
+            "{refused}"
+        );
     }
 
     #[test]

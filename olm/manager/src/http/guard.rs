@@ -37,8 +37,8 @@ fn token(request: &Request) -> Result<&str, Box<Response>> {
     let private = request.extensions().get::<ConnectInfo<Peer>>().is_some_and(|peer| peer.0.is_private());
     let token = bearer(request.headers()).ok_or_else(|| Box::new(refused(Refusal::Unauthorized)))?;
     if !private {
-        let text = "a bearer token was sent without TLS and may have been read by others; use https on this port, \
-                    and revoke the token";
+        let text = "a bearer token was sent without TLS and may be compromised; use https on this port and \
+            revoke the token";
         return Err(Box::new((StatusCode::FORBIDDEN, format!("{text}\n")).into_response()));
     }
     Ok(token)
@@ -100,8 +100,9 @@ pub(super) fn refused(refusal: Refusal) -> Response {
         }
         Refusal::Forbidden(why) => (StatusCode::FORBIDDEN, format!("403 Forbidden: {why}\n")).into_response(),
         Refusal::Unknown(why) => {
-            tracing::warn!(error = why, "a request was refused: its rights are unknown");
-            let text = "503 Service Unavailable: the API server did not answer the review of the request\n";
+            tracing::warn!(error = why, "refused a request: the review of its permissions failed");
+            let text = "503 Service Unavailable: the API server did not respond to the review of the \
+                request\n";
             (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
         }
     }

@@ -119,8 +119,8 @@ async fn accept(listener: TcpListener, tls: TlsAcceptor, sender: mpsc::Sender<(S
             drop(slot);
             match started {
                 Ok(Ok(connection)) => drop(sender.send(connection).await),
-                Ok(Err(error)) => tracing::debug!(%error, %address, "a connection did not start"),
-                Err(_) => tracing::debug!(%address, "a connection was closed: nothing was sent"),
+                Ok(Err(error)) => tracing::debug!(%error, %address, "failed to start a connection"),
+                Err(_) => tracing::debug!(%address, "closed an idle connection"),
             }
         });
     }

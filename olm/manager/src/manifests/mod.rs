@@ -213,7 +213,7 @@ async fn established(client: &Client, name: &str) -> Result<(), ResourceError> {
     match tokio::time::timeout(Duration::from_secs(10), wait).await {
         Ok(Ok(_)) => Ok(()),
         Ok(Err(error)) => Err(failed(&error.to_string())),
-        Err(_) => Err(failed("the API server did not establish it within 10 s")),
+        Err(_) => Err(failed("timed out after 10 s waiting for the condition Established")),
     }
 }
 
@@ -242,7 +242,7 @@ fn shipped_catalog(options: &ManifestOptions) -> Value {
             "image": SHIPPED_CATALOG_IMAGE,
             "displayName": "Community operators",
             "publisher": "olm",
-            "description": "The operators that olm ships with."
+            "description": "Operators that are included in olm."
         }
     })
 }

@@ -96,7 +96,7 @@ pub async fn approve(
             return Err(Error::Refused {
                 code: "Ambiguous".into(),
                 text: format!("InstallPlan {target} is in namespaces {}", places.join(", ")),
-                fix: Some("say which with --namespace".into()),
+                fix: Some("choose one with --namespace".into()),
             });
         }
     };
@@ -115,7 +115,7 @@ fn waiting_plan(world: &World, target: &str, digest: Option<&str>) -> Result<Ins
         let names: Vec<String> =
             world.plans.iter().filter(|p| !p.spec.approved).map(ResourceExt::name_any).collect();
         return Err(match digest {
-            Some(_) => changed(target, "it was superseded"),
+            Some(_) => changed(target, "superseded"),
             None => Error::NotFound {
                 what: "plan",
                 name: target.to_owned(),
@@ -128,7 +128,7 @@ fn waiting_plan(world: &World, target: &str, digest: Option<&str>) -> Result<Ins
     view.plan.ok_or_else(|| Error::NotFound {
         what: "plan",
         name: target.to_owned(),
-        within: Some("the plans that wait for approval".into()),
+        within: Some("the plans that are waiting for approval".into()),
         nearest: Vec::new(),
     })
 }
@@ -145,7 +145,7 @@ async fn approve_plan(
     if let Some(reviewed) = digest
         && !same_digest(reviewed, &has)
     {
-        return Err(changed(&name, &format!("reviewed was {reviewed}, and now it is {has}")));
+        return Err(changed(&name, &format!("reviewed {reviewed}, now {has}")));
     }
     let already = plan.spec.approved;
     if !already {
@@ -172,14 +172,14 @@ async fn approve_plan(
                     .await
                     .map_err(Error::kube(format!("get InstallPlan {namespace}/{name}")))?;
                 if now.spec.plan_digest != plan.spec.plan_digest {
-                    return Err(changed(&name, "it changed at this very moment"));
+                    return Err(changed(&name, "it changed concurrently"));
                 }
                 api.patch(&name, &params, &Patch::Merge(&patch))
                     .await
                     .map_err(Error::kube(format!("approve InstallPlan {namespace}/{name}")))?;
             }
             Err(kube::Error::Api(status)) if status.is_not_found() => {
-                return Err(changed(&name, "it was superseded"));
+                return Err(changed(&name, "superseded"));
             }
             Err(error) => return Err(Error::kube(format!("approve InstallPlan {namespace}/{name}"))(error)),
         }
@@ -220,7 +220,7 @@ pub(super) fn changed(plan: &str, how: &str) -> Error {
     Error::Refused {
         code: PLAN_CHANGED.into(),
         text: format!("plan {plan} changed since it was reviewed: {how}"),
-        fix: Some("review the new plan and approve that one".into()),
+        fix: Some("review and approve the new plan".into()),
     }
 }
 
@@ -261,10 +261,10 @@ pub async fn upgrade(
             return Err(Error::Refused {
                 code: "NoUpgradePath".into(),
                 text: format!(
-                    "{} {version} has no plan for an upgrade to {to} ({})",
+                    "{} {version} has no plan for the upgrade to {to} ({})",
                     installed.package, installed.reason
                 ),
-                fix: Some(format!("run `olm status {target}` to see what it waits for")),
+                fix: Some(format!("run `olm status {target}` to show the blocker")),
             });
         }
         return Ok(Upgraded::Latest { version });
@@ -395,10 +395,7 @@ mod tests {
     async fn another_plan_than_the_one_that_was_reviewed_is_refused() {
         let (code, text) = refused("install-a", "sha256:bbbbbbbbbbbbbbbb").await;
         assert_eq!(code, PLAN_CHANGED);
-        assert!(
-            text.contains("reviewed was sha256:bbbb") && text.contains("now it is sha256:aaaa"),
-            "{text}"
-        );
+        assert!(text.contains("reviewed sha256:bbbb") && text.contains("now sha256:aaaa"), "{text}");
         // one that was superseded since
         assert_eq!(refused("install-b", "sha256:bbbbbbbbbbbbbbbb").await.0, PLAN_CHANGED);
         // and one that goes away at that very moment

@@ -92,7 +92,7 @@ pub enum Error {
         text: String,
     },
     /// The plan waits for approval.
-    #[error("plan `{namespace}/{plan}` waits for approval: {summary}")]
+    #[error("plan `{namespace}/{plan}` is waiting for approval: {summary}")]
     AwaitingApproval {
         /// Namespace of the InstallPlan.
         namespace: String,
@@ -146,7 +146,7 @@ impl Error {
                 Some(format!("did you mean {}?", in_words(nearest)))
             }
             Self::NotFound { what: "package", .. } => {
-                Some("run `olm search` to see what the catalogs have".into())
+                Some("run `olm search` to list the available packages".into())
             }
             Self::Unresolvable(explanation) => match explanation.fixes.first() {
                 Some(fix) => Some(format!("{}: `{}`", fix.text, fix.command)),
@@ -189,7 +189,7 @@ fn missing_right(text: &str) -> Option<String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-._:@/".contains(c);
     let mut words = [user, verb, resource, group].into_iter().chain(namespace);
     if !words.all(|word| word.chars().all(plain)) {
-        return Some("ask an administrator for that right".into());
+        return Some("ask an administrator for this permission".into());
     }
     let name = format!("{verb}-{}", resource.replace('/', "-"));
     let (plural, subresource) = resource.split_at(resource.find('/').unwrap_or(resource.len()));
@@ -199,8 +199,9 @@ fn missing_right(text: &str) -> Option<String> {
         None => ("clusterrole", String::new()),
     };
     Some(format!(
-        "an administrator can give that right: `kubectl create {role} {name}{place} --verb={verb} \
-         --resource={plural}{group}{subresource} && kubectl create {role}binding {name}{place} --{role}={name} --user={user}`"
+        "an administrator can grant this permission: `kubectl create {role} {name}{place} --verb={verb} \
+            --resource={plural}{group}{subresource} && kubectl create {role}binding {name}{place} \
+            --{role}={name} --user={user}`"
     ))
 }
 
@@ -224,15 +225,16 @@ mod tests {
         assert_eq!(
             hint(&format!("{words} in the namespace \"ns\"")).as_deref(),
             Some(
-                "an administrator can give that right: `kubectl create role get-pods-log -n ns --verb=get \
-                 --resource=pods/log && kubectl create rolebinding get-pods-log -n ns --role=get-pods-log --user=ada`"
+                "an administrator can grant this permission: `kubectl create role get-pods-log -n ns \
+                    --verb=get --resource=pods/log && kubectl create rolebinding get-pods-log -n ns \
+                    --role=get-pods-log --user=ada`"
             )
         );
         let everywhere = hint(&format!("{words} at the cluster scope")).unwrap_or_default();
         assert!(everywhere.contains("create clusterrolebinding get-pods-log --clusterrole=get-pods-log"));
         // nobody's name runs a command
         let hostile = words.replace("ada", "`rm`");
-        assert_eq!(hint(&hostile).as_deref(), Some("ask an administrator for that right"));
+        assert_eq!(hint(&hostile).as_deref(), Some("ask an administrator for this permission"));
         assert_eq!(hint("admission webhook \"x\" denied the request"), None);
     }
 

@@ -130,7 +130,7 @@ impl InstallRequest {
             let nearest = olm_version::suggest(&self.package, &known, 3);
             let names: Vec<String> = catalogs.iter().map(id).collect();
             let within = match names.as_slice() {
-                [] => "any catalog (none is being served)".to_owned(),
+                [] => "any catalog (no catalog is served)".to_owned(),
                 [one] => format!("catalog {one}"),
                 many => format!("catalogs {}", many.join(", ")),
             };
@@ -167,7 +167,7 @@ pub async fn install(
     if let Some(finding) = plan.findings.iter().find(|f| f.severity == Severity::Block) {
         return Err(Error::Refused {
             code: finding.code.to_string(),
-            text: format!("cannot install {}: {}", request.package, finding.text),
+            text: format!("failed to install {}: {}", request.package, finding.text),
             fix: finding.fix.clone(),
         });
     }
@@ -229,12 +229,13 @@ pub async fn wanted(
             return Err(Error::Refused {
                 code: "AlreadySubscribed".into(),
                 text: format!(
-                    "package {} already has Subscription {} in namespace {}; a second one named {name} would fight it",
+                    "package {} already has Subscription {} in namespace {}; a second Subscription {name} \
+                        would conflict",
                     request.package,
                     existing.name_any(),
                     request.namespace
                 ),
-                fix: Some("leave the name out to change the one that is there".into()),
+                fix: Some("omit the name to change the existing Subscription".into()),
             });
         }
         subscription.metadata.name.clone_from(&existing.metadata.name);
@@ -299,7 +300,7 @@ async fn ensure_namespace(
         return Err(Error::Refused {
             code: "NamespaceMissing".into(),
             text: format!("namespace {name} does not exist"),
-            fix: Some(format!("add --create-namespace, or run `kubectl create namespace {name}`")),
+            fix: Some(format!("pass --create-namespace, or run `kubectl create namespace {name}`")),
         });
     }
     let metadata = ObjectMeta { name: Some(name.clone()), ..ObjectMeta::default() };

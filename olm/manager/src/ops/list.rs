@@ -178,7 +178,7 @@ impl World {
                 Err(Error::Refused {
                     code: "Ambiguous".into(),
                     text: format!("`{target}` is installed more than once: {}", places.join(", ")),
-                    fix: Some("say which with --namespace, or by the Subscription's name".into()),
+                    fix: Some("choose one with --namespace or by the Subscription's name".into()),
                 })
             }
         }

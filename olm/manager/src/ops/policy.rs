@@ -110,7 +110,7 @@ pub async fn test_policies(
     let world = match World::read(client, namespace).await {
         Err(Error::Forbidden { .. }) if namespace.is_none() => {
             not_checked.push(format!(
-                "namespaces other than {own}: no right to list Subscriptions in all namespaces"
+                "namespaces other than {own}: no permission to list Subscriptions in all namespaces"
             ));
             World::read(client, Some(&own)).await?
         }

@@ -72,7 +72,7 @@ impl Approval {
         match (&self.by, &self.with) {
             (Some(user), _) => user.clone(),
             (None, _) if self.policy == "Automatic" => "automatic".to_owned(),
-            (None, Some(program)) => format!("someone with {program}"),
+            (None, Some(program)) => format!("an unknown user with {program}"),
             (None, None) => "unknown".to_owned(),
         }
     }
@@ -195,8 +195,8 @@ pub async fn rollback(
 ) -> Result<RolledBack, Error> {
     let Way { subscription, wanted, back } = way(client, catalogs, namespace, target, to).await?;
     if let Some(reviewed) = reviewed.filter(|reviewed| !same_digest(reviewed, &back.plan.digest)) {
-        let how = format!("reviewed was {reviewed}, and now it is {}", back.plan.digest);
-        return Err(changed(&format!("to go back to {}", back.csv), &how));
+        let how = format!("reviewed {reviewed}, now {}", back.plan.digest);
+        return Err(changed(&format!("to roll back to {}", back.csv), &how));
     }
     let blocks = || back.plan.findings.iter().filter(|f| f.severity == Severity::Block);
     // Others say what else is wrong with that version; this one, that there is no way back.
@@ -204,7 +204,7 @@ pub async fn rollback(
     if let Some(finding) = impossible.or_else(|| blocks().next()) {
         return Err(Error::Refused {
             code: finding.code.to_string(),
-            text: format!("cannot go back to {}: {}", back.csv, finding.text),
+            text: format!("failed to roll back to {}: {}", back.csv, finding.text),
             fix: finding.fix.clone(),
         });
     }
@@ -257,7 +257,7 @@ async fn way(
     let subscription = view.subscription.ok_or_else(|| unmanaged(target, &installed.package))?;
     let csv = installed.csv.clone().ok_or_else(|| Error::Refused {
         code: "NothingInstalled".into(),
-        text: format!("{target} is not installed yet, so there is nothing to go back from"),
+        text: format!("{target} is not installed yet, so a rollback is not possible"),
         fix: Some(format!("run `olm status {target}`")),
     })?;
     let package = package(catalogs, &subscription).await?;
@@ -267,11 +267,11 @@ async fn way(
         package.bundles.get(&name).and_then(|b| b.version.clone()).ok_or_else(|| Error::Refused {
             code: "BundleGone".into(),
             text: format!(
-                "{name} was installed once, and catalog {}/{} has it no more",
+                "{name} was installed before and is no longer in catalog {}/{}",
                 subscription.spec.source_namespace, subscription.spec.source
             ),
             fix: Some(format!(
-                "run `olm show {}` to see what there is, or use an older catalog",
+                "run `olm show {}` to list the versions, or use an older catalog",
                 package.name
             )),
         })?;
@@ -280,7 +280,7 @@ async fn way(
     if plan.bundle != name && plan.action != PlanAction::None {
         return Err(Error::Refused {
             code: "NoWayBack".into(),
-            text: format!("{name} is not what would be installed, but {}", plan.bundle),
+            text: format!("the rollback to {name} would install {} instead", plan.bundle),
             fix: Some(format!("run `olm plan rollback {target} --version {version}`")),
         });
     }
@@ -371,8 +371,8 @@ fn no_goal(package: &olm_catalog::Package, target: &str, to: Option<&str>) -> Er
         }
         None => Error::Refused {
             code: "NoRevision".into(),
-            text: format!("nothing older than what is installed of {} is known", package.name),
-            fix: Some(format!("name a version: olm rollback {target} --to VERSION")),
+            text: format!("{} has no known version older than the installed version", package.name),
+            fix: Some(format!("set a version with `olm rollback {target} --to VERSION`")),
         },
     }
 }

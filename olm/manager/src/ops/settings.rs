@@ -142,7 +142,7 @@ pub async fn preview_set(
 /// A Subscription as a merge patch leaves it.
 fn patched(subscription: &Subscription, patch: &Value) -> Result<Subscription, Error> {
     let read =
-        |error: serde_json::Error| Error::Other(format!("failed to read the changed Subscription: {error}"));
+        |error: serde_json::Error| Error::Other(format!("failed to parse the changed Subscription: {error}"));
     let mut value = serde_json::to_value(subscription).map_err(read)?;
     json_patch::merge(&mut value, patch);
     serde_json::from_value(value).map_err(read)
@@ -187,8 +187,8 @@ fn skip(
     }
     let list = versions.join(", ");
     let text = match skipped {
-        true => format!("{} never goes to {list}", installed.package),
-        false => format!("{} may go to {list} again", installed.package),
+        true => format!("{} skips {list}", installed.package),
+        false => format!("{} no longer skips {list}", installed.package),
     };
     let patch = (after != *before).then(|| json!({ "spec": { "skipVersions": after } }));
     Ok(Wanted { patch, text })
@@ -197,10 +197,10 @@ fn skip(
 fn pause(subscription: &Subscription, installed: &Installed, target: &str, paused: bool) -> Wanted {
     let pin = subscription.spec.version.as_deref().filter(|_| !paused);
     let text = match (paused, pin) {
-        (true, _) => format!("nothing of {} is changed until `olm resume {target}`", installed.package),
-        (false, None) => format!("{} goes on", installed.package),
+        (true, _) => format!("{} is paused; resume it with `olm resume {target}`", installed.package),
+        (false, None) => format!("{} is resumed", installed.package),
         (false, Some(pin)) => format!(
-            "{} goes on, and stays at {pin} (spec.version) until `olm unpin {target}`",
+            "{} is resumed and pinned to {pin} (spec.version); unpin it with `olm unpin {target}`",
             installed.package
         ),
     };
@@ -218,7 +218,7 @@ fn unpin(subscription: &Subscription, installed: &Installed, target: &str) -> Wa
     let spec = &subscription.spec;
     let said = spec.version.is_some() || spec.upgrade_constraint_policy.is_some();
     let patch = said.then(|| json!({ "spec": { "version": null, "upgradeConstraintPolicy": null } }));
-    let but = if spec.paused { format!(" once `olm resume {target}` lets it") } else { String::new() };
+    let but = if spec.paused { format!(" after `olm resume {target}`") } else { String::new() };
     Wanted { patch, text: format!("{} follows its channel{but}", installed.package) }
 }
 
@@ -227,9 +227,12 @@ fn snooze(subscription: &Subscription, installed: &Installed, newest: Option<&st
     let before = subscription.spec.snooze.as_ref().map(|snooze| snooze.newest.as_str());
     let text = match newest {
         Some(newest) => {
-            format!("no upgrade of {} is offered until something newer than {newest}", installed.package)
+            format!(
+                "upgrades of {} are hidden until a version newer than {newest} appears",
+                installed.package
+            )
         }
-        None => format!("upgrades of {} are offered again", installed.package),
+        None => format!("upgrades of {} are shown again", installed.package),
     };
     let wanted = newest.map(|newest| json!({ "newest": newest }));
     let patch = (before != newest).then(|| json!({ "spec": { "snooze": wanted } }));
@@ -264,16 +267,16 @@ async fn newest(
 fn nothing_offered(target: &str, package: &str) -> Error {
     Error::Refused {
         code: "NothingOffered".into(),
-        text: format!("{package} has no newer version to go to"),
-        fix: Some(format!("run `olm why {target}`, or name a version")),
+        text: format!("{package} has no available upgrade"),
+        fix: Some(format!("run `olm why {target}`, or specify a version")),
     }
 }
 
 pub(super) fn unmanaged(target: &str, package: &str) -> Error {
     Error::Refused {
         code: "Unmanaged".into(),
-        text: format!("{target} has no Subscription, which is where this is said"),
-        fix: Some(format!("run `olm install {package}` to make one")),
+        text: format!("{target} has no Subscription, which stores this setting"),
+        fix: Some(format!("run `olm install {package}` to create one")),
     }
 }
 

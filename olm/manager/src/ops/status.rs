@@ -84,7 +84,7 @@ impl View {
         let csv_deleted = self.csv.as_ref().is_some_and(|c| c.metadata.deletion_timestamp.is_some());
         if subscription.metadata.deletion_timestamp.is_some() || csv_deleted {
             let held = self.failing(names::CONDITION_DELETION_HELD);
-            return (Status::Uninstalling, held.unwrap_or_else(|| "it is being removed".into()));
+            return (Status::Uninstalling, held.unwrap_or_else(|| "being removed".into()));
         }
         let unhealthy = csv_reason == "ComponentUnhealthy";
         if csv_status.phase == CsvPhase::Failed && !unhealthy {
@@ -123,13 +123,13 @@ impl View {
             return (self.moving(), csv_message);
         }
         if subscription.spec.paused {
-            return (Status::Paused, "spec.paused is true: nothing is changed".into());
+            return (Status::Paused, "paused (spec.paused)".into());
         }
         let catalog = self.failing(names::CONDITION_CATALOG_SOURCES_UNHEALTHY);
         if self.csv.is_none() {
             return match catalog {
                 Some(why) => (Status::Failed, why),
-                None => (Status::Installing, "a version is being chosen".into()),
+                None => (Status::Installing, "resolving the version".into()),
             };
         }
         if let Some(why) = self.failing(names::CONDITION_RESOLUTION_FAILED).or(catalog) {
@@ -138,10 +138,10 @@ impl View {
         let state = subscription.status.as_ref().map(|s| s.state).unwrap_or_default();
         if matches!(state, SubscriptionState::UpgradeAvailable | SubscriptionState::UpgradePending) {
             if let Some(snooze) = &subscription.spec.snooze {
-                let text = format!("snoozed until something newer than {} can be reached", snooze.newest);
+                let text = format!("snoozed until a version newer than {} is available", snooze.newest);
                 return (Status::UpdateAvailable, text);
             }
-            return (Status::UpdateAvailable, "a newer version can be reached".into());
+            return (Status::UpdateAvailable, "a newer version is available".into());
         }
         (Status::Healthy, String::new())
     }
@@ -158,9 +158,9 @@ impl View {
     fn unmanaged(&self) -> (Status, String) {
         let deleted = self.csv.as_ref().is_some_and(|c| c.metadata.deletion_timestamp.is_some());
         if deleted {
-            return (Status::Uninstalling, "it is being removed".into());
+            return (Status::Uninstalling, "being removed".into());
         }
-        (Status::Unmanaged, "no Subscription: it will not receive updates".into())
+        (Status::Unmanaged, "no Subscription: no updates".into())
     }
 
     fn failing(&self, type_: &str) -> Option<String> {

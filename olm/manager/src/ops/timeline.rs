@@ -237,7 +237,7 @@ fn pod_trouble(pod: &Pod) -> Option<String> {
         if let Some(ended) = state.and_then(|s| s.terminated.as_ref()).filter(|t| t.exit_code != 0) {
             let message = ended.message.as_deref().map(|m| format!(": {m}")).unwrap_or_default();
             return Some(format!(
-                "container {} ended with exit code {}{message}",
+                "container {} exited with code {}{message}",
                 container.name, ended.exit_code
             ));
         }
@@ -276,13 +276,13 @@ fn steps(view: &View, last: Option<&olm_api::InstallPlan>, workload: &Workload) 
     out.push(match (&target, failed) {
         (Some(csv), _) => step("resolved", "Resolved", StepState::Done, created, csv.clone()),
         (None, _) if by_hand => {
-            step("resolved", "Resolved", StepState::Done, None, "installed by hand or earlier".into())
+            step("resolved", "Resolved", StepState::Done, None, "installed manually or previously".into())
         }
         (None, Some((reason, message))) => {
             step("resolved", "Resolved", StepState::Failed, None, format!("{reason}: {message}"))
         }
         (None, None) => {
-            step("resolved", "Resolved", StepState::Running, None, "a version is being chosen".into())
+            step("resolved", "Resolved", StepState::Running, None, "resolving the version".into())
         }
     });
     out.push(match plan {
@@ -294,7 +294,7 @@ fn steps(view: &View, last: Option<&olm_api::InstallPlan>, workload: &Workload) 
                 "Plan",
                 StepState::Waiting,
                 None,
-                format!("waits for approval: {}", plan_summary(plan)),
+                format!("waiting for approval: {}", plan_summary(plan)),
             );
             waiting.object =
                 Some(format!("InstallPlan {}/{}", plan.namespace().unwrap_or_default(), plan.name_any()));

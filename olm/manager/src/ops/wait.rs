@@ -83,7 +83,7 @@ impl fmt::Display for Diagnosis {
             write!(f, "\n  {} {}: {}", event.object, event.reason, event.message)?;
         }
         if self.old_serves {
-            write!(f, "\n  the old version is still serving")?;
+            write!(f, "\n  the old version is still running")?;
         }
         Ok(())
     }
@@ -168,7 +168,7 @@ fn verdict(now: &Timeline, csv: Option<&str>) -> Option<Result<(), Error>> {
         // Nothing that only time could change.
         Status::Failed if installed.csv.is_none() && installed.plan.is_none() => Some(Err(Error::Refused {
             code: "ResolutionFailed".into(),
-            text: format!("cannot install {}: {}", installed.package, installed.reason),
+            text: format!("failed to install {}: {}", installed.package, installed.reason),
             fix: Some(format!("run `olm status {} -n {}`", installed.package, installed.namespace)),
         })),
         _ => None,

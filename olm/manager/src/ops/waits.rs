@@ -106,7 +106,8 @@ fn let_it(subscription: &Subscription) -> String {
     let csv = subscription.status.as_ref().and_then(|s| s.installed_csv.clone()).unwrap_or_default();
     let namespace = subscription.namespace().unwrap_or_default();
     format!(
-        "wait until it allows that, or set `spec.overrides`: `kubectl edit operatorcondition {csv} -n {namespace}`"
+        "wait until the operator allows the upgrade, or set `spec.overrides` with `kubectl edit \
+            operatorcondition {csv} -n {namespace}`"
     )
 }
 
@@ -122,13 +123,13 @@ fn stuck(plan: &InstallPlan, subscription: &Subscription) -> Option<Wait> {
         "Paused" => Some(format!("run `olm resume {}`", place(subscription))),
         NOT_UPGRADEABLE => Some(let_it(subscription)),
         "InstallCheckFailed" => {
-            Some("make that ServiceAccount, or take it out of the namespace's OperatorGroup".into())
+            Some("create the ServiceAccount, or remove it from the namespace's OperatorGroup".into())
         }
         "DependenciesNotReady" => {
             let namespace = subscription.namespace().unwrap_or_default();
-            Some(format!("it goes on by itself; `olm list -n {namespace}` shows how far they are"))
+            Some(format!("no action required; `olm list -n {namespace}` shows the progress"))
         }
-        "InstallComponentFailed" => Some("put right what it names; it is tried again by itself".into()),
+        "InstallComponentFailed" => Some("fix the cause above; the manager retries automatically".into()),
         code if FINDING_CODES.iter().any(|known| known.as_str() == code) => {
             Some(format!("run `olm explain {code}`"))
         }

@@ -43,15 +43,17 @@ impl Front {
     pub(crate) fn read(data: &BTreeMap<String, String>) -> Result<Self, String> {
         let words = |key: &str| -> Result<Vec<String>, String> {
             let Some(text) = data.get(key) else { return Ok(Vec::new()) };
-            serde_json::from_str(text).map_err(|error| format!("{key} is no list of texts: {error}"))
+            serde_json::from_str(text).map_err(|error| format!("{key} is not a list of strings: {error}"))
         };
         let pem = data
             .get("requestheader-client-ca-file")
-            .ok_or("it has no requestheader-client-ca-file: the API server has no front proxy configured")?;
+            .ok_or("requestheader-client-ca-file is missing: the API server has no front proxy configured")?;
         let authorities: Vec<_> = CertificateDer::pem_slice_iter(pem.as_bytes())
             .take(MOST_AUTHORITIES)
             .collect::<Result<_, _>>()
-            .map_err(|error| format!("requestheader-client-ca-file is no list of certificates: {error}"))?;
+            .map_err(|error| {
+                format!("requestheader-client-ca-file is not a list of certificates: {error}")
+            })?;
         let front = Self {
             authorities,
             names: words("requestheader-allowed-names")?,
@@ -61,8 +63,8 @@ impl Front {
             extra: words("requestheader-extra-headers-prefix")?,
         };
         match (front.authorities.is_empty(), front.user.is_empty()) {
-            (true, _) => Err("requestheader-client-ca-file has no certificate".into()),
-            (_, true) => Err("it names no requestheader-username-headers".into()),
+            (true, _) => Err("requestheader-client-ca-file contains no certificate".into()),
+            (_, true) => Err("requestheader-username-headers is missing".into()),
             (false, false) => Ok(front),
         }
     }

@@ -120,7 +120,7 @@ pub(super) async fn read(catalog: &Catalog, name: &str, namespace: Option<&str>)
     match loaded.package(name).await {
         Ok(package) => manifest(loaded, source, &*package?, namespace),
         Err(error) => {
-            tracing::warn!(catalog = %loaded.reference, package = name, %error, "left a PackageManifest out");
+            tracing::warn!(catalog = %loaded.reference, package = name, %error, "omitted a PackageManifest");
             None
         }
     }

@@ -53,9 +53,9 @@ pub(super) fn metadata(manifest: &Value) -> Value {
 pub(super) fn columns() -> Value {
     let column = |name: &str, format: &str, description: &str| json!({ "name": name, "type": "string", "format": format, "description": description, "priority": 0 });
     json!([
-        column("Name", "name", "The package."),
-        column("Catalog", "", "The catalog that offers it."),
-        column("Age", "", "How long ago the catalog's CatalogSource was created."),
+        column("Name", "name", "Name of the package."),
+        column("Catalog", "", "Catalog of the package."),
+        column("Age", "", "Age of the catalog's CatalogSource."),
     ])
 }
 

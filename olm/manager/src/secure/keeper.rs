@@ -154,7 +154,7 @@ impl Keeper {
             };
             self.write(&held, secret.as_ref(), &callers).await?;
         }
-        Err(Error::Secure(format!("Secret {SECRET} does not become as it was written")))
+        Err(Error::Secure(format!("Secret {SECRET} differs from the written content")))
     }
 
     /// Over the Secret that was read. It goes with the Services by which the manager is called.
@@ -277,7 +277,7 @@ fn encoded(secret: Option<&Secret>) -> BTreeMap<String, String> {
 /// Probes come without a certificate; who has one must have that of the API server.
 fn settings(held: &Held, front: &Front) -> Result<Settings, String> {
     let provider = Arc::new(ring::default_provider());
-    let (chain, key) = held.certified().ok_or("the Secret has no certificate")??;
+    let (chain, key) = held.certified().ok_or("the Secret contains no certificate")??;
     let key = provider.key_provider.load_private_key(key).map_err(|error| error.to_string())?;
     let roots = front.roots();
     let verifier: Arc<dyn ClientCertVerifier> = if roots.is_empty() {

@@ -96,7 +96,7 @@ pub(super) async fn serve(listener: TcpListener, current: Current, router: Route
             let served = watcher.watch(connection.into_owned());
             tokio::select! {
                 result = served => if let Err(error) = result {
-                    tracing::debug!(%error, "a connection of the API server ended");
+                    tracing::debug!(%error, "a connection of the API server failed");
                 },
                 () = async { stop.cancelled().await; tokio::time::sleep(DRAIN).await } => {}
             }

@@ -104,7 +104,7 @@ impl<K: Kept> Kind<K> {
                     self.take(Event::InitDone);
                 }
                 Err(error) => {
-                    tracing::warn!(kind = &*K::kind(&()), %error, "watch failed; it is tried again")
+                    tracing::warn!(kind = &*K::kind(&()), %error, "watch failed, retrying")
                 }
             }
         }

@@ -124,7 +124,7 @@ impl<K: Kept> Shelf<K> {
                 let object = self.packer.open(rest).and_then(|rest| K::together(spec, &rest));
                 if object.is_none() {
                     // It was written here, by the same types that read it.
-                    tracing::error!(kind = &*K::kind(&()), "what was packed cannot be opened");
+                    tracing::error!(kind = &*K::kind(&()), "failed to unpack a stored object");
                 }
                 object.map(Arc::new)
             }

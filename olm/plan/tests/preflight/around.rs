@@ -165,7 +165,7 @@ fn quotas_are_held_to_their_scope_and_demand_amounts() {
         [(FindingCode::QuotaExceeded, Severity::Block), (FindingCode::QuotaExceeded, Severity::Warn)]
     );
     assert!(
-        world.findings()[1].text.contains("container thing names no requests.cpu"),
+        world.findings()[1].text.contains("container thing has no requests.cpu"),
         "{:#?}",
         world.findings()
     );

@@ -146,7 +146,7 @@ fn a_kind_that_is_given_up_matters_while_there_are_objects() {
     assert_eq!(world.findings(), []);
     world.facts.custom_objects =
         [("backups.example.com".to_owned(), known(vec![thing("daily", json!({}))]))].into();
-    assert!(world.only().text.contains("1 Backup objects (shop/daily) stay"), "{}", world.only().text);
+    assert!(world.only().text.contains("1 Backup objects (shop/daily) remain"), "{}", world.only().text);
 }
 
 #[test]

@@ -124,7 +124,7 @@ pub(crate) const EXAMPLES: &[(FindingCode, Example)] = &[
             .findings()
     }),
     (FindingCode::SignatureUnknown, || {
-        let message = "the registry did not answer within 15 s".to_owned();
+        let message = "the registry did not respond within 15 s".to_owned();
         with_signature(SignatureVerdict::Unknown { message }).findings()
     }),
     (FindingCode::SecondApproverNeeded, || held_to(json!({ "approvals": { "high": 2 } })).findings()),

@@ -75,7 +75,7 @@ fn what_could_not_be_asked_is_one_line() {
     // given an object that may not be read
     world.facts = ClusterFacts::default();
     world.facts.unreadable = [olm_plan::ObjectRef::new("v1", "Secret", Some("ns"), "s")].into();
-    assert_eq!(world.only().text, "not checked: what Secret ns/s is now (no permission to read it)");
+    assert_eq!(world.only().text, "not checked: the current state of Secret ns/s (no permission to read it)");
     // what nobody asked for is not told
     world.facts = ClusterFacts::default();
     assert_eq!(world.findings(), []);

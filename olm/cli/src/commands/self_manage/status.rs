@@ -149,8 +149,8 @@ mod tests {
             "leader:  none",
             "objects: 20 present, 1 missing",
             "missing: Service olm/olm-manager; `olm self upgrade` creates it",
-            "warning: another OLM runs on this cluster: Deployments olm/olm-operator have pods; stop it with \
-             `kubectl scale deployment -n olm olm-operator --replicas=0`",
+            "warning: another OLM is running on this cluster: Deployments olm/olm-operator have pods; stop \
+                it with `kubectl scale deployment -n olm olm-operator --replicas=0`",
         ] {
             assert!(text.lines().any(|l| l == line), "{line} in\n{text}");
         }

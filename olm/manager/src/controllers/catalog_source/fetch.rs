@@ -58,7 +58,7 @@ impl Job {
         match tokio::time::timeout(DEADLINE, self.read()).await {
             Ok(result) => result,
             Err(_) => {
-                let text = format!("it was not read within {} minutes", DEADLINE.as_secs() / 60);
+                let text = format!("timed out after {} minutes", DEADLINE.as_secs() / 60);
                 Err(self.failed("DeadlineExceeded", text))
             }
         }
@@ -210,9 +210,7 @@ impl Job {
         if stored.catalog.is_empty() {
             let mut problems = stored.problems.iter().chain(&stored.catalog.problems);
             let problem = problems.next().map_or_else(String::new, |problem| format!("; {problem}"));
-            return Err(
-                self.failed("NoPackage", format!("{source} holds no package that can be used{problem}"))
-            );
+            return Err(self.failed("NoPackage", format!("{source} contains no usable package{problem}")));
         }
         Ok(stored)
     }
@@ -234,7 +232,7 @@ impl Drop for Work {
         if let Err(error) = fs::remove_dir_all(&self.0)
             && error.kind() != io::ErrorKind::NotFound
         {
-            tracing::warn!(path = %self.0.display(), %error, "failed to remove what was fetched");
+            tracing::warn!(path = %self.0.display(), %error, "failed to remove fetched files");
         }
     }
 }

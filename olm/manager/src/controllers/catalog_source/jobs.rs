@@ -218,7 +218,7 @@ impl Jobs {
             match cache.store().get(&store_key(&stored_key)) {
                 Ok(catalog) => Some((record, catalog?)),
                 Err(error) => {
-                    tracing::warn!(%error, "a stored catalog cannot be read; it is fetched again");
+                    tracing::warn!(%error, "failed to read a cached catalog; fetching it again");
                     None
                 }
             }
@@ -228,7 +228,7 @@ impl Jobs {
         let track = tracks.entry(key.clone()).or_default();
         match restored {
             Some((record, catalog)) => {
-                tracing::info!(namespace = key.0, name = key.1, "a catalog is served from the cache");
+                tracing::info!(namespace = key.0, name = key.1, "serving a catalog from the cache");
                 (track.record, track.catalog) = (record, Some(catalog));
             }
             None => {
@@ -256,7 +256,7 @@ impl Jobs {
                 name,
                 reason = problem.code,
                 problem.message,
-                "a catalog cannot be read"
+                "failed to read a catalog"
             );
         }
         let record = {
@@ -267,7 +267,7 @@ impl Jobs {
         if let Some(record) = record
             && let Err(error) = self.cache.write(&record)
         {
-            tracing::warn!(%error, "failed to write down what a catalog was made of; a restart fetches it again");
+            tracing::warn!(%error, "failed to record the source of a catalog; a restart fetches it again");
         }
         self.clean_up(&job.key);
         self.refresh.wake();

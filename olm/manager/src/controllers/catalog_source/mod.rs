@@ -155,7 +155,7 @@ async fn template(source: &CatalogSource, ctx: &Ctx) -> Option<Template> {
     let text = template::text(source)?;
     let version = ctx.client.apiserver_version().await;
     let version =
-        version.inspect_err(|error| tracing::debug!(%error, "the API server does not say its version"));
+        version.inspect_err(|error| tracing::debug!(%error, "failed to get the version of the API server"));
     Some(template::resolve(text, version.ok().as_ref().map(|info| info.git_version.as_str())))
 }
 

@@ -48,7 +48,7 @@ impl Wanted {
                     Err(wrong) => Err(invalid(format!("spec.signedBy.{wrong}"))),
                 },
                 _ => Err(invalid(
-                    "spec.signedBy: only an image in a registry is signed; expected spec.image".into(),
+                    "spec.signedBy: supported only for images in a registry, expected spec.image".into(),
                 )),
             };
         }
@@ -68,9 +68,10 @@ impl Wanted {
                 Some(directory) if Path::new(&directory).is_absolute() => {
                     Ok(Self::Directory(directory.into()))
                 }
-                Some(directory) => {
-                    Err(invalid(format!("spec.directory: `{directory}` is not an absolute path")))
-                }
+                Some(directory) => Err(invalid(format!(
+                    "spec.directory: `{directory}` is relative, expected an absolute \
+                        path"
+                ))),
                 None => Err(missing("directory")),
             },
             catalog_source::SOURCE_HTTP => text(&spec.url).map(Self::Http).ok_or_else(|| missing("url")),
@@ -88,7 +89,7 @@ impl Wanted {
     pub(super) fn allowed_in(self, namespace: &str, managers: &str) -> Result<Self, Problem> {
         if matches!(self, Self::Directory(_)) && namespace != managers {
             let message = format!(
-                "spec.directory: only a CatalogSource in namespace {managers} may read the manager's disk; create it there"
+                "spec.directory: supported only in namespace {managers}; create the CatalogSource there"
             );
             return Err(Problem::new("SpecInvalidError", "SpecInvalidError", message));
         }
@@ -192,7 +193,9 @@ mod tests {
             },
             CatalogSourceSpec { image: Some(SHIPPED_CATALOG_IMAGE.into()), ..signed(&key.public_key_pem()) },
         ] {
-            assert!(message(&unsignable).starts_with("spec.signedBy: only an image in a registry is signed"));
+            assert!(
+                message(&unsignable).starts_with("spec.signedBy: supported only for images in a registry")
+            );
         }
     }
 

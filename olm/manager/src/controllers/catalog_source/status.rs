@@ -118,14 +118,9 @@ pub(super) fn status(
         (None, None) if view.running => {
             set(Condition::new("Ready", false, "Connecting", "the catalog is being read for the first time"));
         }
-        (None, None) => set(Condition::new("Ready", false, "Connecting", "the catalog is about to be read")),
+        (None, None) => set(Condition::new("Ready", false, "Connecting", "waiting to read the catalog")),
         (Some(Problem { message, .. }), Some(_)) => {
-            set(Condition::new(
-                "Ready",
-                true,
-                "Stale",
-                format!("the last good content is being served; {message}"),
-            ));
+            set(Condition::new("Ready", true, "Stale", format!("serving the previous content; {message}")));
         }
         (Some(Problem { code, message, .. }), None) => {
             set(Condition::new("Ready", false, *code, message.clone()))
@@ -143,7 +138,10 @@ pub(super) fn status(
             (n, first) => {
                 let first =
                     view.notes.first().cloned().or(first.map(ToString::to_string)).unwrap_or_default();
-                let text = format!("{n} problem(s) found; what is usable is served; the first: {first}");
+                let text = format!(
+                    "{n} problem(s) found; invalid content is not served; the first problem: \
+                    {first}"
+                );
                 Condition::new("Valid", false, "ProblemsFound", text)
             }
         });
@@ -160,7 +158,7 @@ pub(super) fn status(
                 "TemplatesHaveResolved",
                 false,
                 "UnableToResolve",
-                format!("cannot resolve {}; spec.image is used instead", left.join(", ")),
+                format!("failed to resolve {}; using spec.image instead", left.join(", ")),
             ),
         });
         if let Some(image) = template.resolved() {
@@ -202,12 +200,12 @@ fn stale(view: &View) -> Option<(&'static str, String)> {
     view.catalog.as_ref()?;
     let since = || match view.last_success {
         Some(time) => format!("last read {time:.0}"),
-        None => "not read since the start".to_owned(),
+        None => "not read since the manager started".to_owned(),
     };
     match &view.problem {
         Some(problem) => Some((problem.code, format!("{}; {}", since(), problem.message))),
         None if view.outdated => {
-            let text = "the content that an earlier spec named is being served until the new one is read";
+            let text = "serving the content of the previous spec until the new source is read";
             Some(("SpecChanged", text.to_owned()))
         }
         None => None,
@@ -387,7 +385,7 @@ mod tests {
         let nothing = || View { catalog: None, ..view(None) };
         let unreadable = View { catalog: None, ..view(Some("no route")) };
         let cases = [
-            ("about to be read", nothing(), Kstatus::InProgress, Argo::Progressing),
+            ("waiting to read", nothing(), Kstatus::InProgress, Argo::Progressing),
             ("being read", View { running: true, ..nothing() }, Kstatus::InProgress, Argo::Progressing),
             ("unreadable", unreadable, Kstatus::Failed, Argo::Degraded),
             ("served", view(None), Kstatus::Current, Argo::Healthy),

@@ -105,7 +105,8 @@ pub(super) async fn owned(csv: &ClusterServiceVersion, object: &Value, ctx: &Ctx
         return Ok(());
     }
     let text = format!(
-        "exists and does not belong to ClusterServiceVersion {}; delete it, or give the ClusterServiceVersion another name",
+        "exists and does not belong to ClusterServiceVersion {}; delete it, or rename the \
+            ClusterServiceVersion",
         csv.name_any()
     );
     Err(Error::NotReady { object: id.to_string(), text })

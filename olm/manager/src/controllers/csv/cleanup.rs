@@ -23,18 +23,20 @@ pub(super) async fn on_deletion(csv: &ClusterServiceVersion, ctx: &Ctx) -> Resul
     let owner = OwnerKey::new("ClusterServiceVersion", &namespace, &name);
     stop_converting(csv, ctx).await?;
     let found = labelled(&ctx.client, &selector(&name, &namespace)).await;
-    for object in found.map_err(Error::kube(format!("list what ClusterServiceVersion {name} owns")))? {
+    for object in found.map_err(Error::kube(format!("list the objects of ClusterServiceVersion {name}")))? {
         if !out_of_reach(&object.metadata, &owner) {
             continue;
         }
         let released =
             release(&object, &ctx.client).await.map_err(Error::kube(format!("delete {object}")))?;
         if let Released::Passed(heir) = released {
-            tracing::info!(%object, from = %name, to = %heir.name, namespace = %heir.namespace, "passed on");
+            tracing::info!(%object, from = %name, to = %heir.name, namespace = %heir.namespace, "handed over");
         }
     }
     let left = leave(csv, &ctx.client).await;
-    left.map_err(Error::kube(format!("take the labels of ClusterServiceVersion {name} off what is shared")))?;
+    left.map_err(Error::kube(format!(
+        "remove the labels of ClusterServiceVersion {name} from shared objects"
+    )))?;
     ctx.parts.cleaned(csv.metadata.uid.as_deref().unwrap_or_default());
     let finalizers: Vec<&String> = csv.finalizers().iter().filter(|f| *f != FINALIZER_CSV_CLEANUP).collect();
     let patch =
@@ -79,7 +81,7 @@ async fn stop_converting(csv: &ClusterServiceVersion, ctx: &Ctx) -> Result<(), E
             Ok(_) => {}
             Err(kube::Error::Api(status)) if status.is_not_found() => {}
             Err(error) => {
-                let what = format!("take the conversion webhook off CustomResourceDefinition {crd}");
+                let what = format!("remove the conversion webhook of CustomResourceDefinition {crd}");
                 return Err(Error::kube(what)(error));
             }
         }

@@ -86,8 +86,8 @@ fn failed(reason: &'static str, message: String) -> Verdict {
 fn misplaced(observed: &Observed<'_>) -> Option<Verdict> {
     match observed.groups.len() {
         0 => {
-            let message =
-                "csv in namespace with no operatorgroups; create one (a Subscription does it by itself)";
+            let message = "csv in namespace with no operatorgroups; create one (Subscriptions create one \
+                    automatically)";
             return Some(failed("NoOperatorGroup", message.into()));
         }
         1 => {}
@@ -95,14 +95,18 @@ fn misplaced(observed: &Observed<'_>) -> Option<Verdict> {
             let mut groups: Vec<String> = observed.groups.iter().map(|group| group.name_any()).collect();
             groups.sort();
             let message = format!(
-                "csv created in namespace with {n} operatorgroups ({}), can't pick one automatically; delete all but one",
+                "csv created in namespace with {n} operatorgroups ({}), can't pick one automatically; delete \
+                    all but one",
                 groups.join(", ")
             );
             return Some(failed("TooManyOperatorGroups", message));
         }
     }
     if let Some(mode) = repeated_install_mode(observed) {
-        let message = format!("spec.installModes has {mode} more than once; name each install mode once");
+        let message = format!(
+            "spec.installModes: {mode} is listed more than once, expected each install \
+            mode once"
+        );
         return Some(failed("InvalidInstallModes", message));
     }
     let refused = observed.desired.as_ref().err()?;
@@ -110,7 +114,8 @@ fn misplaced(observed: &Observed<'_>) -> Option<Verdict> {
         Refused::NoTargets { group } => failed(
             "NoTargetNamespaces",
             format!(
-                "spec.selector of OperatorGroup {group} matches no namespace; label a namespace or change the selector"
+                "spec.selector of OperatorGroup {group} matches no namespace; label a namespace or change \
+                    the selector"
             ),
         ),
         Refused::Render(error @ RenderError::InstallMode { .. }) => {
@@ -118,7 +123,7 @@ fn misplaced(observed: &Observed<'_>) -> Option<Verdict> {
         }
         Refused::Render(error) => failed(reason_of(error), error.to_string()),
         Refused::Reserved { object, why } => {
-            failed("ReservedObject", format!("an operator must not create or change {object}: it {why}"))
+            failed("ReservedObject", format!("operators may not create or change {object}: it {why}"))
         }
     })
 }
@@ -142,8 +147,8 @@ fn repeated_install_mode(observed: &Observed<'_>) -> Option<InstallModeType> {
 fn contested(observed: &Observed<'_>) -> Option<Verdict> {
     if let Some(rival) = observed.rivals.iter().find(|r| r.same_namespace) {
         let message = format!(
-            "{} is provided by ClusterServiceVersion {} in the same namespace, which this one does not replace; \
-             delete one of the two",
+            "{} is also provided by ClusterServiceVersion {} of the same namespace, which this version does \
+                not replace; delete one of them",
             rival.api, rival.csv
         );
         return Some(failed("OwnerConflict", message));
@@ -153,8 +158,8 @@ fn contested(observed: &Observed<'_>) -> Option<Verdict> {
     }
     if let Some(rival) = observed.rivals.first() {
         let message = format!(
-            "{} is provided by ClusterServiceVersion {}/{}, whose OperatorGroup watches namespaces that this one watches \
-             too; change the targets of one OperatorGroup, or delete one of the two",
+            "{} is also provided by ClusterServiceVersion {}/{}, whose OperatorGroup has common target \
+                namespaces; change the targets of one OperatorGroup, or delete one of the versions",
             rival.api, rival.namespace, rival.csv
         );
         return Some((CsvPhase::Failed, "InterOperatorGroupOwnerConflict", message, Act::Stop));
@@ -170,8 +175,8 @@ fn contested(observed: &Observed<'_>) -> Option<Verdict> {
         return None;
     }
     let message = format!(
-        "OperatorGroup {} has staticProvidedAPIs and does not list {}; add to its annotation olm.providedAPIs, or \
-         set spec.staticProvidedAPIs to false",
+        "OperatorGroup {} has staticProvidedAPIs and does not list {}; add to its annotation \
+            olm.providedAPIs, or set spec.staticProvidedAPIs to false",
         group.name_any(),
         missing.join(", ")
     );
@@ -201,7 +206,7 @@ fn waits_for_predecessor(observed: &Observed<'_>) -> Option<Verdict> {
     }
     let (reason, message) = match &observed.predecessor_upgradeable {
         Err(why) => ("OperatorConditionNotUpgradeable", format!("operator {old} is not upgradeable: {why}")),
-        Ok(()) => ("AllRequirementsMet", format!("waiting for {old} to step aside")),
+        Ok(()) => ("AllRequirementsMet", format!("waiting for the replacement of {old}")),
     };
     Some((CsvPhase::Pending, reason, message, Act::Nothing))
 }

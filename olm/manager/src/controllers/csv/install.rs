@@ -44,7 +44,7 @@ pub(super) async fn apply(observed: &Observed<'_>, ctx: &Ctx) -> Result<Vec<(Str
             let answer = resources.apply(deployment).await?;
             let answer: Deployment = serde_json::from_value(answer).map_err(|error| Error::Bundle {
                 name: observed.csv.name_any(),
-                text: format!("the API server's answer for a Deployment cannot be read: {error}"),
+                text: format!("failed to parse the API server's response for a Deployment: {error}"),
             })?;
             applied.push((answer.name_any(), ctx.parts.wrote(&answer)));
         }

@@ -79,19 +79,19 @@ pub(super) fn are_watched(requirements: &[RequirementStatus]) -> bool {
 /// What a user can do about it. Upstream's words stay in `requirementStatus`.
 pub(crate) fn fix(requirement: &RequirementStatus) -> &'static str {
     match (requirement.kind.as_str(), requirement.status) {
-        ("CustomResourceDefinition", RequirementState::NotPresent) => "install the operator that brings it",
+        ("CustomResourceDefinition", RequirementState::NotPresent) => "install the operator that provides it",
         ("CustomResourceDefinition", RequirementState::PresentNotSatisfied) => {
-            "upgrade the operator that brings it to one that serves this version"
+            "upgrade the operator that provides it to a release that serves this version"
         }
         ("APIService", RequirementState::NotPresent) => "install the operator that serves it",
         ("APIService", RequirementState::DeploymentNotFound) => {
-            "name a Deployment of spec.install.spec.deployments in its deploymentName"
+            "set its deploymentName to a Deployment of spec.install.spec.deployments"
         }
         ("ServiceAccount", RequirementState::NotPresent) => {
-            "its InstallPlan makes it; create it for a version that was applied by hand"
+            "its InstallPlan creates it; create it manually for a version that was applied with kubectl"
         }
         ("ServiceAccount", RequirementState::PresentNotSatisfied) => {
-            "bind the account to a role that allows it; the InstallPlan does so"
+            "bind the account to a role with this rule; an InstallPlan does this"
         }
         ("ClusterServiceVersion", _) => "upgrade the cluster, or choose an older version",
         _ => "",
@@ -131,7 +131,7 @@ fn kube_version(observed: &Observed<'_>) -> Option<RequirementStatus> {
     let live = observed.needs.kube_version.as_deref().unwrap_or_default();
     let release = live.split(['-', '+']).next().unwrap_or_default();
     let Some(have) = parse(release) else {
-        return say(failed, format!("the version of the cluster, `{live}`, cannot be read"));
+        return say(failed, format!("failed to parse the cluster version `{live}`"));
     };
     if have < least {
         let message = format!(

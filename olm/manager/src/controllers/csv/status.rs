@@ -27,7 +27,7 @@ pub(super) fn status(
     new.requirement_status = listed.into();
     let message = match more {
         0 => truncate(&decision.message, TEXT),
-        more => told_with(&decision.message, &format!(" ({more} requirements more than are listed)")),
+        more => told_with(&decision.message, &format!(" ({more} more requirements not listed)")),
     };
     if old.phase != decision.phase || old.reason.as_deref() != Some(decision.reason) {
         let ready = if decision.phase == CsvPhase::Pending { decision.reason } else { "" };
@@ -127,7 +127,7 @@ type Step = (CsvPhase, &'static str, &'static str);
 
 const UNKNOWN: Step = (CsvPhase::Pending, "RequirementsUnknown", "requirements not yet checked");
 const REINSTALL: Step =
-    (CsvPhase::Pending, "NeedsReinstall", "the version is not what was installed; installing again");
+    (CsvPhase::Pending, "NeedsReinstall", "the spec changed since the installation; installing again");
 const READY: Step =
     (CsvPhase::InstallReady, "AllRequirementsMet", "all requirements found, attempting install");
 const STARTED: Step =
@@ -243,7 +243,7 @@ mod tests {
         assert_eq!(listed[0].name, "missing");
         assert!(serde_json::to_vec(&status).unwrap().len() < 100_000);
         let more = 5_001 - listed.len();
-        let ending = format!("… ({more} requirements more than are listed)");
+        let ending = format!("… ({more} more requirements not listed)");
         assert!(status.message.unwrap().ends_with(&ending));
     }
 

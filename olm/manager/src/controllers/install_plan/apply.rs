@@ -147,12 +147,12 @@ pub(super) async fn apply(
 fn still_approved(job: &Job<'_>, ctx: &Ctx) -> Result<(), Error> {
     let object = || format!("InstallPlan {}", job.plan.name_any());
     if !authority::is_still_approved(job.plan, ctx) {
-        let text = "is not approved any more; what was applied so far stays".into();
+        let text = "is no longer approved; applied objects are retained".into();
         return Err(Error::NotReady { object: object(), text });
     }
     let policies = ctx.stores.policies_in(&job.change.plan.namespace);
     if job.snapshot.policies.known() != Some(&policies) {
-        let text = "is checked again: InstallPolicies changed; what was applied so far stays".into();
+        let text = "is checked again, because InstallPolicies changed; applied objects are retained".into();
         return Err(Error::NotReady { object: object(), text });
     }
     Ok(())
@@ -252,7 +252,8 @@ impl Writer<'_> {
                         return Err(Error::Bundle {
                             name: reference.to_string(),
                             text: format!(
-                                "it should install {} along, and {field} says something else; rename or delete it",
+                                "expected the Subscription of dependency {}, and {field} differs; rename or \
+                                    delete it",
                                 manifest["spec"]["startingCSV"]
                             ),
                         });
@@ -319,7 +320,7 @@ async fn established(name: &str, version: Option<&str>, ctx: &Ctx) -> Result<(),
     let failed = |text: String| Error::NotReady { object: format!("CustomResourceDefinition {name}"), text };
     match tokio::time::timeout(ESTABLISH, wait).await {
         Ok(Ok(())) => Ok(()),
-        Ok(Err(error)) => Err(failed(format!("cannot be watched until it is established: {error}"))),
+        Ok(Err(error)) => Err(failed(format!("failed to watch until it is established: {error}"))),
         Err(_) => {
             let crd =
                 api.get(name).await.map_err(Error::kube(format!("get CustomResourceDefinition {name}")))?;
@@ -331,7 +332,7 @@ async fn established(name: &str, version: Option<&str>, ctx: &Ctx) -> Result<(),
                 .collect();
             let taken = conditions.iter().any(|c| c.type_ == "NamesAccepted" && c.status != "True");
             let fix = if taken {
-                "; delete the CustomResourceDefinition of the group that has these names"
+                "; delete the CustomResourceDefinition of the group with these names"
             } else {
                 ""
             };

@@ -96,7 +96,7 @@ async fn take_back(
     let written = Api::<InstallPlan>::namespaced(ctx.client.clone(), &namespace)
         .patch(&name, &PatchParams::default(), &Patch::Merge(&patch))
         .await
-        .map_err(Error::kube(format!("take back the approval of InstallPlan {namespace}/{name}")))?;
+        .map_err(Error::kube(format!("revoke the approval of InstallPlan {namespace}/{name}")))?;
     ctx.stores.plans.wrote(written.clone());
     // The status that says what it waits for is written when this is seen.
     audit::taken_back(plan, why);

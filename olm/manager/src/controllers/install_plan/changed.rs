@@ -11,7 +11,7 @@ pub(super) const REASON: &str = "PlanChanged";
 
 /// What is different, as far as the InstallPlan tells what it was made of.
 pub(super) fn how(plan: &InstallPlan, digest: &str, now: &Plan) -> String {
-    let digests = format!("what was planned was {digest}, and now is {}", now.digest);
+    let digests = format!("planned {digest}, now {}", now.digest);
     let annotation = plan.annotations().get(names::ANNOTATION_PLAN_PARTS);
     match annotation.and_then(|text| serde_json::from_str::<Parts>(text).ok()) {
         Some(reviewed) => format!("{}; {digests}", what_changed(&reviewed, now.parts())),
@@ -28,21 +28,21 @@ pub(super) fn how_since_begun(plan: &InstallPlan, now: &Plan) -> String {
     let annotation = plan.annotations().get(names::ANNOTATION_PLAN_PARTS);
     match annotation.and_then(|text| serde_json::from_str::<Parts>(text).ok()) {
         Some(reviewed) => what_changed(&compared(reviewed), &compared(now.parts().clone())),
-        None => "what is to be applied is something else".to_owned(),
+        None => "its objects changed".to_owned(),
     }
 }
 
 /// What the condition says.
 pub(super) fn message(plan: &InstallPlan, how: &str) -> String {
-    let approved = if plan.spec.approved { "approved" } else { "made" };
+    let approved = if plan.spec.approved { "approved" } else { "created" };
     let begun = plan.status.as_ref().is_some_and(|s| s.phase == InstallPlanPhase::Installing);
     let (not, done) = match begun {
-        true => ("carried on", "What was done so far stays"),
-        false => ("carried out", "Nothing was done"),
+        true => ("continued", "Applied objects are retained"),
+        false => ("applied", "No changes were made"),
     };
     format!(
-        "{PLAN_CHANGED}: InstallPlan {} is not {not}, because it is not what was {approved}: {how}. {done}; \
-            a new plan takes its place",
+        "{PLAN_CHANGED}: InstallPlan {} is not {not}, because it changed since it was {approved}: {how}. \
+            {done}; a new plan replaces it",
         plan.name_any()
     )
 }
@@ -122,11 +122,11 @@ mod tests {
         // then the refusal has its code, names the objects, and both digests
         assert_ne!(reviewed.digest, now.digest);
         let text = message(&plan, &how(&plan, &reviewed.digest, &now));
-        assert!(text.starts_with("plan-changed: InstallPlan install-a is not carried out"), "{text}");
+        assert!(text.starts_with("plan-changed: InstallPlan install-a is not applied"), "{text}");
         assert!(text.contains("`apply apps/v1 Deployment ns/a` changed"), "{text}");
         assert!(text.contains(&reviewed.digest) && text.contains(&now.digest), "{text}");
         // one that was made by an older manager says at least that it changed
         plan.annotations_mut().clear();
-        assert!(how(&plan, &reviewed.digest, &now).starts_with("what was planned was sha256:"));
+        assert!(how(&plan, &reviewed.digest, &now).starts_with("planned sha256:"));
     }
 }

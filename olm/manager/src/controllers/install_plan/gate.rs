@@ -49,7 +49,7 @@ pub(super) fn may_go_on(
 ) -> Result<(), Held> {
     if !begun && subscription.spec.paused && !going_back(subscription, &change.resolved.chosen.name) {
         let message = format!(
-            "spec.paused of Subscription {} is true, so nothing is changed; run `olm resume {}`",
+            "Subscription {} is paused (spec.paused); run `olm resume {}`",
             subscription.name_any(),
             subscription.spec.name
         );
@@ -59,8 +59,8 @@ pub(super) fn may_go_on(
         && let Err(why) = snapshot.upgradeable(old)
     {
         let message = format!(
-            "{old} is not replaced by {}: OperatorCondition {old} says Upgradeable=False: {why}; to replace it all the \
-             same, set spec.overrides of that OperatorCondition",
+            "{old} is not replaced by {}: OperatorCondition {old} has Upgradeable=False: {why}; to override, \
+                set spec.overrides of that OperatorCondition",
             change.resolved.chosen.name
         );
         return Err(Held { reason: "OperatorConditionNotUpgradeable".into(), message });

@@ -105,7 +105,7 @@ async fn reconcile(plan: Arc<InstallPlan>, ctx: Arc<Ctx>) -> Result<Action, Erro
         }
         let held = gate::Held {
             reason: "PlanUnknown".into(),
-            message: "this manager did not make the InstallPlan, so it is not applied".into(),
+            message: "the InstallPlan was not created by this manager and is not applied".into(),
         };
         return hold_back(&plan, &ctx, &held).await;
     };
@@ -144,7 +144,7 @@ async fn reconcile(plan: Arc<InstallPlan>, ctx: Arc<Ctx>) -> Result<Action, Erro
             Ok(Outcome::UpToDate(resolved)) if resolved.chosen.name == bundle => {
                 carry_on().await.map(Arc::new)
             }
-            Ok(Outcome::UpToDate(_)) => return changed(&plan, &ctx, "nothing is left to do").await,
+            Ok(Outcome::UpToDate(_)) => return changed(&plan, &ctx, "no changes remain").await,
             Err(refusal) => Err(refusal),
         }
     };
@@ -239,7 +239,7 @@ async fn carry_out(job: &apply::Job<'_>, mut before: InstallPlanStatus, ctx: &Ct
     let (mut after, mut warnings) = (before.clone(), Warnings::new());
     let applied = apply::apply(job, &resources, &mut after.plan, &mut warnings, ctx).await;
     if !warnings.is_empty() {
-        let note = format!("the API server remarks: {}", warnings.join("; "));
+        let note = format!("warning of the API server: {}", warnings.join("; "));
         ctx.event(plan, false, "AppliedWithWarnings", &note).await;
     }
     match applied {
@@ -273,7 +273,7 @@ async fn carry_out(job: &apply::Job<'_>, mut before: InstallPlanStatus, ctx: &Ct
 
 fn in_whose_name(what: String, authority: Option<&Authority>) -> String {
     match authority {
-        Some(authority) => format!("{what}; in the name of {}", authority.who()),
+        Some(authority) => format!("{what}; applied as {}", authority.who()),
         None => what,
     }
 }
@@ -306,7 +306,7 @@ async fn report_over(
     status::health(&mut after, plan, Some((reason, &message)), Timestamp::now());
     ctx.write_status(plan, Some(before), &after).await?;
     if news {
-        ctx.event(plan, true, reason, &format!("{message}; it is tried again")).await;
+        ctx.event(plan, true, reason, &format!("{message}; retrying")).await;
     }
     Ok(())
 }

@@ -39,7 +39,7 @@ pub(super) fn begin(plan: &InstallPlan, change: &Change, now: Timestamp) -> Inst
     let left_out = change.plan.objects.iter().filter(shown).count().saturating_sub(MOST_STEPS);
     let why = match left_out {
         0 => change.resolved.why.clone(),
-        n => format!("{}; {n} objects more than the {MOST_STEPS} that are listed", change.resolved.why),
+        n => format!("{}; {n} more objects than the {MOST_STEPS} listed", change.resolved.why),
     };
     let resolved = Condition::new(names::CONDITION_RESOLVED, true, "", truncate(&why, TEXT));
     condition::set(&mut status.conditions, resolved, now);

@@ -32,7 +32,7 @@ where
     C: Borrow<ClusterServiceVersion>,
 {
     let Some(other) = subscriptions.iter().map(Borrow::borrow).find(|s| s.name_any() == name) else {
-        return Some(format!("Subscription {name}, which was made just now"));
+        return Some(format!("the new Subscription {name}"));
     };
     let status = other.status.as_ref();
     let wanted = status.and_then(|s| s.installed_csv.as_ref().or(s.current_csv.as_ref()));
@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(wait(&[csv(CsvPhase::Succeeded)]), None);
         assert!(
             for_one::<Subscription, ClusterServiceVersion>("gone", &[], &[])
-                .is_some_and(|text| text.contains("made just now"))
+                .is_some_and(|text| text.contains("the new Subscription"))
         );
     }
 }

@@ -104,7 +104,7 @@ pub(super) async fn forget_departed(ctx: Arc<Ctx>, shutdown: CancellationToken) 
             Ok(_) | Err(_) => Ok(()),
         };
         if let Err(error) = forgotten {
-            tracing::warn!(%error, "failed to take the label of a deleted OperatorGroup off");
+            tracing::warn!(%error, "failed to remove the label of a deleted OperatorGroup");
         }
     }
 }

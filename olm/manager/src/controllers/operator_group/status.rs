@@ -51,7 +51,7 @@ pub(super) fn status(
         condition::set(&mut new.conditions, Condition::new(type_, true, type_, message), now);
     }
     if groups > 1 {
-        let message = format!("{groups} OperatorGroups are in the namespace; delete all but one");
+        let message = format!("the namespace has {groups} OperatorGroups; delete all but one");
         health = Health::Stalled("MultipleOperatorGroupsFound".into(), message.clone());
         let type_ = names::CONDITION_MULTIPLE_OPERATOR_GROUPS;
         condition::set(
@@ -92,8 +92,9 @@ pub(super) fn status(
 fn too_many(group: &OperatorGroup, count: usize) -> String {
     let field = if group.spec.target_namespaces.is_empty() { "selector" } else { "targetNamespaces" };
     format!(
-        "spec.{field} of OperatorGroup {} chooses {count} namespaces; their names have more than the {} KB that a process can be \
-         told, so it chooses none; choose fewer, or leave spec.targetNamespaces and spec.selector out: all namespaces",
+        "spec.{field} of OperatorGroup {} selects {count} namespaces, whose names exceed the {} KB limit of \
+            an environment variable, so none is selected; select fewer, or unset spec.targetNamespaces and \
+            spec.selector for all namespaces",
         group.name_any(),
         TARGETS / 1000
     )

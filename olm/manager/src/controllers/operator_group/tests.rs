@@ -83,8 +83,9 @@ fn a_group_of_too_many_namespaces_chooses_none_and_says_so() {
     assert_eq!(
         told.message.as_deref(),
         Some(
-            "spec.selector of OperatorGroup og chooses 11000 namespaces; their names have more than the 120 KB that a process can be \
-             told, so it chooses none; choose fewer, or leave spec.targetNamespaces and spec.selector out: all namespaces"
+            "spec.selector of OperatorGroup og selects 11000 namespaces, whose names exceed the 120 KB limit \
+                of an environment variable, so none is selected; select fewer, or unset \
+                spec.targetNamespaces and spec.selector for all namespaces"
         )
     );
     assert_eq!(news(None, &many).len(), 1);

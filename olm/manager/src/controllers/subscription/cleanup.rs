@@ -74,18 +74,19 @@ fn held(
     subscription: &Subscription,
     namespace: &str,
 ) -> Result<(String, String, Duration), Error> {
-    let by_hand = format!("run `{}`, which works with your rights", ops::uninstall_command(subscription));
+    let by_hand = format!("run `{}`, which uses your permissions", ops::uninstall_command(subscription));
     match error {
         ops::Error::Refused { code, text, fix } => {
             let fix = fix.map_or(String::new(), |fix| format!(": {fix}"));
             // That may be less than there was: some of it may have gone by now.
-            Ok((code, format!("{text}{fix}; or set spec.deletionPolicy to null to keep what is there"), HELD))
+            Ok((code, format!("{text}{fix}; or set spec.deletionPolicy to null to retain the objects"), HELD))
         }
         // Reading and deleting custom resources, and deleting CRDs, are rights that the manager does not have by default.
         ops::Error::Forbidden { text } => {
             let grant = format!(
-                "give ServiceAccount {namespace}/{MANAGER} that right (for instances: `kubectl create clusterrolebinding NAME \
-                 --clusterrole=CRD-VERSION-admin --serviceaccount={namespace}:{MANAGER}`)"
+                "grant ServiceAccount {namespace}/{MANAGER} that permission (for custom resources: `kubectl \
+                    create clusterrolebinding NAME --clusterrole=CRD-VERSION-admin \
+                    --serviceaccount={namespace}:{MANAGER}`)"
             );
             Ok(("ManagerLacksRights".into(), format!("{text}: {by_hand}, or {grant}"), HELD))
         }

@@ -104,7 +104,7 @@ fn health(observed: &Observed<'_>, next: &Next, current: Option<&InstallPlan>) -
         return match decide::is_stalled(plan) {
             true => Health::Stalled("InstallPlanFailed".into(), message),
             false if !plan.spec.approved => working("RequiresApproval", &message),
-            false => working("Installing", &format!("InstallPlan {} is being carried out", plan.name_any())),
+            false => working("Installing", &format!("InstallPlan {} is being applied", plan.name_any())),
         };
     }
     let Some(csv) = observed.installed else {
@@ -113,7 +113,7 @@ fn health(observed: &Observed<'_>, next: &Next, current: Option<&InstallPlan>) -
             (Catalog::Missing(why) | Catalog::OutOfSight(why) | Catalog::Unreadable(why), _) => {
                 Health::Stalled("CatalogSourcesUnhealthy".into(), why.clone())
             }
-            _ => working("Resolving", "a version is being chosen"),
+            _ => working("Resolving", "resolving the version"),
         };
     };
     // What runs runs, whatever holds the next version back.
@@ -123,7 +123,7 @@ fn health(observed: &Observed<'_>, next: &Next, current: Option<&InstallPlan>) -
         CsvPhase::Succeeded => Health::Ready,
         CsvPhase::Failed => Health::Stalled(status.reason.unwrap_or_else(|| "Failed".into()), message),
         // What it does from moment to moment its own status tells; here each word would be a write.
-        _ => working("Installing", &format!("ClusterServiceVersion {} does not run yet", csv.name_any())),
+        _ => working("Installing", &format!("ClusterServiceVersion {} is not running yet", csv.name_any())),
     }
 }
 
@@ -254,7 +254,7 @@ fn conditions(
         names::CONDITION_INSTALL_PLAN_MISSING,
         // The plan that takes its place is named in the same write.
         lost.filter(|_| current.is_none()).map(|name| {
-            let message = format!("InstallPlan {name}, which this Subscription refers to, does not exist");
+            let message = format!("the referenced InstallPlan {name} does not exist");
             (true, "ReferencedInstallPlanNotFound".to_owned(), message)
         }),
     );
@@ -263,7 +263,7 @@ fn conditions(
         names::CONDITION_INSTALL_PLAN_PENDING,
         match (next, pending) {
             (Next::NotUpgradeable { to, why }, _) => {
-                Some((true, "OperatorConditionNotUpgradeable".into(), format!("{to} waits: {why}")))
+                Some((true, "OperatorConditionNotUpgradeable".into(), format!("{to} is waiting: {why}")))
             }
             (_, Some(plan)) => {
                 let name = plan.name_any();
@@ -271,19 +271,21 @@ fn conditions(
                     _ if !plan.spec.approved => {
                         let needed = plan.annotations().get(names::ANNOTATION_APPROVAL_NEEDED);
                         let needed = needed.map(|needed| format!(": {needed}")).unwrap_or_default();
-                        let message =
-                            format!("InstallPlan {name} waits for approval (spec.approved: true){needed}");
+                        let message = format!(
+                            "InstallPlan {name} is waiting for approval (spec.approved: \
+                                true){needed}"
+                        );
                         (true, "RequiresApproval".into(), message)
                     }
                     InstallPlanPhase::None => (
                         true,
                         "InstallPlanNotYetReconciled".into(),
-                        format!("InstallPlan {name} is about to start"),
+                        format!("InstallPlan {name} is starting"),
                     ),
                     phase => {
                         let message = plan.status.as_ref().and_then(|s| s.message.clone());
                         let message =
-                            message.unwrap_or_else(|| format!("InstallPlan {name} is being carried out"));
+                            message.unwrap_or_else(|| format!("InstallPlan {name} is being applied"));
                         (true, phase.to_string(), message)
                     }
                 })

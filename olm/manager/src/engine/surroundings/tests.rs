@@ -21,7 +21,11 @@ fn server(answers: Answers) -> (Resources, Arc<Mutex<Vec<String>>>) {
         let (status, body) = found.map_or_else(
             || {
                 let code = 404;
-                (code, json!({ "kind": "Status", "status": "Failure", "reason": "NotFound", "message": "not found", "code": code }))
+                (
+                    code,
+                    json!({ "kind": "Status", "status": "Failure", "reason": "NotFound", "message": "not \
+                    found", "code": code }),
+                )
             },
             |(.., status, body)| (*status, body.clone()),
         );
@@ -200,9 +204,9 @@ async fn what_may_not_be_read_is_not_known_and_no_error() {
         ("GET", "validatingwebhookconfigurations", 403, forbidden()),
     ]);
     let facts = ahead(&resources, Asker::Installer, &case.input()).await;
-    assert_eq!(facts.installer.why_unknown(), Some("no right to create SelfSubjectRulesReview"));
-    assert_eq!(facts.quotas.why_unknown(), Some("no right to list resourcequotas in namespace ns"));
-    assert_eq!(facts.webhooks.why_unknown(), Some("no right to list validatingwebhookconfigurations"));
+    assert_eq!(facts.installer.why_unknown(), Some("no permission to create SelfSubjectRulesReview"));
+    assert_eq!(facts.quotas.why_unknown(), Some("no permission to list resourcequotas in namespace ns"));
+    assert_eq!(facts.webhooks.why_unknown(), Some("no permission to list validatingwebhookconfigurations"));
     // and rights that are not all listed are not known either
     let mut partly = rules(&["get"]);
     partly["status"]["incomplete"] = json!(true);
@@ -212,7 +216,8 @@ async fn what_may_not_be_read_is_not_known_and_no_error() {
     let why = facts.installer.why_unknown().unwrap_or_default();
     assert_eq!(
         why,
-        "the API server does not list all rights: webhook authorizer does not support user rule resolution"
+        "the API server does not list all permissions: webhook authorizer does not support user rule \
+            resolution"
     );
 }
 

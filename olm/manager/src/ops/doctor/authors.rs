@@ -28,10 +28,12 @@ fn refused(compared: &Compared) -> Option<Ailment> {
         |webhook: &serde_json::Value| webhook["clientConfig"]["caBundle"].as_str().is_none_or(str::is_empty);
     live["webhooks"].as_array().is_some_and(|webhooks| webhooks.iter().any(unknown)).then(|| {
         let namespace = compared.wanted["webhooks"][0]["clientConfig"]["service"]["namespace"].as_str();
-        let why = "webhooks[].clientConfig.caBundle is empty, expected the manager's CA bundle: the API server refuses changes of \
-                   Subscriptions, OperatorGroups, ClusterServiceVersions, InstallPlans and InstallPolicies";
+        let why = "webhooks[].clientConfig.caBundle is empty, expected the manager's CA bundle: the API \
+            server refuses changes of Subscriptions, OperatorGroups, ClusterServiceVersions, InstallPlans \
+            and InstallPolicies";
         let fix = format!("kubectl -n {} logs deployment/{MANAGER}", namespace.unwrap_or_default());
-        Ailment::new(Code::RequestsRefused, Some(format!("MutatingWebhookConfiguration {REQUESTS}")), why).fix(fix)
+        Ailment::new(Code::RequestsRefused, Some(format!("MutatingWebhookConfiguration {REQUESTS}")), why)
+            .fix(fix)
     })
 }
 
@@ -40,7 +42,7 @@ fn unrecorded(subscriptions: &[Subscription]) -> Vec<Ailment> {
         |s: &&Subscription| s.metadata.deletion_timestamp.is_none() && Authority::requested(*s).is_none();
     let ailment = |subscription: &Subscription| {
         let (namespace, name) = (subscription.namespace().unwrap_or_default(), subscription.name_any());
-        let why = "it is older than the record of authors, so its next plan waits for approval";
+        let why = "it has no recorded author, so its next plan requires approval";
         Ailment::new(Code::AuthorNotRecorded, named("Subscription", subscription), why)
             .fix(authority::record("Subscription", &namespace, &name))
     };
@@ -58,7 +60,7 @@ fn lending_nothing(policies: &[InstallPolicy]) -> Vec<Ailment> {
             && Authority::requested(*policy).is_none()
     };
     let ailment = |policy: &InstallPolicy| {
-        let why = "no author is recorded, so `authority: Policy` lends no rights (spec.allow)";
+        let why = "no author is recorded, so `authority: Policy` lends no permissions (spec.allow)";
         Ailment::new(Code::AuthorNotRecorded, named("InstallPolicy", policy), why).fix(authority::record(
             "InstallPolicy",
             "",

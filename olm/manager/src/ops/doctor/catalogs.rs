@@ -38,11 +38,11 @@ fn one(catalog: &CatalogSource, now: Timestamp) -> Vec<Ailment> {
         // What was read before keeps serving.
         let (severity, since) = match (&status.digest, &status.last_success) {
             (Some(_), Some(time)) => {
-                (Severity::Warning, format!("; what was read at {} keeps serving", time.0))
+                (Severity::Warning, format!("; still serving the content read at {}", time.0))
             }
             _ => (Severity::Error, String::new()),
         };
-        let state = if state.is_empty() { "not looked at yet".to_owned() } else { state };
+        let state = if state.is_empty() { "not yet checked".to_owned() } else { state };
         let reason = status.reason.as_deref().map_or(String::new(), |reason| format!(" ({reason})"));
         let text = if message.is_empty() { String::new() } else { format!(": {message}") };
         let why = format!("{state}{reason}{text}{since}");
@@ -54,7 +54,7 @@ fn one(catalog: &CatalogSource, now: Timestamp) -> Vec<Ailment> {
         && now.duration_since(time.0) > STALE
     {
         let hours = now.duration_since(time.0).as_hours();
-        let why = format!("it was last read, or found unchanged, {hours} hours ago");
+        let why = format!("last successful read {hours} hours ago");
         out.push(Ailment::new(Code::CatalogStale, object.clone(), why).fix(what.clone()));
     }
     if let Some(first) = status.problems.first() {

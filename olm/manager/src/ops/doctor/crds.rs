@@ -36,10 +36,10 @@ fn one(
     same: bool,
 ) -> Option<Ailment> {
     let object = Some(format!("CustomResourceDefinition {}", ours.name_any()));
-    let fix = "olm self upgrade, which applies the CustomResourceDefinitions of this version";
+    let fix = "olm self upgrade  # applies the CustomResourceDefinitions of this version";
     let Some(live) = live else {
         return Some(
-            Ailment::new(Code::CrdMissing, object, "it is not on the cluster").fix("olm self install"),
+            Ailment::new(Code::CrdMissing, object, "missing from the cluster").fix("olm self install"),
         );
     };
     let conditions = live.status.as_ref().and_then(|s| s.conditions.as_deref()).unwrap_or_default();
@@ -57,7 +57,8 @@ fn one(
     // Another version may have other rules; fields that it lacks are lost all the same.
     if same && !found.changed.is_empty() {
         let why = format!(
-            "it differs from the one of this version in {}: objects are not checked or stored as they should be",
+            "it differs from the definition of this version in {}: objects may be validated or stored \
+                incorrectly",
             listed(found.changed)
         );
         return Some(Ailment::new(Code::CrdDiffers, object, why).fix(fix));
@@ -65,7 +66,7 @@ fn one(
     if found.missing.is_empty() {
         return None;
     }
-    let why = format!("it does not have {}: what is written there is lost", listed(found.missing));
+    let why = format!("it lacks {}: values of these fields are dropped", listed(found.missing));
     Some(Ailment::new(Code::CrdOutdated, object, why).fix(fix))
 }
 

@@ -32,7 +32,7 @@ pub async fn cure(client: &Client, cure: &Cure) -> Result<bool, Error> {
     };
     let changed = || Error::Refused {
         code: "Changed".into(),
-        text: format!("{what} is not what it was when it was looked at"),
+        text: format!("{what} changed since the check"),
         fix: Some("run `olm doctor` again".into()),
     };
     if live.uid().as_deref() != Some(&cure.uid) {
@@ -45,7 +45,7 @@ pub async fn cure(client: &Client, cure: &Cure) -> Result<bool, Error> {
             live.finalizers().iter().filter(|f| *f != names::FINALIZER_CSV_CLEANUP).collect();
         let patch = json!({ "metadata": { "finalizers": left, "resourceVersion": live.resource_version() } });
         let patched = api.patch(&cure.name, &PatchParams::default(), &Patch::Merge(&patch)).await;
-        patched.map_err(Error::kube(format!("take the finalizer off {what}")))?;
+        patched.map_err(Error::kube(format!("remove the finalizer of {what}")))?;
     }
     let preconditions = Preconditions { uid: Some(cure.uid.clone()), resource_version: None };
     match api.delete(&cure.name, &DeleteParams::default().preconditions(preconditions)).await {

@@ -15,14 +15,14 @@ use crate::manifests::{MANAGER, ManifestOptions, manifests};
 const STALE: i32 = 4;
 
 pub(super) fn unreachable(why: &str) -> Ailment {
-    Ailment::new(Code::ApiUnreachable, None, format!("the API server does not answer: {why}"))
-        .fix("start a dev cluster with `olm up`, or name another cluster with --kubeconfig or --context")
+    Ailment::new(Code::ApiUnreachable, None, format!("the API server is not reachable: {why}"))
+        .fix("start a dev cluster with `olm up`, or select a cluster with --kubeconfig or --context")
 }
 
 pub(super) fn check(facts: &Facts, now: Timestamp) -> Vec<Ailment> {
     let mut out = Vec::new();
     if let Some(rival) = &facts.rival {
-        let why = format!("{rival}; the manager idles until it is stopped");
+        let why = format!("{rival}; the manager stays idle until it is stopped");
         out.push(
             Ailment::new(
                 Code::OtherOlmRunning,
@@ -39,7 +39,7 @@ pub(super) fn check(facts: &Facts, now: Timestamp) -> Vec<Ailment> {
             Ailment::new(
                 Code::ManagerMissing,
                 None,
-                "no manager is on this cluster: nothing is installed, upgraded or cleaned up",
+                "no manager is installed: no operator is installed, upgraded or cleaned up",
             )
             .fix("olm self install"),
         ),
@@ -52,8 +52,10 @@ fn of_manager(manager: &Manager, idles: bool, now: Timestamp) -> Vec<Ailment> {
     let place = format!("{}/{MANAGER}", manager.namespace);
     let object = Some(format!("Deployment {place}"));
     if let Some(version) = manager.version.as_deref().filter(|v| *v != env!("CARGO_PKG_VERSION")) {
-        let why =
-            format!("the manager is of version {version}, this program of {}", env!("CARGO_PKG_VERSION"));
+        let why = format!(
+            "the manager has version {version}, this program has version {}",
+            env!("CARGO_PKG_VERSION")
+        );
         out.push(Ailment::new(Code::ManagerVersionDiffers, object.clone(), why).fix("olm self upgrade"));
     }
     if let Some(deployment) = &manager.deployment {
@@ -65,7 +67,7 @@ fn of_manager(manager: &Manager, idles: bool, now: Timestamp) -> Vec<Ailment> {
                 .filter(|c| c.status.as_deref() != Some("True"))
                 .filter_map(|c| c.message.clone());
             let why = failed.collect::<Vec<_>>().join("; ");
-            let why = if why.is_empty() { "no pod of it is available".to_owned() } else { why };
+            let why = if why.is_empty() { "none of its pods is available".to_owned() } else { why };
             let fix =
                 format!("kubectl describe pods -n {} -l app.kubernetes.io/name={MANAGER}", manager.namespace);
             out.push(Ailment::new(Code::ManagerNotReady, object.clone(), why).fix(fix));
@@ -74,7 +76,7 @@ fn of_manager(manager: &Manager, idles: bool, now: Timestamp) -> Vec<Ailment> {
     out.extend(lease(manager, now).filter(|_| !idles));
     if let Some(missing) = missing_rights(manager) {
         let why = format!("its ClusterRole lacks: {missing}");
-        let fix = "olm self upgrade, which writes the ClusterRole anew";
+        let fix = "olm self upgrade  # applies the ClusterRole of this version";
         out.push(
             Ailment::new(Code::ManagerLacksRights, Some(format!("ClusterRole {MANAGER}")), why).fix(fix),
         );
@@ -90,7 +92,7 @@ fn lease(manager: &Manager, now: Timestamp) -> Option<Ailment> {
     let object = Some(format!("Lease {}/{MANAGER}", manager.namespace));
     let fix = format!("kubectl logs -n {} -l app.kubernetes.io/name={MANAGER} --tail=50", manager.namespace);
     let Some(lease) = &manager.lease else {
-        let why = "no replica ever led: nothing is worked on";
+        let why = "no replica has acquired the lease: no object is reconciled";
         return Some(Ailment::new(Code::LeaseStale, object, why).fix(fix));
     };
     let spec = lease.spec.as_ref()?;
@@ -102,8 +104,8 @@ fn lease(manager: &Manager, now: Timestamp) -> Option<Ailment> {
         return None;
     }
     let why = match holder {
-        "" => "no replica leads: nothing is worked on".to_owned(),
-        holder => format!("{holder} led, and last said so {} s ago", age.as_secs()),
+        "" => "no replica holds the lease: no object is reconciled".to_owned(),
+        holder => format!("{holder} held the lease and last renewed it {} s ago", age.as_secs()),
     };
     Some(Ailment::new(Code::LeaseStale, object, why).fix(fix))
 }

@@ -15,7 +15,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Ailment> {
     let mut out = Vec::new();
     for orphan in &facts.orphans {
         let Some(owner) = OwnerKey::of(&orphan.metadata) else { continue };
-        let why = format!("its owner, {} {}/{}, is not there", owner.kind, owner.namespace, owner.name);
+        let why = format!("its owner {} {}/{} does not exist", owner.kind, owner.namespace, owner.name);
         let cure = Cure {
             api_version: orphan.resource.api_version.clone(),
             kind: orphan.resource.kind.clone(),
@@ -30,7 +30,8 @@ pub(super) fn check(facts: &Facts) -> Vec<Ailment> {
     for csv in &facts.csvs {
         let Some(from) = csv.labels().get(names::LABEL_COPIED_FROM) else { continue };
         let why = format!(
-            "OLM copied it from namespace {from}; nothing reads it, and `olm list` shows what watches a namespace"
+            "a copy by OLM from namespace {from} that is no longer used; `olm list` shows the operators that \
+                watch a namespace"
         );
         out.push(
             Ailment::new(Code::CopiedCsv, named("ClusterServiceVersion", csv), why)
@@ -40,7 +41,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Ailment> {
     }
     let listed = facts.listed("subscriptions") && facts.listed("clusterserviceversions");
     for group in facts.groups.iter().filter(|g| listed && unused(g, facts)) {
-        let why = "a plan made it, and no operator is in its namespace any more";
+        let why = "created by a plan, and its namespace no longer has an operator";
         out.push(
             Ailment::new(Code::UnusedOperatorGroup, named("OperatorGroup", group), why)
                 .fix("olm doctor --fix")

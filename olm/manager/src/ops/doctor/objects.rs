@@ -65,7 +65,7 @@ pub(super) async fn read(client: &Client, found: &Installation) -> (Vec<Compared
     let (mut out, mut unread) = (Vec::new(), BTreeSet::new());
     let wanted = match for_server(client, wanted(found)).await {
         Ok(wanted) => wanted,
-        Err(error) => return (out, vec![format!("kinds of the API server: {error}")]),
+        Err(error) => return (out, vec![format!("API discovery: {error}")]),
     };
     // Collected first: a lazy closure over references would make the caller's future not Send.
     let reads: Vec<_> = wanted.into_iter().map(|wanted| live(&resources, wanted)).collect();
@@ -118,7 +118,7 @@ fn one(compared: &Compared) -> Option<Ailment> {
             }
         },
     };
-    let fix = "olm self upgrade, which applies the objects of this version";
+    let fix = "olm self upgrade  # applies the objects of this version";
     Some(Ailment::new(Code::InstallationDiffers, Some(name), why).fix(fix))
 }
 
@@ -258,7 +258,8 @@ mod tests {
         live["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-view"] = json!("true");
         assert_eq!(
             check(&compared)[0].why,
-            "field metadata.labels[rbac.authorization.k8s.io/aggregate-to-view] is not part of what `olm self install` applies"
+            "field metadata.labels[rbac.authorization.k8s.io/aggregate-to-view] is not part of what `olm \
+                self install` applies"
         );
         let mut compared = as_applied();
         let rule = json!({ "apiGroups": [""], "resources": ["secrets"], "verbs": ["list"] });

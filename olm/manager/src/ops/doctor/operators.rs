@@ -52,7 +52,7 @@ fn plan(plan: &InstallPlan, now: Timestamp) -> Option<Ailment> {
     let what = plan.spec.cluster_service_version_names.join(", ");
     match status.phase {
         InstallPlanPhase::RequiresApproval if !plan.spec.approved => {
-            let why = format!("it waits for somebody to approve {what}");
+            let why = format!("waiting for approval of {what}");
             Some(
                 Ailment::new(Code::PlanWaiting, object, why)
                     .fix(format!("olm approve {} {place}", plan.name_any())),
@@ -69,7 +69,7 @@ fn plan(plan: &InstallPlan, now: Timestamp) -> Option<Ailment> {
                 return None;
             }
             let why = format!(
-                "{what} is not installed {} minutes after it was begun: {message}",
+                "{what} is not complete {} minutes after its start: {message}",
                 now.duration_since(since).as_secs() / 60
             );
             Some(
@@ -108,7 +108,8 @@ fn version(csv: &ClusterServiceVersion, now: Timestamp) -> Vec<Ailment> {
         && now.duration_since(due) > ROTATION
     {
         let why = format!(
-            "its certificates were to be renewed at {due} and were not; when they expire, its webhooks and APIs fail"
+            "the renewal of its certificates is overdue since {due}; when they expire, its webhooks and APIs \
+                fail"
         );
         let fix = format!("kubectl describe csv {place} {}", csv.name_any());
         out.push(Ailment::new(Code::CertificateNotRotated, object, why).fix(fix));
@@ -134,14 +135,13 @@ fn unmanaged(csv: &ClusterServiceVersion, subscriptions: &[Subscription]) -> Opt
         return None;
     }
     let target = package.unwrap_or(name);
-    let fix = format!(
-        "olm install {target} -n {namespace} to have it kept up to date, or olm uninstall {target} -n {namespace}"
-    );
+    let fix =
+        format!("olm install {target} -n {namespace}  # or remove it: olm uninstall {target} -n {namespace}");
     Some(
         Ailment::new(
             Code::Unmanaged,
             named("ClusterServiceVersion", csv),
-            "no Subscription asks for it: it gets no updates",
+            "it has no Subscription and receives no updates",
         )
         .fix(fix),
     )
@@ -168,15 +168,26 @@ fn groups(facts: &Facts) -> Vec<Ailment> {
         let object = Some(format!("Namespace {namespace}"));
         match here.len() {
             0 => out.push(
-                Ailment::new(Code::NoOperatorGroup, object, "it has operators and no OperatorGroup: they do not run")
-                    .fix(format!("an OperatorGroup in namespace {namespace} with spec.targetNamespaces: [{namespace}]; `olm explain NoOperatorGroup`")),
+                Ailment::new(
+                    Code::NoOperatorGroup,
+                    object,
+                    "it has operators and no OperatorGroup, so they \
+                    do not run",
+                )
+                .fix(format!(
+                    "create an OperatorGroup in namespace {namespace} with \
+                        spec.targetNamespaces: [{namespace}]; see `olm explain NoOperatorGroup`"
+                )),
             ),
             1 => {}
             n => out.push(
                 Ailment::new(
                     Code::TooManyOperatorGroups,
                     object,
-                    format!("it has {n} OperatorGroups ({}): no operator runs there until one is left", here.join(", ")),
+                    format!(
+                        "it has {n} OperatorGroups ({}), expected one; its operators do not run",
+                        here.join(", ")
+                    ),
                 )
                 .fix(format!("kubectl delete operatorgroup -n {namespace} NAME")),
             ),

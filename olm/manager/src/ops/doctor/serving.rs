@@ -39,8 +39,8 @@ fn webhook(configuration: &Value, facts: &Facts) -> Vec<Ailment> {
         let (namespace, service) = service;
         let webhook_name = webhook["name"].as_str().unwrap_or_default();
         let (severity, what) = match webhook["failurePolicy"].as_str() {
-            Some("Ignore") => (Severity::Warning, "goes unanswered and is passed over"),
-            _ => (Severity::Error, "refuses every request that it is asked about"),
+            Some("Ignore") => (Severity::Warning, "is unavailable and ignored"),
+            _ => (Severity::Error, "is unavailable and rejects all its requests"),
         };
         let why =
             format!("webhook {webhook_name} {what}: no pod behind Service {namespace}/{service} is ready");
@@ -61,12 +61,12 @@ fn api_service(object: &Value) -> Option<Ailment> {
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
     let service = |key: &str| object["spec"]["service"][key].as_str().unwrap_or_default();
     let why = format!(
-        "{}: {}; as long as it is registered and does not answer, namespaces cannot be deleted",
+        "{}: {}; while it is registered and unavailable, the deletion of namespaces is blocked",
         bad["reason"].as_str().unwrap_or("Unavailable"),
         bad["message"].as_str().unwrap_or_default()
     );
     let fix = format!(
-        "bring up Service {}/{}, or kubectl delete apiservice {name}",
+        "restore Service {}/{}, or run `kubectl delete apiservice {name}`",
         service("namespace"),
         service("name")
     );

@@ -251,7 +251,7 @@ fn each_ailment_is_found_and_says_what_to_do() {
         ),
         ("no manager", |f| f.manager = None, (Code::ManagerMissing, Error)),
         (
-            "no pod of it",
+            "none of its pods",
             |f| f.manager.as_mut().unwrap().deployment.as_mut().unwrap().status = None,
             (Code::ManagerNotReady, Error),
         ),

@@ -60,7 +60,7 @@ fn specs(patches: &Arc<Mutex<Vec<Value>>>) -> Vec<Value> {
 async fn what_is_offered_is_skipped_when_no_version_is_named() {
     let (client, patches) = cluster(&json!({ "skipVersions": ["0.9.0"] }), 0);
     let said = set(&client, &[], Some("db"), "etcd", &Wish::Skip(vec![])).await.unwrap();
-    assert_eq!((said.changed, said.text.as_str()), (true, "etcd never goes to 0.11.0"));
+    assert_eq!((said.changed, said.text.as_str()), (true, "etcd skips 0.11.0"));
     assert_eq!(specs(&patches), [json!({ "skipVersions": ["0.9.0", "0.11.0"] })]);
     // over exactly what was read
     assert_eq!(patches.lock().unwrap()[0]["metadata"]["resourceVersion"], "7");
@@ -96,7 +96,7 @@ async fn a_pin_outlasts_a_pause_and_that_is_told() {
     let pinned = json!({ "paused": true, "version": "=0.10.0", "upgradeConstraintPolicy": "SelfCertified" });
     let (client, patches) = cluster(&pinned, 0);
     let said = set(&client, &[], Some("db"), "etcd", &Wish::Resume).await.unwrap();
-    assert!(said.text.contains("stays at =0.10.0"), "{}", said.text);
+    assert!(said.text.contains("is resumed and pinned to =0.10.0"), "{}", said.text);
     set(&client, &[], Some("db"), "etcd", &Wish::Unpin).await.unwrap();
     assert_eq!(specs(&patches)[1], json!({ "version": null, "upgradeConstraintPolicy": null }));
 }

@@ -208,8 +208,7 @@ fn refuse_unseen(leaving: &Leaving, options: &UninstallOptions) -> Result<(), Er
     if !options.delete_crds || leaving.knows_all_crds(options) {
         return Ok(());
     }
-    let text =
-        "cannot list CustomResourceDefinitions, so CRDs that an earlier version brought cannot be found";
+    let text = "no permission to list CustomResourceDefinitions, so CRDs of previous versions were not found";
     Err(Error::Forbidden { text: text.into() })
 }
 
@@ -217,7 +216,7 @@ fn refuse_blocked(plan: &Plan) -> Result<(), Error> {
     match plan.findings.iter().find(|finding| finding.severity == Severity::Block) {
         Some(finding) => Err(Error::Refused {
             code: finding.code.to_string(),
-            text: format!("cannot uninstall {}: {}", plan.package, finding.text),
+            text: format!("failed to uninstall {}: {}", plan.package, finding.text),
             fix: finding.fix.clone(),
         }),
         None => Ok(()),
@@ -230,11 +229,7 @@ fn refuse_another(plan: &Plan, reviewed: Option<&str>) -> Result<(), Error> {
         Some(reviewed) if !same_digest(reviewed, &plan.digest) => {
             let deleted = plan.objects.iter().filter(|o| o.op == Op::Delete && o.goes_with.is_none());
             let names: Vec<String> = deleted.map(|o| o.reference.to_string()).collect();
-            let how = format!(
-                "reviewed was {reviewed}, and now it is {}, which deletes {}",
-                plan.digest,
-                names.join(", ")
-            );
+            let how = format!("reviewed {reviewed}, now {}, which deletes {}", plan.digest, names.join(", "));
             Err(changed(&format!("to uninstall {}", plan.package), &how))
         }
         _ => Ok(()),

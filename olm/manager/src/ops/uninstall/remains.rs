@@ -44,10 +44,10 @@ impl Remains {
                 return Err(Error::Refused {
                     code: "Ambiguous".into(),
                     text: format!(
-                        "CRDs of `{package}` are left from several namespaces: {}",
+                        "CRDs of `{package}` remain from several namespaces: {}",
                         several.join(", ")
                     ),
-                    fix: Some("say which with --namespace".into()),
+                    fix: Some("choose one with --namespace".into()),
                 });
             }
         };
@@ -82,7 +82,7 @@ impl Remains {
             package: package.to_owned(),
             display_name: package.to_owned(),
             status: Status::Uninstalling,
-            reason: "its CustomResourceDefinitions are left".into(),
+            reason: "its CustomResourceDefinitions remain".into(),
             version: None,
             csv: None,
             next: None,

@@ -75,7 +75,7 @@ pub(super) async fn carry_out(
     // What no manifest names, and carries the version's name all the same.
     for version in leaving.versions(options) {
         let found = labelled(client, &selector(&version, &plan.namespace)).await;
-        let found = found.map_err(Error::kube(format!("look for what {version} left behind")))?;
+        let found = found.map_err(Error::kube(format!("list the remaining objects of {version}")))?;
         let names = found.iter().map(ToString::to_string);
         let new: Vec<String> = names.filter(|name| !report.leftovers.contains(name)).collect();
         report.leftovers.extend(new);
@@ -125,7 +125,7 @@ fn overdue(since: Timestamp) -> bool {
 fn stuck(held: &[Held], how_long: &str) -> Error {
     Error::Refused {
         code: "StuckFinalizer".into(),
-        text: format!("not gone {how_long}: {}", in_words(held)),
+        text: format!("not deleted {how_long}: {}", in_words(held)),
         fix: held.first().map(Held::fix),
     }
 }
@@ -135,8 +135,8 @@ fn held_along(held: &Held, subscription: &Subscription) -> Option<Progress> {
     let told = held.told.as_ref().filter(|_| held.carries_itself_out())?;
     let (dependency, namespace) = (&held.object, subscription.namespace().unwrap_or_default());
     let message = format!(
-        "{dependency}, which was deleted with it, is held: {}; it goes by its own policy now: to keep what is there, set \
-         spec.deletionPolicy to null in {dependency} and in Subscription {namespace}/{}",
+        "the deletion of dependency {dependency} is held: {}; its own policy applies now: to retain its \
+            objects, set spec.deletionPolicy to null in {dependency} and in Subscription {namespace}/{}",
         told.message,
         subscription.name_any()
     );
@@ -218,14 +218,14 @@ impl Doing<'_> {
     async fn push_one(&self, object: &ObjectRef, known: Option<&str>) -> Result<Option<Pushed>, Error> {
         let (api, resource) = self.api(object).await?;
         let found = api.get_opt(&object.name).await;
-        let Some(found) = found.map_err(Error::kube(format!("look at {object}")))? else { return Ok(None) };
+        let Some(found) = found.map_err(Error::kube(format!("get {object}")))? else { return Ok(None) };
         let uid = found.uid().unwrap_or_default();
         if known.is_some_and(|known| known != uid) {
             // A GitOps pipeline, perhaps.
             return Err(Error::Refused {
                 code: "Recreated".into(),
-                text: format!("{object} was deleted and somebody created it again"),
-                fix: Some("take it out of what creates it, then uninstall again".into()),
+                text: format!("{object} was deleted and another client created it again"),
+                fix: Some("stop the client that creates it, then uninstall again".into()),
             });
         }
         let held = |object: &ObjectRef, found: &DynamicObject| Held {
@@ -294,7 +294,7 @@ impl Doing<'_> {
                 Ok(None) => return true,
                 Ok(Some(_)) => {}
                 Err(error) => {
-                    tracing::debug!(%object, %error, "cannot see whether it is gone");
+                    tracing::debug!(%object, %error, "no permission to check its deletion");
                     return false;
                 }
             }

@@ -69,9 +69,9 @@ impl Held {
     /// Who has to let it go.
     pub(super) fn text(&self) -> String {
         match self.finalizers.as_slice() {
-            [] => format!("{} is deleted and still there", self.object),
-            [one] => format!("{} waits for finalizer {one}", self.object),
-            several => format!("{} waits for finalizers {}", self.object, several.join(", ")),
+            [] => format!("{} is being deleted", self.object),
+            [one] => format!("{} is waiting for finalizer {one}", self.object),
+            several => format!("{} is waiting for finalizers {}", self.object, several.join(", ")),
         }
     }
 
@@ -81,12 +81,13 @@ impl Held {
         let (resource, name) = (&self.resource, &self.object.name);
         match self.finalizers.iter().find(|f| f.starts_with("operators.coreos.com/")) {
             Some(_) => format!(
-                "the manager takes that finalizer away when its work is done: see `olm doctor` and `kubectl describe {resource} {name}{place}`"
+                "the manager removes this finalizer after the cleanup: see `olm doctor` and `kubectl \
+                    describe {resource} {name}{place}`"
             ),
             None => format!(
-                "see what its operator says: `kubectl describe {resource} {name}{place}` and the operator's logs; only when \
-                 it will never finish, and what it would have cleaned up may stay behind: `kubectl patch {resource} \
-                 {name}{place} --type=merge -p '{{\"metadata\":{{\"finalizers\":null}}}}'`"
+                "check its operator: `kubectl describe {resource} {name}{place}` and the operator's logs; as \
+                    a last resort, without the operator's cleanup: `kubectl patch {resource} {name}{place} \
+                    --type=merge -p '{{\"metadata\":{{\"finalizers\":null}}}}'`"
             ),
         }
     }
@@ -119,7 +120,7 @@ mod tests {
     #[test]
     fn an_object_that_does_not_go_is_named_with_what_holds_it_and_what_to_do() {
         let stuck = held("Thing", &["example.com/backup"]);
-        assert_eq!(stuck.text(), "Thing ns/a waits for finalizer example.com/backup");
+        assert_eq!(stuck.text(), "Thing ns/a is waiting for finalizer example.com/backup");
         assert!(stuck.fix().contains("kubectl describe things.example.com a -n ns"), "{}", stuck.fix());
         assert!(stuck.fix().contains(r#"-p '{"metadata":{"finalizers":null}}'"#), "{}", stuck.fix());
         // nobody is told to take away what the manager is still to do

@@ -54,7 +54,8 @@ fn each_thing_that_is_waited_for_names_object_reason_and_fix() {
     let resolution = subscription(&json!([condition("ResolutionFailed", true, "NoUpgradeEdge", "no way")]));
     let catalog =
         subscription(&json!([condition("CatalogSourcesUnhealthy", true, "NoCatalogSourcesFound", "gone")]));
-    let hidden = "targeted catalogsource olm/cat cannot be used from namespace ns: why; set spec.sourceNamespace to ns";
+    let hidden = "targeted catalogsource olm/cat is not available in namespace ns: why; set \
+        spec.sourceNamespace to ns";
     // what was found out before is not what is in the way now
     let hidden = subscription(&json!([
         condition("ResolutionFailed", true, "ConstraintsNotSatisfiable", "no way"),
@@ -101,7 +102,7 @@ fn each_thing_that_is_waited_for_names_object_reason_and_fix() {
             Some(plan("InstallComponentFailed")),
             "InstallPlan ns/install-a",
             "InstallComponentFailed",
-            "tried again",
+            "retries automatically",
         ),
         (
             subscription(&json!([])),
@@ -135,9 +136,11 @@ fn the_operator_that_asks_to_stay_is_told_once() {
 #[test]
 fn a_version_tells_each_requirement_that_is_not_met_else_its_pod_else_itself() {
     let requirements = json!([
-        { "kind": "CustomResourceDefinition", "name": "b.example.com", "status": "NotPresent", "message": "CRD is not present" },
+        { "kind": "CustomResourceDefinition", "name": "b.example.com", "status": "NotPresent", "message": "CRD \
+            is not present" },
         { "kind": "CustomResourceDefinition", "name": "c.example.com", "status": "Present", "message": "fine" },
-        { "kind": "ServiceAccount", "name": "sa", "status": "PresentNotSatisfied", "message": "missing get pods" },
+        { "kind": "ServiceAccount", "name": "sa", "status": "PresentNotSatisfied", "message": "missing get \
+            pods" },
     ]);
     let pending = csv(
         &json!({ "phase": "Pending", "reason": "RequirementsNotMet", "message": "m", "requirementStatus": requirements }),
@@ -152,7 +155,7 @@ fn a_version_tells_each_requirement_that_is_not_met_else_its_pod_else_itself() {
             ("ServiceAccount ns/sa", "missing get pods")
         ]
     );
-    assert_eq!(found[0].fix.as_deref(), Some("install the operator that brings it"));
+    assert_eq!(found[0].fix.as_deref(), Some("install the operator that provides it"));
 
     let installing =
         csv(&json!({ "phase": "Installing", "reason": "InstallWaiting", "message": "0 of 1 replicas" }));

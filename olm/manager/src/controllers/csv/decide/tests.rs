@@ -267,7 +267,7 @@ fn bad_input_names_object_field_and_fix() {
     assert_eq!((decision.phase, decision.reason), (CsvPhase::Failed, "InvalidInstallModes"));
     assert_eq!(
         decision.message,
-        "spec.installModes has OwnNamespace more than once; name each install mode once"
+        "spec.installModes: OwnNamespace is listed more than once, expected each install mode once"
     );
 
     let lonely = csv("v1", CsvPhase::Pending, "");

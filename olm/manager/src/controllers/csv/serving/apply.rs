@@ -66,9 +66,9 @@ impl Serving {
             Step::Replace(why) if served.live.is_some() => Some((
                 true,
                 "CertificateReplaced",
-                format!("{what} had no usable certificate and got a new one: {why}"),
+                format!("replaced the invalid certificate of {what}: {why}"),
             )),
-            Step::Switch => Some((false, "CertificateRenewed", format!("{what} has a new certificate"))),
+            Step::Switch => Some((false, "CertificateRenewed", format!("renewed the certificate of {what}"))),
             _ => None,
         };
         secret::write(&mut self.endpoints[index], held, resources).await?;
@@ -178,7 +178,7 @@ impl Serving {
                 Api::<ValidatingWebhookConfiguration>::all(client).delete(name, &params).await.map(drop)
             };
             match deleted {
-                Ok(()) => tracing::info!(kind = stale.kind, name, csv = csv_name(csv), "took a webhook away"),
+                Ok(()) => tracing::info!(kind = stale.kind, name, csv = csv_name(csv), "deleted a webhook"),
                 Err(kube::Error::Api(status)) if status.is_not_found() => {}
                 Err(error) => {
                     tracing::debug!(kind = stale.kind, name, error = short(&error), "failed to delete");

@@ -91,7 +91,7 @@ impl Serving {
             ..ServingFacts::default()
         };
         if let Some(way) = self.ways.iter().find(|way| !way.is_there()) {
-            facts.endpoints_missing = Some(format!("{} to be as it should be", named(&way.manifest)));
+            facts.endpoints_missing = Some(format!("{} to match its spec", named(&way.manifest)));
         }
         for served in &self.endpoints {
             let what = format!("the certificate of deployment {}", served.endpoint.deployment);
@@ -100,7 +100,7 @@ impl Serving {
                     facts.broken =
                         Some(format!("{what} in Secret {} is replaced: {why}", served.endpoint.secret));
                 }
-                Step::Replace(_) => facts.endpoints_missing = Some(format!("{what} to be made")),
+                Step::Replace(_) => facts.endpoints_missing = Some(format!("{what} to be created")),
                 Step::Prepare | Step::Publish | Step::Switch | Step::Drop => {
                     facts.rotate = Some(format!("{what} is being renewed"));
                 }
@@ -220,8 +220,7 @@ impl Serving {
             if available.is_some_and(|c| c["status"] == "True") {
                 return None;
             }
-            let why =
-                available.and_then(|c| c["message"].as_str()).unwrap_or("it has not been looked at yet");
+            let why = available.and_then(|c| c["message"].as_str()).unwrap_or("not yet checked");
             Some(format!("{} to be available: {why}", named(&wanted.manifest)))
         })
     }
@@ -272,7 +271,7 @@ fn requirement(manifest: &Value, live: Option<&Value>) -> RequirementStatus {
         kind: "APIService".into(),
         name: manifest["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
         status: RequirementState::Present,
-        message: "it is served by a deployment of this version".into(),
+        message: "served by a deployment of this version".into(),
         uuid: live.and_then(|live| live["metadata"]["uid"].as_str()).map(str::to_owned),
         dependents: Vec::new(),
     }

@@ -155,7 +155,7 @@ fn protected<'a>(mut wanted: impl Iterator<Item = &'a Wanted>) -> Option<String>
         let reference = ObjectRef::of(&wanted.manifest);
         reference.is_some_and(|reference| is_reserved(&reference, wanted.live.as_ref()))
     })?;
-    Some(format!("{} exists and belongs to olm or to Kubernetes", super::named(&found.manifest)))
+    Some(format!("{} exists and belongs to olm or Kubernetes", super::named(&found.manifest)))
 }
 
 /// Pure. Who serves an APIService that the version wants to serve, if that is neither itself nor a version that steps aside.
@@ -179,12 +179,12 @@ pub(super) fn conflict(
             return None;
         }
         let whose = if owner.is_empty() {
-            "somebody who is no operator".to_owned()
+            "an owner outside of olm".to_owned()
         } else {
             format!("ClusterServiceVersion {home}/{owner}")
         };
         Some(format!(
-            "{} exists and belongs to {whose}; delete it, or the operator that it belongs to",
+            "{} exists and belongs to {whose}; delete it or its owner",
             super::named(&wanted.manifest)
         ))
     })

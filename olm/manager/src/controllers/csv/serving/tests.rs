@@ -120,7 +120,7 @@ fn service(serving: &mut Serving) -> &mut Value {
 #[test]
 fn what_comes_before_the_deployments_is_missing_first() {
     let facts = absent(|_| ()).facts();
-    assert_eq!(facts.endpoints_missing.as_deref(), Some("the certificate of deployment op to be made"));
+    assert_eq!(facts.endpoints_missing.as_deref(), Some("the certificate of deployment op to be created"));
     assert!(
         facts
             .registration_missing
@@ -152,10 +152,7 @@ fn what_somebody_changed_is_seen() {
     let mut serving = complete(|_| ());
     let service = serving.ways.iter_mut().find(|way| way.manifest["kind"] == "Service").unwrap();
     service.live.as_mut().unwrap()["spec"]["ports"][0]["targetPort"] = json!(1);
-    assert_eq!(
-        serving.facts().endpoints_missing.as_deref(),
-        Some("Service op-service to be as it should be")
-    );
+    assert_eq!(serving.facts().endpoints_missing.as_deref(), Some("Service op-service to match its spec"));
     // a webhook that asks somebody else: it is not told of certificates any more, but put right
     let mut serving = complete(|_| ());
     let hook = serving.switches[0].live.as_mut().unwrap();
@@ -209,7 +206,10 @@ fn an_api_service_is_waited_for_until_it_answers() {
     let waiting = |serving: &Serving| serving.facts().waiting;
     let text = waiting(&serving).unwrap();
     assert!(text.contains("APIService v1.api.example.com to be available"), "{text}");
-    let condition = |status: &str| json!({ "conditions": [{ "type": "Available", "status": status, "message": "no endpoints" }] });
+    let condition = |status: &str| {
+        json!({ "conditions": [{ "type": "Available", "status": status, "message": "no \
+        endpoints" }] })
+    };
     service(&mut serving)["status"] = condition("False");
     assert!(waiting(&serving).unwrap().ends_with("no endpoints"));
     service(&mut serving)["status"] = condition("True");
@@ -257,5 +257,5 @@ fn an_api_service_of_somebody_else_is_a_conflict() {
     let text = conflict(owned("thing.v1", "other")).unwrap();
     assert!(text.contains("belongs to ClusterServiceVersion other/thing.v1"), "{text}");
     assert!(conflict(owned("rival.v1", "ns")).is_some());
-    assert!(conflict(json!({})).unwrap().contains("somebody who is no operator"));
+    assert!(conflict(json!({})).unwrap().contains("an owner outside of olm"));
 }

@@ -158,7 +158,7 @@ fn tools_that_know_only_the_usual_conditions_see_how_it_stands() {
             (Kstatus::Failed, Argo::Degraded, Argo::Degraded),
         ),
         (
-            "waits for approval",
+            "is waiting for approval",
             Catalog::Ready,
             vec![],
             plan(false, InstallPlanPhase::RequiresApproval),
@@ -174,7 +174,7 @@ fn tools_that_know_only_the_usual_conditions_see_how_it_stands() {
             (Kstatus::InProgress, Argo::Progressing, Argo::Progressing),
         ),
         (
-            "does not run yet",
+            "is not running yet",
             Catalog::Ready,
             csv(CsvPhase::Installing),
             vec![],
@@ -190,7 +190,7 @@ fn tools_that_know_only_the_usual_conditions_see_how_it_stands() {
             (Kstatus::Current, Argo::Healthy, Argo::Healthy),
         ),
         (
-            "upgrade waits for approval",
+            "upgrade is waiting for approval",
             Catalog::Ready,
             csv(CsvPhase::Succeeded),
             plan(false, InstallPlanPhase::RequiresApproval),
