@@ -38,9 +38,9 @@ where
 }
 
 /// Looks for what is to be remarked in a map whose entries somebody else goes through; nothing is written.
-pub(crate) struct Look<'de>(Writer<'de, 'static>);
+pub(crate) struct Inspector<'de>(Writer<'de, 'static>);
 
-impl<'de> Look<'de> {
+impl<'de> Inspector<'de> {
     pub fn new() -> Self {
         Self(Writer::new(None))
     }

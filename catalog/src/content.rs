@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 
 use crate::model::{Catalog, Group, Package};
-use crate::store::Shelf;
+use crate::store::StoreFiles;
 
 /// Where the texts are.
 #[derive(Debug, Clone)]
@@ -15,7 +15,7 @@ pub(crate) enum Content {
     /// By name of the package.
     Memory(BTreeMap<String, Arc<String>>),
     /// By digest.
-    Disk(Arc<Shelf>),
+    Disk(Arc<StoreFiles>),
     /// The catalog was only checked.
     Nowhere,
 }
@@ -137,7 +137,7 @@ impl Catalog {
                 Some(text) => Ok(Arc::clone(text)),
                 None => Err(ContentError::NotKept { package: package.to_owned() }),
             },
-            Content::Disk(shelf) => shelf.read(package, group),
+            Content::Disk(disk) => disk.read(package, group),
             Content::Nowhere => Err(ContentError::NotKept { package: package.to_owned() }),
         }
     }

@@ -21,7 +21,7 @@ use crate::parallel;
 use crate::problem::{self, Place, Problem, Severity};
 use crate::scan::{Entry, Scan};
 use crate::spelling;
-use crate::store::Shelf;
+use crate::store::StoreFiles;
 use crate::summary::Summary;
 
 /// The whole community catalog has 87 MB; a file beyond this is not read.
@@ -79,7 +79,7 @@ impl Catalog {
 /// What becomes of the packages' texts.
 pub(crate) enum Keep<'a> {
     Memory(Mutex<BTreeMap<String, Arc<String>>>),
-    Disk(&'a Shelf),
+    Disk(&'a StoreFiles),
     Nothing,
 }
 
@@ -95,7 +95,7 @@ impl Keep<'_> {
                 texts.insert(package.to_owned(), Arc::clone(text));
                 Ok(())
             }
-            Self::Disk(shelf) => shelf.write(digest, text),
+            Self::Disk(disk) => disk.write(digest, text),
             Self::Nothing => Ok(()),
         }
     }

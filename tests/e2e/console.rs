@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeSet,
-    future::Future,
     path::PathBuf,
     time::{Duration, Instant},
 };
@@ -95,23 +94,6 @@ async fn says(page: &mut Page, text: &str) -> Result<()> {
     page.wait_for(&format!("document.body.innerText.includes({text:?})"), PATIENCE).await.map(drop)
 }
 
-/// A browser is many processes on a machine that also runs three etcds: its scenario may begin once more, in a browser
-/// of its own and from an empty cluster. The first failure is printed, and `make test` lists it.
-async fn with_a_second_try<F, Fut>(name: &str, cluster: &Cluster, walk: F) -> Result<()>
-where
-    F: Fn(Cluster) -> Fut,
-    Fut: Future<Output = Result<()>>,
-{
-    let before = names(cluster, "subscriptions")?;
-    let Err(error) = walk(cluster.clone()).await else { return Ok(()) };
-    println!("flaky: {name}: {}", format!("{error:#}").replace('\n', " | "));
-    for (ns, subscription) in names(cluster, "subscriptions")?.difference(&before) {
-        cluster.olm_ok(&["uninstall", subscription, "-n", ns, "--instances", "delete", "--yes"])?;
-        delete_namespace(cluster, ns)?;
-    }
-    walk(cluster.clone()).await
-}
-
 /// Namespace and name of every object of a kind.
 fn names(cluster: &Cluster, kind: &str) -> Result<BTreeSet<(String, String)>> {
     let list = get(cluster, &[kind, "-A"])?;
@@ -128,21 +110,18 @@ fn one_click_installs_and_a_form_creates_a_cluster() {
             olm_tests::skipped(NAME, "etcd is not installed");
             return Ok(());
         };
-        with_a_second_try(NAME, &cluster, async |cluster| {
-            let Some(link) = cluster.login_link().await? else {
-                olm_tests::skipped(NAME, "there is no console on this cluster");
-                return Ok(());
-            };
-            let Some(mut page) = Page::open(1280, 900).await? else {
-                olm_tests::skipped(NAME, "chromium is not installed");
-                return Ok(());
-            };
-            match one_click(&cluster, &mut page, &link, &version).await {
-                Ok(()) => Ok(()),
-                Err(error) => Err(error.context(format!("the page: {}", page.seen().await))),
-            }
-        })
-        .await
+        let Some(link) = cluster.login_link().await? else {
+            olm_tests::skipped(NAME, "there is no console on this cluster");
+            return Ok(());
+        };
+        let Some(mut page) = Page::open(1280, 900).await? else {
+            olm_tests::skipped(NAME, "chromium is not installed");
+            return Ok(());
+        };
+        match one_click(&cluster, &mut page, &link, &version).await {
+            Ok(()) => Ok(()),
+            Err(error) => Err(error.context(format!("the page: {}", page.seen().await))),
+        }
     });
 }
 

@@ -91,14 +91,14 @@ pub(crate) struct Done {
 }
 
 /// The hands: what they need.
-pub(crate) struct Hands<'a> {
+pub(crate) struct Applier<'a> {
     pub(crate) client: &'a Client,
     pub(crate) etcd: &'a Etcd,
     pub(crate) addressing: &'a dyn Addressing,
     pub(crate) cluster: &'a Validated,
 }
 
-impl Hands<'_> {
+impl Applier<'_> {
     /// Makes both Services as they should be.
     pub(crate) async fn services(&self) -> Result<(), ApplyError> {
         let api: Api<Service> = Api::namespaced(self.client.clone(), &self.cluster.namespace);

@@ -14,7 +14,7 @@ use kube::{Api, Client, Resource, ResourceExt};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use crate::apply::{ApplyError, Hands, why};
+use crate::apply::{Applier, ApplyError, why};
 use crate::crd::backup::EtcdBackup;
 use crate::crd::{EtcdCluster, EtcdClusterStatus};
 use crate::dereference::{self, LookError};
@@ -268,14 +268,14 @@ impl<'a> Pass<'a> {
 
     /// The Services, a look, and the claims as they should be.
     async fn prepare(&self, cluster: &EtcdCluster, valid: &Validated) -> Result<Observed, ReconcileError> {
-        let hands = self.hands(valid);
+        let applier = self.applier(valid);
         if !valid.goal.paused {
-            hands.services().await?;
+            applier.services().await?;
         }
         let seen = self.look(cluster, valid).await?;
         self.context.tls.noticed(valid, &seen);
         if !valid.goal.paused {
-            hands.claims(&seen).await?;
+            applier.claims(&seen).await?;
         }
         Ok(seen)
     }
@@ -310,13 +310,13 @@ impl<'a> Pass<'a> {
     }
 
     async fn observe(&self, valid: &Validated) -> Result<Observed, LookError> {
-        let around = self.context.around(valid).await;
+        let environment = self.context.environment(valid).await;
         let addressing = &*self.context.addressing;
-        dereference::observe(&self.context.client, &self.etcd, addressing, valid, &around).await
+        dereference::observe(&self.context.client, &self.etcd, addressing, valid, &environment).await
     }
 
-    fn hands<'b>(&'b self, cluster: &'b Validated) -> Hands<'b> {
-        Hands {
+    fn applier<'b>(&'b self, cluster: &'b Validated) -> Applier<'b> {
+        Applier {
             client: &self.context.client,
             etcd: &self.etcd,
             addressing: &*self.context.addressing,
@@ -408,9 +408,9 @@ impl<'a> Pass<'a> {
         action: &Action,
         decision: &mut Decision,
     ) -> Result<(), ApplyError> {
-        let hands = self.hands(valid);
+        let applier = self.applier(valid);
         let begin = Instant::now();
-        match hands.act(action, seen).await {
+        match applier.act(action, seen).await {
             Ok(done) => {
                 tracing::info!(cluster = key(cluster), action = ?action, ?done, took = ?begin.elapsed(), "done");
                 self.context.metrics.action(action.kind());

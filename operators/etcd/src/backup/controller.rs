@@ -499,8 +499,8 @@ pub(crate) async fn members(
         .await
         .map_err(|error| format!("EtcdCluster {name}: {error}"))?;
     let etcd = base.etcd.with(secured.access.clone());
-    let around = dereference::Around::default();
-    let seen = dereference::observe(&base.client, &etcd, &*base.addressing, &valid, &around).await;
+    let environment = dereference::Environment::default();
+    let seen = dereference::observe(&base.client, &etcd, &*base.addressing, &valid, &environment).await;
     let seen = seen.map_err(|error| error.to_string())?;
     let running = seen.pods.iter().filter(|pod| !pod.deleting && !pod.ended);
     let endpoints: BTreeSet<String> = running.filter_map(|pod| base.addressing.endpoint(pod)).collect();

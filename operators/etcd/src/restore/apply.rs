@@ -8,7 +8,7 @@ use ring::rand::SecureRandom;
 use serde_json::{Value, json};
 
 use super::controller::Context;
-use super::look::Look;
+use super::observe::ObservedRestore;
 use super::seed::{Seed, Source};
 use super::{ANNOTATION_FORMER, FINALIZER, LABEL_RESTORED_BY};
 use crate::apply::why;
@@ -37,13 +37,13 @@ fn handed_over(cluster_id: &str, version: Option<String>) -> Value {
 }
 
 /// The hands: what they need.
-pub(crate) struct Hands<'a> {
+pub(crate) struct Applier<'a> {
     pub(crate) context: &'a Context,
     pub(crate) restore: &'a EtcdRestore,
-    pub(crate) look: &'a Look,
+    pub(crate) look: &'a ObservedRestore,
 }
 
-impl Hands<'_> {
+impl Applier<'_> {
     fn api<K>(&self) -> Api<K>
     where
         K: Resource<Scope = k8s_openapi::NamespaceResourceScope>,

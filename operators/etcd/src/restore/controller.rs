@@ -14,8 +14,8 @@ use kube::{Api, Resource, ResourceExt};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::apply::Hands;
-use super::look::{Look, look};
+use super::apply::Applier;
+use super::observe::{ObservedRestore, look};
 use super::place::Place;
 use super::plan::{Step, next_step};
 use super::verify::verify;
@@ -141,13 +141,13 @@ impl Turn<'_> {
             Ok(look) => look,
             Err(reason) => return self.wait(None, &reason, AGAIN).await,
         };
-        let hands = Hands { context: self.context, restore: self.restore, look: &look };
+        let applier = Applier { context: self.context, restore: self.restore, look: &look };
         if self.restore.metadata.deletion_timestamp.is_some() {
             let held = look.seen.cluster.as_ref().is_some_and(|c| c.holder.as_ref() == Some(&look.seen.uid));
             if held {
-                hands.release().await.map_err(ReconcileError::Step)?;
+                applier.release().await.map_err(ReconcileError::Step)?;
             }
-            hands.finalizer(false).await.map_err(ReconcileError::Step)?;
+            applier.finalizer(false).await.map_err(ReconcileError::Step)?;
             return Ok(Requeue::await_change());
         }
         // The look took a while.
@@ -160,7 +160,7 @@ impl Turn<'_> {
         }
         let done = match &step {
             Step::Done => {
-                hands.finalizer(false).await.map_err(ReconcileError::Step)?;
+                applier.finalizer(false).await.map_err(ReconcileError::Step)?;
                 return Ok(Requeue::await_change());
             }
             Step::Wait(phase, reason) => {
@@ -178,9 +178,9 @@ impl Turn<'_> {
                 return Ok(Requeue::requeue(SOON));
             }
             Step::Succeed { revision } => return self.succeed(*revision).await,
-            Step::CreateCluster => hands.create_cluster().await,
+            Step::CreateCluster => applier.create_cluster().await,
             Step::Hold => {
-                let held = hands.hold().await;
+                let held = applier.hold().await;
                 if held.is_ok() {
                     let text =
                         format!("EtcdCluster {} is being restored; its members are stopped", look.seen.name);
@@ -188,13 +188,13 @@ impl Turn<'_> {
                 }
                 held
             }
-            Step::Release => hands.release().await,
+            Step::Release => applier.release().await,
             Step::Keep => return Ok(Requeue::await_change()),
-            Step::DeletePod { name, uid } => hands.delete_pod(name, uid).await,
-            Step::SetAside { name, uid } => hands.set_aside(name, uid).await,
-            Step::Recover { name } => hands.recover(name).await,
-            Step::CreateSeed { name } => hands.create_seed(name).await,
-            Step::HandOver => hands.hand_over().await,
+            Step::DeletePod { name, uid } => applier.delete_pod(name, uid).await,
+            Step::SetAside { name, uid } => applier.set_aside(name, uid).await,
+            Step::Recover { name } => applier.recover(name).await,
+            Step::CreateSeed { name } => applier.create_seed(name).await,
+            Step::HandOver => applier.hand_over().await,
         };
         match done {
             Ok(()) => Ok(Requeue::requeue(SOON)),
@@ -254,7 +254,7 @@ impl Turn<'_> {
     }
 
     /// Backs up what the cluster holds, beside the snapshot.
-    async fn safety(&self, look: &Look) -> Result<Requeue, ReconcileError> {
+    async fn safety(&self, look: &ObservedRestore) -> Result<Requeue, ReconcileError> {
         let status = self.status();
         match self.safety_backup(look).await {
             Ok(uri) => {
@@ -279,7 +279,7 @@ impl Turn<'_> {
         }
     }
 
-    async fn safety_backup(&self, look: &Look) -> Result<String, String> {
+    async fn safety_backup(&self, look: &ObservedRestore) -> Result<String, String> {
         let (base, namespace) = (&self.context.base, self.restore.namespace().unwrap_or_default());
         let source = self.target()?;
         let uid = self.restore.uid().unwrap_or_default();

@@ -4,7 +4,7 @@ use std::fmt;
 
 use proptest::prelude::*;
 
-use super::super::rules::{Look, Told, broken};
+use super::super::rules::{DataComparison, RuleInput, broken};
 use super::super::*;
 use super::hold::hold;
 use crate::maintenance::{Cause, Record};
@@ -374,8 +374,8 @@ impl Case {
     fn action(&self) -> Result<Option<Action>, String> {
         let (goal, memory, seen) = (self.goal(), self.memory(), self.seen());
         let Some(action) = plan(&goal, &memory, &seen).action else { return Ok(None) };
-        let told = Told::of(&goal, &memory, &seen);
-        let look = Look { goal: &goal, memory: &memory, seen: &seen, told: &told };
+        let told = DataComparison::of(&goal, &memory, &seen);
+        let look = RuleInput { goal: &goal, memory: &memory, seen: &seen, told: &told };
         let broken = broken(&look, &action);
         if broken.is_empty() { Ok(Some(action)) } else { Err(format!("{action:?} breaks {broken:?}")) }
     }

@@ -12,7 +12,7 @@ use crate::apply::why;
 use crate::backup::source::{Door, Entry};
 use crate::crd::restore::EtcdRestore;
 use crate::crd::{EtcdCluster, EtcdClusterStatus};
-use crate::dereference::{self, Around};
+use crate::dereference::{self, Environment};
 use crate::etcd::Etcd;
 use crate::names;
 use crate::observed::{LOG_IN, Observed, PodView};
@@ -20,7 +20,7 @@ use crate::plan::prove;
 use crate::validate::{Validated, validate};
 
 /// What was seen, and what is needed to act on it.
-pub(crate) struct Look {
+pub(crate) struct ObservedRestore {
     pub(crate) seen: Seen,
     pub(crate) cluster: Option<EtcdCluster>,
     /// Absent when the spec is wrong.
@@ -30,7 +30,7 @@ pub(crate) struct Look {
 }
 
 /// One look.
-pub(crate) async fn look(context: &Context, restore: &EtcdRestore) -> Result<Look, String> {
+pub(crate) async fn look(context: &Context, restore: &EtcdRestore) -> Result<ObservedRestore, String> {
     let base = &context.base;
     let namespace = restore.namespace().unwrap_or_default();
     let name = restore.spec.etcd_cluster.name.clone();
@@ -40,7 +40,7 @@ pub(crate) async fn look(context: &Context, restore: &EtcdRestore) -> Result<Loo
         .await
         .map_err(|error| format!("failed to read EtcdCluster {name}: {}", why(&error)))?;
     let source = restore.spec.source_claim();
-    let mut look = Look {
+    let mut look = ObservedRestore {
         seen: Seen {
             invalid: source.clone().err(),
             claim: source
@@ -78,9 +78,10 @@ pub(crate) async fn look(context: &Context, restore: &EtcdRestore) -> Result<Loo
                     base.tls.secure(&base.client, &valid).await.map_err(|error| error.to_string())?;
                 look.etcd = base.etcd.with(secured.access.clone());
                 let addressing = &*base.addressing;
-                let around = Around { now: base.now(), classes: base.classes().await, ..Around::default() };
+                let environment =
+                    Environment { now: base.now(), classes: base.classes().await, ..Environment::default() };
                 let observed =
-                    dereference::observe(&base.client, &look.etcd, addressing, &valid, &around).await;
+                    dereference::observe(&base.client, &look.etcd, addressing, &valid, &environment).await;
                 let observed = observed.map_err(|error| error.to_string())?;
                 found.pods = pods(context, &valid, &observed, restore).await?;
                 found.claims = observed
@@ -163,7 +164,11 @@ async fn inspect_claim(context: &Context, seen: &mut Seen, cluster: &EtcdCluster
 }
 
 /// The pod in which etcd runs on a copy of the claim's data, and what that etcd says.
-async fn on_copy(context: &Context, look: &Look, valid: &Validated) -> Result<Vec<PodSeen>, String> {
+async fn on_copy(
+    context: &Context,
+    look: &ObservedRestore,
+    valid: &Validated,
+) -> Result<Vec<PodSeen>, String> {
     if look.seen.claim.is_none() {
         return Ok(Vec::new());
     }
@@ -263,7 +268,7 @@ fn of_pod(pod: &Pod, observed: &Observed, here: Option<&str>) -> PodSeen {
 }
 
 /// A read through a majority, once it is asked for.
-async fn revision(context: &Context, look: &Look, observed: &Observed) -> Option<i64> {
+async fn revision(context: &Context, look: &ObservedRestore, observed: &Observed) -> Option<i64> {
     if look.seen.status.cluster_id.is_empty() {
         return None;
     }
