@@ -145,7 +145,7 @@ fn table() -> String {
 
 #[test]
 fn the_documentation_has_every_metric_and_no_other() {
-    crate::testing::documented("metrics", &table());
+    crate::testing::documented("monitoring.md", "metrics", &table());
 }
 
 #[test]

@@ -112,7 +112,7 @@ fn nothing_new_is_an_equal_status() {
 }
 
 /// What Flux and Argo CD make of each state. Argo CD's own check looks at four conditions of OLM v0 and takes everything
-/// else for healthy; ours (docs/running.md) looks at the usual ones.
+/// else for healthy; ours (docs/monitoring.md) looks at the usual ones.
 #[test]
 fn tools_that_know_only_the_usual_conditions_see_how_it_stands() {
     let csv = |phase: CsvPhase| {
