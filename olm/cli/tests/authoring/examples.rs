@@ -53,18 +53,20 @@ fn the_examples_of_the_page_are_what_the_program_says() {
     assert_eq!(without_digests(&anew), without_digests(&page), "UPDATE=1 writes docs/plans.md anew");
 }
 
-/// The commands in the code blocks of a document: lines that continue are joined; comments, pipes and redirections end a command.
+/// The commands in the code blocks of a document, in blocks of output (`text`) those after a prompt. Lines that continue are joined;
+/// comments, pipes and redirections end a command.
 fn commands(page: &str) -> Vec<String> {
-    let (mut found, mut code) = (Vec::new(), false);
+    let (mut found, mut code, mut output) = (Vec::new(), false, false);
     let page = page.replace("\\\n", " ");
-    for line in page.lines() {
-        if line.trim_start().starts_with("```") {
-            code = !code;
+    for line in page.lines().map(str::trim_start) {
+        if let Some(language) = line.strip_prefix("```") {
+            (code, output) = (!code, language == "text");
         }
-        let line = line.trim_start().trim_start_matches("$ ");
+        let prompted = line.strip_prefix("$ ");
+        let line = prompted.unwrap_or(line);
         let ends = [" #", " | ", " > ", " 2>", "; ", " && "];
         let end = ends.iter().filter_map(|mark| line.find(mark)).min().unwrap_or(line.len());
-        if code && line.starts_with("olm ") {
+        if code && line.starts_with("olm ") && (prompted.is_some() || !output) {
             found.push(line[..end].to_owned());
         }
     }
