@@ -24,14 +24,15 @@ pub(crate) enum Content {
 #[derive(Debug, thiserror::Error)]
 pub enum ContentError {
     /// The catalog was loaded to be checked.
-    #[error("the content of package {package} was not kept: the catalog was only checked")]
+    #[error("content of package {package} not stored: the catalog was only checked")]
     NotKept {
         /// The package.
         package: String,
     },
     /// The file is not readable.
     #[error(
-        "failed to read package {package} from {path}: {source}; it is read anew at the catalog's next refresh"
+        "failed to read package {package} from {path}: {source}; the next refresh of the catalog reads it \
+         again"
     )]
     Read {
         /// The package.
@@ -43,7 +44,8 @@ pub enum ContentError {
     },
     /// The file is not what was written.
     #[error(
-        "failed to read package {package} from {path}: the file is damaged; it was set aside and is read anew at the catalog's next refresh"
+        "failed to read package {package} from {path}: file corrupted and set aside; the next refresh of \
+         the catalog reads it again"
     )]
     Damaged {
         /// The package.

@@ -31,13 +31,13 @@ const VERSION: u32 = 2;
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// Another process has it.
-    #[error("the catalog store {path} is used by another process; give each its own folder")]
+    #[error("catalog store {path} is in use by another process; use a separate directory for each")]
     Used {
         /// The folder.
         path: PathBuf,
     },
     /// There was a catalog, and what is to take its place has nothing that could be used.
-    #[error("{origin} holds no package that can be used{}", problem.as_ref().map(|problem| format!("; {problem}")).unwrap_or_default())]
+    #[error("{origin} contains no valid package{}", problem.as_ref().map(|problem| format!("; {problem}")).unwrap_or_default())]
     Unusable {
         /// Where it came from.
         origin: String,
@@ -159,7 +159,8 @@ impl Store {
             Ok(index) if index.version == VERSION && index.key == key => index,
             Ok(_) => return Ok(None),
             Err(error) => {
-                tracing::warn!(path = %path.display(), %error, "an index of the catalog store is damaged and is made anew");
+                tracing::warn!(path = %path.display(), %error, "index of the catalog store corrupted, \
+                 rebuilding it");
                 return Ok(None);
             }
         };

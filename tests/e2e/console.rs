@@ -196,7 +196,7 @@ async fn backups_and_restores(cluster: &Cluster, page: &mut Page, link: &str, ns
     );
     cluster.kubectl_in(&["apply", "-f", "-"], Some(&backup))?;
     page.goto(&format!("{base}/instances/etcdbackups.etcd.database.coreos.com/{ns}/save")).await?;
-    says(page, "this operator has no folder for backups").await?;
+    says(page, "this operator has no backup directory").await?;
     shot(page, "7-etcdbackups-page").await
 }
 
@@ -218,7 +218,7 @@ fn the_approve_button_approves_and_uninstall_asks_for_the_name() {
             Some(&subscription(ns, "Manual", Some("etcdoperator.v0.10.1"))),
         )?;
         page.goto(&format!("{base}/installed/{ns}/etcd")).await?;
-        says(&mut page, "A plan waits for you").await?;
+        says(&mut page, "Plan requires approval").await?;
         ensure!(
             get(&cluster, &["csv", "-n", ns])?["items"].as_array().is_some_and(Vec::is_empty),
             "installed unasked"
@@ -245,7 +245,7 @@ fn the_approve_button_approves_and_uninstall_asks_for_the_name() {
         cluster.kubectl(&["get", "etcdcluster", "data", "-n", ns])?;
         page.eval("document.getElementById('confirm').value = 'etcd'").await?;
         page.click("Uninstall").await?;
-        says(&mut page, "etcd is uninstalled").await?;
+        says(&mut page, "etcd uninstalled").await?;
         shot(&mut page, "11-uninstalled").await?;
         let left = cluster.kubectl(&["get", "subscriptions,csv,etcdclusters", "-n", ns, "-o", "name"])?;
         ensure!(left.trim().is_empty(), "left over: {left}");
@@ -289,13 +289,13 @@ fn the_console_works_without_scripts() {
             .await?;
         page.eval("document.querySelector('input[name=\"/metadata/name\"]').value = 'No Name'").await?;
         page.click("Check").await?;
-        says(&mut page, "Nothing was created yet").await?;
+        says(&mut page, "Not created: ").await?;
 
         page.goto(&format!("{base}{}", path.as_str().unwrap_or_default())).await?;
         page.click("Uninstall").await?;
         at(&mut page, &format!("/installed/{ns}/etcd/uninstall")).await?;
         page.click("Uninstall").await?;
-        says(&mut page, "etcd is uninstalled").await?;
+        says(&mut page, "etcd uninstalled").await?;
         delete_namespace(&cluster, &ns)
     });
 }

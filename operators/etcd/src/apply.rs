@@ -36,7 +36,7 @@ pub enum ApplyError {
         source: Box<kube::Error>,
     },
     /// A Service of that name belongs to somebody else.
-    #[error("Service {0} exists and belongs to somebody else; rename the cluster or delete that Service")]
+    #[error("Service {0} exists and is not owned by this cluster; rename the cluster or delete the Service")]
     ForeignService(String),
     /// etcd refused.
     #[error(transparent)]

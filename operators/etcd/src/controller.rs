@@ -51,13 +51,13 @@ const TELL_AGAIN: Duration = Duration::from_secs(60);
 /// Why one look came to nothing.
 #[derive(Debug, thiserror::Error)]
 enum ReconcileError {
-    #[error("the object cannot be read: {0}")]
+    #[error("failed to parse the object: {0}")]
     Unreadable(String),
     #[error(transparent)]
     Look(#[from] LookError),
     #[error(transparent)]
     Apply(#[from] ApplyError),
-    #[error("failed to read the cluster again: {}", why(.0))]
+    #[error("failed to reread the cluster: {}", why(.0))]
     Reread(#[source] Box<kube::Error>),
     #[error("failed to write the status: {}", why(.0))]
     Status(#[source] Box<kube::Error>),
@@ -113,7 +113,7 @@ pub async fn run(context: Arc<Context>, shutdown: CancellationToken) {
                         Err(ControllerError::ObjectNotFound(gone)) => {
                             context.forget(&key_of(gone.namespace.as_deref(), &gone.name));
                         }
-                        Err(error) => tracing::debug!(%error, "a look came to nothing"),
+                        Err(error) => tracing::debug!(%error, "reconciliation failed"),
                         Ok(_) => {}
                     }
                     std::future::ready(())
@@ -152,7 +152,7 @@ fn error_policy(
     let key = key(&*object);
     context.metrics.reconcile_failed(error.category());
     if matches!(error, ReconcileError::Unreadable(_)) {
-        tracing::error!(cluster = key, %error, "the cluster is left alone until it changes");
+        tracing::error!(cluster = key, %error, "reconciliation is suspended until the cluster changes");
         return Requeue::await_change();
     }
     let failures = context.keep(&key, |kept| {
@@ -160,7 +160,7 @@ fn error_policy(
         kept.failures
     });
     let wait = BACKOFF.saturating_mul(1 << (failures - 1).min(10)).min(BACKOFF_MAX);
-    tracing::warn!(cluster = key, %error, ?wait, "will try again");
+    tracing::warn!(cluster = key, %error, ?wait, "reconciliation failed, will retry");
     Requeue::requeue(wait)
 }
 
@@ -218,7 +218,7 @@ impl<'a> Pass<'a> {
         self.secured = match self.context.tls.secure(&self.context.client, &valid).await {
             Ok(secured) => secured,
             Err(error) => {
-                tracing::warn!(cluster = key(&cluster), %error, "the members cannot be talked to");
+                tracing::warn!(cluster = key(&cluster), %error, "failed to connect to the members");
                 let old = cluster.status.clone().unwrap_or_default();
                 let now = self.context.now();
                 let new = tls::insecure(&old, &error, cluster.metadata.generation, now);
@@ -292,14 +292,14 @@ impl<'a> Pass<'a> {
             let (pods, addressing) = (&seen.pods, &*self.context.addressing);
             let sums = self.etcd.hashes(pods, &seen.endpoints, addressing, known).await;
             let took = SignedDuration::try_from(begin.elapsed()).unwrap_or(SignedDuration::MAX);
-            tracing::debug!(cluster = key, ?sums, ?took, "the data of the members was compared");
+            tracing::debug!(cluster = key, ?sums, ?took, "compared the data of the members");
             compared = compared.after((took, self.context.now()), &seen, sums);
             if !compared.unheard().is_empty() {
                 let members = compared.unheard();
                 tracing::warn!(
                     cluster = key,
                     ?members,
-                    "the data of members cannot be compared, and is tried again later"
+                    "failed to compare the data of the members, will retry later"
                 );
             }
             self.context.keep(&key, |kept| kept.compared = Some(compared.clone()));

@@ -138,7 +138,8 @@ pub(crate) async fn classes(client: &Client) -> Option<Classes> {
             })
         }
         Err(error) => {
-            tracing::debug!(%error, "failed to list StorageClasses; members get volumes only where a cluster asks for them");
+            tracing::debug!(%error, "failed to list StorageClasses; members get volumes only if the spec \
+             requests them");
             None
         }
     }

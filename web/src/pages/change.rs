@@ -44,7 +44,7 @@ fn read(fields: &Fields) -> Result<SettingChange, WebError> {
         ),
         _ => {
             return Err(WebError::bad_request(
-                "`what` has to be skip, unskip, snooze, unsnooze, pause, resume, unpin or channel",
+                "`what`: invalid value, expected skip, unskip, snooze, unsnooze, pause, resume, unpin or channel",
             ));
         }
     })
@@ -79,7 +79,7 @@ fn label(wish: &SettingChange) -> String {
         SettingChange::Skip(versions) => format!("Skip {}", versions.join(", ")),
         SettingChange::Unskip(versions) => format!("Allow {}", versions.join(", ")),
         SettingChange::Snooze => "Snooze".into(),
-        SettingChange::Unsnooze => "Offer again".into(),
+        SettingChange::Unsnooze => "Unsnooze".into(),
         SettingChange::Pause => "Pause".into(),
         SettingChange::Resume => "Resume".into(),
         SettingChange::Unpin => "Unpin".into(),
@@ -156,7 +156,7 @@ async fn show(
     let title = clean(&label(wish));
     let why_not = match foreseen.setting.changed {
         true => missing,
-        false => Some("It is like that already.".to_owned()),
+        false => Some("No change: this setting is already in effect.".to_owned()),
     };
     let body = view(&foreseen, wish, (namespace, target), caller.csrf(), why_not.as_deref(), failed.as_ref());
     let status = failed.as_ref().map_or(StatusCode::OK, |f| f.status);
@@ -188,7 +188,7 @@ fn view(
                     button.button.primary disabled[why_not.is_some()] { (label) }
                     a.button.quiet href=(home) { "Cancel" }
                 }
-                p.small.muted { "In a terminal: " code { (command(wish, target, namespace)) } }
+                p.small.muted { "Command line: " code { (command(wish, target, namespace)) } }
             } }
             (next(foreseen))
         }
@@ -206,16 +206,16 @@ fn next(foreseen: &Foreseen) -> Markup {
     html! {
         @if foreseen.plan.is_some() || foreseen.problem.is_some() {
             section.panel #plan aria-labelledby="plan-h" {
-                header { h2 #plan-h { "What happens then" } }
+                header { h2 #plan-h { "Effect" } }
                 div.body.stack {
                     @match &foreseen.plan {
                         None => {
                             @let why = foreseen.problem.as_deref().map(clean).unwrap_or_default();
-                            (parts::note(Tone::Warn, &html! { strong { "Nothing: no version fits. " } (parts::explained(&why)) }))
+                            (parts::note(Tone::Warn, &html! { strong { "No plan: no version satisfies the constraints. " } (parts::explained(&why)) }))
                         }
                         Some(plan) => {
                             (when(foreseen))
-                            @if plan.action == PlanAction::None { p { "Nothing: what is installed is what is wanted." } }
+                            @if plan.action == PlanAction::None { p { "No changes: the installed version is up to date." } }
                             @else { (plan::show(plan)) }
                         }
                     }
@@ -230,11 +230,11 @@ fn when(foreseen: &Foreseen) -> Markup {
     let plan = foreseen.plan.as_ref().filter(|plan| plan.action != PlanAction::None);
     html! {
         @if plan.is_some() && foreseen.paused {
-            (parts::note(Tone::Info, &html! { "Not before you resume: it is paused." }))
+            (parts::note(Tone::Info, &html! { "Paused: the plan runs after you resume." }))
         } @else if plan.is_some_and(|plan| plan.requires_approval) {
-            (parts::note(Tone::Info, &html! { "The plan waits for approval." }))
+            (parts::note(Tone::Info, &html! { "The plan requires approval." }))
         } @else if plan.is_some() {
-            (parts::note(Tone::Warn, &html! { "At once: plans of this operator are approved automatically." }))
+            (parts::note(Tone::Warn, &html! { "The plan runs immediately: plans of this operator are approved automatically." }))
         }
     }
 }

@@ -84,7 +84,7 @@ async fn answer(
     });
     let (tag, body) = match made.await {
         Ok(Ok(Some(made))) => made,
-        Ok(Ok(None)) => return failed(&target.catalog, &"it was not kept"),
+        Ok(Ok(None)) => return failed(&target.catalog, &"not stored"),
         Ok(Err(error)) => return failed(&target.catalog, &error),
         Err(error) => return failed(&target.catalog, &error),
     };
@@ -104,9 +104,6 @@ async fn answer(
 }
 
 fn failed(catalog: &Catalog, error: &dyn std::fmt::Display) -> Response {
-    tracing::error!(catalog = catalog.origin, %error, "failed to make a package index");
-    text(
-        StatusCode::INTERNAL_SERVER_ERROR,
-        "failed to make the package index; the server's log has the reason",
-    )
+    tracing::error!(catalog = catalog.origin, %error, "failed to create a package index");
+    text(StatusCode::INTERNAL_SERVER_ERROR, "failed to create the package index; see the server's log")
 }

@@ -62,7 +62,7 @@ impl FromRequestParts<Arc<Served>> for Target {
             let place = namespace.map(|namespace| format!("{namespace}/")).unwrap_or_default();
             return Err(text(
                 StatusCode::NOT_FOUND,
-                &format!("404 Not Found: there is no catalog {place}{name}"),
+                &format!("404 Not Found: catalog {place}{name} not found"),
             ));
         };
         let known = served.known(namespace, name, &catalog);

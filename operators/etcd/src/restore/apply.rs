@@ -200,7 +200,7 @@ impl Applier<'_> {
 
     /// Runs etcd on a copy of the data of `spec.fromClaim`.
     pub(crate) async fn recover(&self, name: &str) -> Result<(), String> {
-        let claim = self.look.seen.claim.as_ref().ok_or("the claim was not looked at")?;
+        let claim = self.look.seen.claim.as_ref().ok_or("the claim was not read")?;
         let owner = self.restore.controller_owner_ref(&()).ok_or("the EtcdRestore has no uid")?;
         let source = Source::Claim { name: &claim.name, version: &claim.version, owner: &owner };
         self.create_first(name, source).await
@@ -215,7 +215,7 @@ impl Applier<'_> {
     /// Token, claim, pod; in this order each finds what it needs.
     async fn create_first(&self, name: &str, source: Source<'_>) -> Result<(), String> {
         let (Some(valid), Some(observed)) = (&self.look.valid, &self.look.observed) else {
-            return Err("the EtcdCluster was not looked at".into());
+            return Err("the EtcdCluster was not read".into());
         };
         let place = self.context.place.find(&self.context.base.client).await?;
         let fetches = matches!(source, Source::Snapshot(_));
@@ -248,13 +248,13 @@ impl Applier<'_> {
             return if ours {
                 Ok(())
             } else {
-                Err(format!("Secret {name} is somebody else's; delete or rename it"))
+                Err(format!("Secret {name} is not owned by this EtcdRestore; delete or rename it"))
             };
         }
         let mut bytes = [0; 32];
         ring::rand::SystemRandom::new()
             .fill(&mut bytes)
-            .map_err(|_| "the machine has no randomness".to_owned())?;
+            .map_err(|_| "failed to generate random bytes".to_owned())?;
         let token = ByteString(crate::storage::hex(&bytes).into_bytes());
         let secret = Secret {
             metadata: ObjectMeta {

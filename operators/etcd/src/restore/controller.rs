@@ -64,7 +64,7 @@ pub async fn run(base: Arc<Base>, folder: Option<PathBuf>, place: Arc<Place>, sh
                 .run(reconcile, error_policy, context)
                 .for_each(|result| async move {
                     if let Err(error) = result {
-                        tracing::debug!(%error, "a look at a restore came to nothing");
+                        tracing::debug!(%error, "restore reconciliation failed");
                     }
                 })
                 .await;
@@ -75,7 +75,7 @@ pub async fn run(base: Arc<Base>, folder: Option<PathBuf>, place: Arc<Place>, sh
 
 #[derive(Debug, thiserror::Error)]
 enum ReconcileError {
-    #[error("the object cannot be read: {0}")]
+    #[error("failed to parse the object: {0}")]
     Unreadable(String),
     #[error("failed to {verb}: {}", why(source))]
     Kubernetes { verb: &'static str, source: Box<kube::Error> },
@@ -88,7 +88,7 @@ fn error_policy(
     error: &ReconcileError,
     _: Arc<Context>,
 ) -> Requeue {
-    tracing::warn!(restore = key(&*object), %error, "will try again");
+    tracing::warn!(restore = key(&*object), %error, "restore reconciliation failed, will retry");
     match error {
         ReconcileError::Unreadable(_) => Requeue::await_change(),
         ReconcileError::Kubernetes { .. } | ReconcileError::Step(_) => {
@@ -270,7 +270,8 @@ impl Turn<'_> {
             }
             Err(reason) => {
                 let text = format!(
-                    "what EtcdCluster {} holds cannot be backed up, so it is not stopped (spec.skipSafetyBackup does without): {reason}",
+                    "failed to back up EtcdCluster {}, so it is not stopped (spec.skipSafetyBackup skips \
+                     the backup): {reason}",
                     look.seen.name
                 );
                 let old = self.read().await?.unwrap_or(status);
@@ -290,9 +291,10 @@ impl Turn<'_> {
         if let Some(upload) = self.status().upload
             && let Err(failure) = store.abort(&upload.key, &upload.id).await
         {
-            tracing::warn!(restore = key(self.restore), %failure, upload = upload.id, "an unfinished upload could not be taken back");
+            tracing::warn!(restore = key(self.restore), %failure, upload = upload.id, "failed to abort an \
+             unfinished upload");
         }
-        let observed = look.observed.as_ref().ok_or("the EtcdCluster was not looked at")?;
+        let observed = look.observed.as_ref().ok_or("the EtcdCluster was not read")?;
         let endpoints = observed.pods.iter().filter_map(|pod| base.addressing.endpoint(pod)).collect();
         let access = look.etcd.access().clone();
         let door = Door { etcd: &base.etcd, entry: Entry::Known(&access) };
@@ -361,7 +363,7 @@ impl Turn<'_> {
         new.observed_generation = self.restore.metadata.generation;
         new.completion_time = Some(Time(Timestamp::now()));
         self.write(&new).await?;
-        tracing::warn!(restore = key(self.restore), reason, "the restore failed");
+        tracing::warn!(restore = key(self.restore), reason, "restore failed");
         self.tell(true, "RestoreFailed", reason).await;
         Ok(Requeue::requeue(SOON))
     }
@@ -395,7 +397,7 @@ impl Turn<'_> {
             return Ok(());
         }
         if !self.context.base.elector.leads() {
-            return Err(ReconcileError::Step("another operator leads by now".into()));
+            return Err(ReconcileError::Step("another operator holds the lease".into()));
         }
         // The uid makes the server refuse when the object is another one by now.
         let patch = json!({ "metadata": { "uid": self.restore.uid() }, "status": differences(old, new) });

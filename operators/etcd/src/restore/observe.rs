@@ -229,20 +229,13 @@ fn of_pod(pod: &Pod, observed: &Observed, here: Option<&str>) -> PodSeen {
     let words = |status: &ContainerStatus| {
         let ended = ended(status)?;
         let message = ended.message.unwrap_or_default();
-        let message = message
-            .lines()
-            .rev()
-            .find(|line| !line.trim().is_empty())
-            .unwrap_or("it said nothing")
-            .to_owned();
-        Some(format!("container {} ended with {}: {message}", status.name, ended.exit_code))
+        let message =
+            message.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no output").to_owned();
+        Some(format!("container {} exited with code {}: {message}", status.name, ended.exit_code))
     };
     let trouble = init.iter().find_map(words).or_else(|| view.waiting.clone());
     let trouble = if observed.refused.contains(&name) {
-        Some(
-            "etcd, with the users of the backup, does not take the password that spec.auth.rootSecret names"
-                .to_owned(),
-        )
+        Some("etcd, with the users of the backup, rejects the password in spec.auth.rootSecret".to_owned())
     } else {
         observed.silent.contains(&name).then(|| LOG_IN.to_owned()).or(trouble)
     };
